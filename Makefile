@@ -1,0 +1,79 @@
+# newsift: demo, test, lint and bench. Everything they need is installed inside .venv, from the locks.
+
+PYTHON ?= $(shell command -v python3.11 || echo python3)
+# The build of PyTorch: empty for the index's default, or cpu, cu130, …; the last choice is kept.
+TORCH_BACKEND ?= $(shell cat .venv/torch-backend 2>/dev/null)
+
+BIN := .venv/bin
+INTO := --quiet --python $(BIN)/python
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-strip-extras $(UPGRADE)
+# PyTorch and what it alone needs: its other builds have other files, so other hashes.
+NO_TORCH := awk '/^[a-z]/ { keep = !/^(torch|triton|cuda-|nvidia-)/ } keep'
+# Named after what was installed: a changed lock makes a new stamp, a new date does not.
+SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
+READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)$(TORCH_BACKEND:%=-%)
+PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
+
+.PHONY: demo test lint bench env peers lock clean
+
+demo: env
+	@$(BIN)/newsift demo
+
+test: env
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+
+lint: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: peers
+	$(BIN)/newsift bench encoder
+
+env: $(READY)
+
+peers: $(PEERS)
+
+$(READY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "newsift needs Python 3.11 or newer, which '$(PYTHON)' is not;" \
+		"name one: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@if [ -e .venv/unfinished ] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+		$(PYTHON) -m venv --clear .venv || { \
+		echo "no virtual environment can be made: install the venv module (python3-venv)" >&2; \
+		exit 2; }; fi
+	@rm -f .venv/ready-* .venv/peers-* && touch .venv/unfinished
+	@echo "newsift: installing into .venv; the first time this downloads PyTorch" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+		--require-hashes -r requirements-uv.lock
+ifeq ($(TORCH_BACKEND),)
+	@$(BIN)/uv pip sync $(INTO) --require-hashes requirements.lock
+else
+	@$(NO_TORCH) requirements.lock > .venv/without-torch.lock
+	@$(BIN)/uv pip sync $(INTO) --require-hashes .venv/without-torch.lock
+	@$(BIN)/uv pip install $(INTO) --no-deps --torch-backend $(TORCH_BACKEND) \
+		"$$(grep -o '^torch==[0-9.]*' requirements.lock)" || { \
+		echo "newsift: PyTorch's $(TORCH_BACKEND) build cannot be had here;" \
+		"installing the default build, which runs on CPU and GPU" >&2; \
+		$(BIN)/uv pip sync $(INTO) --require-hashes requirements.lock; }
+	@echo $(TORCH_BACKEND) > .venv/torch-backend
+endif
+	@$(BIN)/uv pip install $(INTO) --no-deps --no-build-isolation --editable .
+	@rm .venv/unfinished && touch $@
+
+$(PEERS): | $(READY)
+	@$(BIN)/uv pip install $(INTO) --no-deps --require-hashes -r requirements-peers.lock
+	@touch $@
+
+# `make lock` keeps the versions it can; `make lock UPGRADE=--upgrade` takes the newest.
+lock: env
+	$(COMPILE) pyproject.toml --group dev --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra peers --constraint requirements.lock \
+		--output-file requirements-peers.lock
+	$(NO_TORCH) requirements-peers.lock > .venv/peers.lock
+	mv .venv/peers.lock requirements-peers.lock
+	echo uv | $(COMPILE) - --output-file requirements-uv.lock
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -1,0 +1,1 @@
+"""What the README claims about speed, as commands."""

@@ -1,0 +1,57 @@
+"""What a fresh process pays before its first embedding, and what it then holds in memory."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.measure import NotAvailable
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = """
+import json, pathlib, sys, time
+import encoder
+imported = time.time()
+enc = encoder.load(sys.argv[1], device="cpu")
+loaded = time.time()
+enc.posts(["a van hits pedestrians in Toronto"])
+embedded = time.time()
+status = dict(
+    line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines()
+)
+megabytes = {key: int(status[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")}
+print(json.dumps([imported, loaded, embedded, megabytes["VmRSS"], megabytes["VmHWM"],
+                  "torch" in sys.modules, enc.path]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start: seconds from nothing to the loaded model and to the first embedding, megabytes."""
+
+    load: float
+    first: float
+    resident: float
+    peak: float
+    torch: bool
+    path: str
+
+
+def fresh_start(model: str) -> Start:
+    """Start a process, load the model and embed one post."""
+    began = time.time()
+    command = [sys.executable, "-c", PROGRAM, model]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise NotAvailable(f"a fresh process failed: {last}")
+    _, loaded, embedded, resident, peak, torch, path = json.loads(done.stdout.splitlines()[-1])
+    return Start(loaded - began, embedded - began, resident, peak, torch, path)
+
+
+def starts(model: str, times: int) -> list[Start]:
+    """Several starts after one that fills the caches of compiled code and of the disk."""
+    fresh_start(model)
+    return [fresh_start(model) for _ in range(times)]

@@ -1,0 +1,102 @@
+"""Which code computes the vectors: the CPU kernel, or torch on a CPU or GPU."""
+
+import ctypes
+import logging
+import os
+from typing import Protocol
+
+import numpy as np
+
+from encoder.artifact import Model, SelfCheck
+from encoder.config import Side
+from encoder.embeddings import unit_rows
+from encoder.errors import DeviceError, InputError
+from encoder.weights import F32, I32, I64
+
+CHECK_TOLERANCE = 1e-3
+log = logging.getLogger("newsift.encoder")
+
+
+class Backend(Protocol):
+    """Token ids in, one vector a text out, not yet normalised."""
+
+    def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
+        """The vectors of the texts whose tokens lie between consecutive offsets: [n, d]."""
+        ...
+
+
+def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backend, str]:
+    """The fastest backend that this machine runs correctly, and its name, kernel or torch."""
+    if device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device: {device!r} is unknown; use auto, cpu or cuda")
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise InputError(f"threads: {threads!r} is not a whole number from 1; leave it out for all")
+    if device == "cuda" and not cuda_present():
+        raise DeviceError("device: no CUDA GPU answers on this machine; use auto or cpu")
+    if device == "cuda" or (device == "auto" and cuda_present()):
+        return _torch(model, "cuda", threads), "torch"
+    kernel = _kernel(model, threads or available_cpus())
+    return (kernel, "kernel") if kernel else (_torch(model, "cpu", threads), "torch")
+
+
+def available_cpus() -> int:
+    """How many CPUs this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def cuda_present() -> bool:
+    """Whether a CUDA driver with a device answers; asked of the driver, as torch loads slowly."""
+    count = ctypes.c_int(0)
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        return (
+            driver.cuInit(0) == 0
+            and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 < count.value
+        )
+    except (OSError, AttributeError):
+        return False
+
+
+def check_error(backend: Backend, check: SelfCheck) -> float:
+    """The largest distance between a stored unit vector and the one that the backend computes."""
+    found = backend.forward(check.ids, check.offsets, Side.POST)
+    gap = unit_rows(found) - unit_rows(check.vectors)  # [texts, d]
+    worst = float(np.sqrt((gap**2).sum(axis=1)).max(initial=0))
+    return worst if np.isfinite(worst) else float("inf")
+
+
+def _kernel(model: Model, threads: int) -> Backend | None:
+    """The kernel where it fits the model and proves itself; else nothing, and one warning."""
+    try:
+        from encoder.kernel import KernelBackend, supported
+
+        reason = supported(model.weights.config)
+        if reason is None:
+            kernel = KernelBackend(model.weights, threads)
+            error = check_error(kernel, model.check)
+            if error <= CHECK_TOLERANCE:
+                return kernel
+            reason = f"its vectors are off by {error:.1e} on this CPU"
+    except Exception as error:  # noqa: BLE001 - an unknown CPU can fail anywhere in the compiler
+        reason = f"it does not compile here ({type(error).__name__}: {error})"
+    log.warning("the CPU kernel is not used: %s; the slower torch path runs instead", reason)
+    return None
+
+
+def _torch(model: Model, device: str, threads: int | None) -> Backend:
+    import torch
+
+    from encoder.device import TorchBackend
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("device: PyTorch here is a CPU build; install its CUDA build or use cpu")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    backend = TorchBackend(model.weights, device)
+    error = check_error(backend, model.check)
+    if error > CHECK_TOLERANCE:
+        raise DeviceError(f"device: {device} computes vectors that are off by {error:.1e}")
+    return backend

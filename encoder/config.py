@@ -1,0 +1,68 @@
+"""The shape of a model: what has to be known before any weight is read."""
+
+from dataclasses import asdict, dataclass, fields
+from enum import IntEnum
+from typing import Any, Self
+
+from encoder.errors import InputError
+
+MAX_TOKENS = 2048
+
+
+class Side(IntEnum):
+    """Which side of the Siamese pair a text stands on; gates and positions are kept per side."""
+
+    POST = 0
+    ARTICLE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AstConfig:
+    """The settings of an Adaptive Siamese Transformer."""
+
+    dim: int = 300
+    heads: int = 10
+    head_dim: int = 30
+    window: int = 2
+    layers: int = 1
+    residual: bool = False
+    post_tokens: int = 128
+    article_tokens: int = 1024
+
+    def __post_init__(self) -> None:
+        for key, low, high in (
+            ("dim", 1, 4096),
+            ("heads", 1, 64),
+            ("head_dim", 1, 512),
+            ("window", 0, 16),
+            ("layers", 1, 8),
+            ("post_tokens", 1, MAX_TOKENS),
+            ("article_tokens", 1, MAX_TOKENS),
+        ):
+            value = getattr(self, key)
+            if type(value) is not int or not low <= value <= high:
+                raise InputError(f"{key}: {value!r} is not a whole number from {low} to {high}")
+        if type(self.residual) is not bool:
+            raise InputError(f"residual: {self.residual!r} is neither true nor false")
+
+    @property
+    def inner(self) -> int:
+        """The width of all heads side by side."""
+        return self.heads * self.head_dim
+
+    def cap(self, side: Side) -> int:
+        """How many tokens of a text on this side are read, from its head."""
+        return self.article_tokens if side is Side.ARTICLE else self.post_tokens
+
+    def as_dict(self) -> dict[str, int | bool]:
+        """The settings as plain values, for a manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The settings out of a manifest; an unknown or missing key is refused."""
+        known = {f.name for f in fields(cls)}
+        if set(values) != known:
+            odd = ", ".join(sorted(known ^ set(values)))
+            raise InputError(f"model settings: unknown or missing key {odd}")
+        return cls(**values)

@@ -1,0 +1,127 @@
+"""What a text becomes: a dense unit vector and its own words, side by side, one score."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from encoder.errors import InputError, MismatchError
+from encoder.files import write_atomically
+from encoder.lexical import SparseRows
+from encoder.weights import F32
+
+FORMAT = "newsift.embeddings/1"
+
+
+def unit_rows(vectors: F32) -> F32:
+    """The rows scaled to length one; a row of zeros stays as it is."""
+    length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]  # [n, 1]
+    scale = np.divide(1, length, out=np.zeros_like(length), where=length != 0)
+    return np.asarray(vectors * scale, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embeddings:
+    """The embeddings of some texts by one model; comparable with that model's others alone."""
+
+    dense: F32  # [n, d], unit rows or zero
+    lexical: SparseRows  # [n, slots], unit rows or empty
+    mix: float
+    digest: str
+
+    def __post_init__(self) -> None:
+        if self.dense.ndim != 2 or self.dense.dtype != np.float32:
+            raise InputError(
+                f"dense: {self.dense.dtype} {self.dense.shape}, expected float32 [n, d]"
+            )
+        if len(self.lexical) != len(self.dense):
+            raise InputError(f"lexical: {len(self.lexical)} rows for {len(self.dense)} texts")
+        if not 0 <= self.mix < 1:
+            raise InputError(f"mix: {self.mix} is outside [0, 1)")
+        self.dense.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.dense)
+
+    def __getitem__(self, rows: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Self:
+        if isinstance(rows, (int, np.integer)):
+            raise InputError(f"index {rows}: take rows by a slice or an index array, as [{rows}:]")
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            if rows.size == 0:
+                rows = rows.astype(np.int64)
+        return type(self)(self.dense[rows], self.lexical[rows], self.mix, self.digest)
+
+    def similarity(self, other: "Embeddings") -> F32:
+        """The score of every text of this with every text of the other: [n, k] in [-1, 1]."""
+        self._same_model(other)
+        score: F32 = self.dense @ other.dense.T  # [n, k]
+        if self.mix:
+            score *= np.float32(1 - self.mix)
+            score += np.float32(self.mix) * self.lexical.dot(other.lexical)
+        return np.clip(score, -1, 1, out=score)
+
+    def save(self, path: str | Path) -> None:
+        """Write the embeddings to a safetensors file, whole or not at all."""
+        arrays = {
+            "dense": np.ascontiguousarray(self.dense),
+            "lexical.indptr": self.lexical.indptr,
+            "lexical.slots": self.lexical.slots,
+            "lexical.weights": self.lexical.weights,
+        }
+        note = {"format": FORMAT, "mix": repr(self.mix), "digest": self.digest}
+        write_atomically(Path(path), save(arrays, metadata=note))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The embeddings out of a file that `save` wrote."""
+        try:
+            with safe_open(path, framework="numpy") as file:
+                note = file.metadata() or {}
+                if note.get("format") != FORMAT:
+                    raise InputError(f"{path}: holds no {FORMAT}; make it with `newsift embed`")
+                named = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            rows = SparseRows(*(named[f"lexical.{p}"] for p in ("indptr", "slots", "weights")))
+            return cls(named["dense"], rows, float(note["mix"]), note["digest"])
+        except (SafetensorError, OSError, KeyError) as error:
+            raise InputError(f"{path}: cannot be read as embeddings ({error})") from error
+
+    @classmethod
+    def concat(cls, parts: "Sequence[Embeddings]") -> Self:
+        """Several embeddings of one model, one after the other."""
+        if not parts:
+            raise InputError("concat: no embeddings given; there is no model to take")
+        for part in parts[1:]:
+            parts[0]._same_model(part)
+        dense = np.concatenate([p.dense for p in parts])
+        lexical = SparseRows.concat([p.lexical for p in parts])
+        return cls(dense, lexical, parts[0].mix, parts[0].digest)
+
+    def _same_model(self, other: "Embeddings") -> None:
+        if (self.digest, self.mix) != (other.digest, other.mix):
+            raise MismatchError(
+                f"embeddings of model {self.digest[:12]} (λ {self.mix:g}) and of "
+                f"{other.digest[:12]} (λ {other.mix:g}); embed both with one model"
+            )
+
+
+def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:
+    """The score that this share of the background posts reaches, for each article: [k]."""
+    if not 0 < rate < 1:
+        raise InputError(f"rate: {rate!r} is no share between 0 and 1")
+    reach = round(rate * len(background))
+    if reach < 1:
+        raise InputError(
+            f"rate: {rate:g} is finer than {len(background)} background posts can tell; "
+            f"use {1 / max(len(background), 1):.1g} or more"
+        )
+    cut = np.empty(len(articles), np.float32)
+    for start in range(0, len(articles), 256):
+        block = slice(start, start + 256)
+        score = background.similarity(articles[block])  # [background, block]
+        cut[block] = np.partition(score, len(background) - reach, axis=0)[len(background) - reach]
+    return np.maximum(cut, np.finfo(np.float32).tiny)

@@ -1,0 +1,110 @@
+"""The encoder: texts in, embeddings, thresholds and explanations out."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from encoder.artifact import Model, read_model
+from encoder.backend import Backend, open_backend
+from encoder.config import Side
+from encoder.embeddings import Embeddings, thresholds, unit_rows
+from encoder.errors import InputError, ModelError
+from encoder.explain import explain_pair, explain_text
+from encoder.lexical import SparseRows
+from encoder.tokenizer import Tokenizer, Tokens
+from encoder.weights import F32
+
+MODELS = Path(__file__).parent / "models"
+BLOCK = 4096
+
+Article = str | tuple[str, str]
+
+
+class Encoder:
+    """A loaded model; `load` makes one."""
+
+    def __init__(self, model: Model, backend: Backend, path: str) -> None:
+        config = model.weights.config
+        self.model = model
+        self.path = path
+        self._backend = backend
+        self._tokenizer = Tokenizer(
+            model.vocabulary, model.idf, config.post_tokens, config.article_tokens
+        )
+        stored = model.background
+        self._background = Embeddings(stored.dense, stored.lexical, model.mix, model.digest)
+
+    @property
+    def dim(self) -> int:
+        """The width of a dense vector."""
+        return self.model.weights.config.dim
+
+    @property
+    def digest(self) -> str:
+        """The hex digest of the model's content."""
+        return self.model.digest
+
+    def posts(self, texts: Sequence[str]) -> Embeddings:
+        """The embeddings of posts."""
+        return self._embed(texts, self._tokenizer.posts, Side.POST)
+
+    def articles(self, texts: Sequence[Article]) -> Embeddings:
+        """The embeddings of articles, each a text or a pair of title and text."""
+        return self._embed(texts, self._tokenizer.articles, Side.ARTICLE)
+
+    def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
+        """The score that this share of everyday posts reaches, for each article: [k]."""
+        return thresholds(self._background, articles, rate)
+
+    def explain(
+        self, text: str, articles: Embeddings | None = None, k: int = 0
+    ) -> list[tuple[str, float]]:
+        """Each word's share of the attention, or its part of the score with article k."""
+        words = self._tokenizer.words(text, Side.POST)
+        if articles is None:
+            return explain_text(words, self.model.weights, Side.POST)
+        if not 0 <= k < len(articles):
+            raise InputError(f"k: {k} is not the number of one of {len(articles)} articles, from 0")
+        article = articles[k : k + 1]
+        score = float(self.posts([text]).similarity(article)[0, 0])
+        seen = (article.lexical.slots, article.lexical.weights)
+        mix = self.model.mix
+        return explain_pair(
+            words, self.model.weights, Side.POST, mix, article.dense[0], seen, score
+        )
+
+    def _embed(
+        self, texts: Sequence[Article], read: Callable[[Sequence[str]], Tokens], side: Side
+    ) -> Embeddings:
+        if isinstance(texts, str):
+            raise InputError("texts: a single string was given; put it into a list")
+        dense = np.zeros((len(texts), self.dim), np.float32)
+        lexical = [SparseRows.empty(0)]
+        for start in range(0, len(texts), BLOCK):
+            tokens = read(texts[start : start + BLOCK])
+            found = self._backend.forward(tokens.ids, tokens.offsets, side)
+            dense[start : start + BLOCK] = unit_rows(found)
+            lexical.append(tokens.lexical)
+        return Embeddings(dense, SparseRows.concat(lexical), self.model.mix, self.digest)
+
+
+def load(
+    name_or_path: str | Path = "default", device: str = "auto", threads: int | None = None
+) -> Encoder:
+    """Load a model by its name or directory, on "auto", "cpu" or "cuda"."""
+    model = read_model(_directory(name_or_path))
+    return Encoder(model, *open_backend(model, device, threads))
+
+
+def _directory(name_or_path: str | Path) -> Path:
+    named = MODELS / str(name_or_path)
+    if isinstance(name_or_path, str) and named.parent == MODELS and named.is_dir():
+        return named
+    path = Path(name_or_path)
+    if not path.is_dir():
+        known = ", ".join(sorted(p.name for p in MODELS.glob("*") if p.is_dir())) or "none"
+        raise ModelError(
+            f"model {str(name_or_path)!r}: no such directory, nor a model that ships ({known})"
+        )
+    return path

@@ -1,0 +1,85 @@
+"""The whole forward pass over a run of texts, in one call without the GIL."""
+
+from typing import Any
+
+from numpy import float32
+
+from encoder.jit import jit
+from encoder.kernel.memory import load, store
+from encoder.kernel.relay import attend, meet, star_outputs, star_probes, sum_gated, sum_rows
+from encoder.kernel.ring import average_rows, ring_logits, ring_nodes, ring_weights
+from encoder.kernel.shape import LANES
+from encoder.kernel.state import TEXTS
+
+
+@jit(fast=True)
+def encode_text(
+    shape: Any, tables: Any, space: Any, slot: int, ids: Any, next_ids: Any, later: Any
+) -> None:
+    """Ring and star of one text, up to what the heads of the star take."""
+    rows = len(ids) * shape.slots
+    step = (rows + 2 * LANES - 1) // LANES * LANES
+    average_rows(shape, tables, space, ids)
+    ring_logits(shape, tables, space, ids, step)
+    ring_weights(shape, tables, space, rows, step)
+    for block in range(shape.blocks):
+        column = block * shape.block_width
+        at = slot * (shape.width + shape.query_width) + column
+        mean = load(shape.block_vectors, space.mean, at)
+        probe = slot * shape.slots * shape.width + column
+        meet(shape, tables, space, mean, probe, 0, block)
+    ring_nodes(shape, tables, space, ids, slot, step, next_ids, later)
+    attend(shape, tables, space, slot, len(ids))
+
+
+@jit(fast=True)
+def finish(shape: Any, tables: Any, space: Any, slot: int, residual: bool, out: Any) -> None:
+    """y = r + gain ⊙ ½ (maximum + relay) of one text; `residual` false: without r."""
+    for column in range(0, shape.width, LANES):
+        at = slot * shape.width + column
+        star = load(1, space.star, at) + load(1, tables.output_bias, column)
+        y = (star + load(1, space.peak, at)) * load(1, tables.gain, column) * float32(0.5)
+        if residual:
+            y = y + load(1, space.residual, at)
+        store(space.star, at, y)
+    for k in range(shape.dim):
+        out[k] = space.star[slot * shape.width + k]
+
+
+@jit(fast=True)
+def encode(
+    shape: Any, tables: Any, space: Any, ids: Any, offsets: Any, gates: Any, places: Any, out: Any
+) -> None:
+    """out[i] = y of text i, whose tokens are ids[offsets[i]:offsets[i + 1]]; 0 without tokens.
+
+    `gates` per token and `places` per position weigh the residual; both empty: there is none.
+    """
+    texts = len(offsets) - 1
+    for first in range(0, texts, TEXTS):
+        count = min(TEXTS, texts - first)
+        for slot in range(count):
+            own = text(ids, offsets, first + slot)
+            if len(own) > 0:
+                sum_rows(shape, tables, space, own, slot)
+                if len(gates) > 0:
+                    sum_gated(shape, tables, space, own, slot, gates, places)
+        star_probes(shape, tables, space, count)
+        for slot in range(count):
+            own = text(ids, offsets, first + slot)
+            if len(own) > 0:
+                following = text(ids, offsets, first + slot + 1)
+                later = text(ids, offsets, first + slot + TEXTS)
+                encode_text(shape, tables, space, slot, own, following, later)
+        star_outputs(shape, tables, space, count)
+        for slot in range(count):
+            if len(text(ids, offsets, first + slot)) > 0:
+                finish(shape, tables, space, slot, len(gates) > 0, out[first + slot])
+            else:
+                out[first + slot] = float32(0)
+
+
+@jit(fast=True, inline=True)
+def text(ids: Any, offsets: Any, i: int) -> Any:
+    """The tokens of text i; none beyond the last text."""
+    last = len(offsets) - 1
+    return ids[offsets[min(i, last)] : offsets[min(i + 1, last)]]

@@ -1,0 +1,229 @@
+"""The lexical half: words hashed into slots, weighted by a fixed idf, as sparse rows."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from typing import Any, Self
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.errors import InputError
+from encoder.jit import jit
+from encoder.weights import F32, I32, I64
+from encoder.words import fold
+
+SLOT_BITS = 18
+SLOTS = 2**SLOT_BITS
+NO_SLOT = -1
+GOLDEN = 0x9E3779B1
+
+
+def slot(word: str) -> int:
+    """The slot of a word, whatever its case and accents; NO_SLOT without a letter or digit."""
+    folded = fold(word)
+    if not any(map(str.isalnum, folded)):
+        return NO_SLOT
+    # crc32 alone is linear, so that likely words would collide in patterns
+    mixed = crc32(folded.encode("utf-8", "replace")) * GOLDEN & 0xFFFFFFFF
+    return mixed >> (32 - SLOT_BITS)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Rows over the slots in compressed form: of row i, the entries indptr[i] to indptr[i + 1]."""
+
+    indptr: I64  # [rows + 1]
+    slots: I32  # [entries], ascending within a row
+    weights: F32  # [entries]
+
+    def __post_init__(self) -> None:
+        for name, kind in (("indptr", np.int64), ("slots", np.int32), ("weights", np.float32)):
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
+                raise InputError(f"sparse rows: {name} is no flat array of {kind.__name__}")
+        if not well_formed(self.indptr, self.slots, self.weights):
+            raise InputError(
+                f"sparse rows: each needs ascending slots below {SLOTS} and finite weights"
+            )
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def __getitem__(self, key: slice | NDArray[Any] | Sequence[int]) -> Self:
+        rows = np.arange(len(self))[key]
+        if rows.ndim != 1:
+            raise InputError(f"sparse rows: {key!r} selects no list of rows; use a slice")
+        begins, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        entries = np.repeat(begins - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return type(self)(indptr, self.slots[entries], self.weights[entries])
+
+    @classmethod
+    def empty(cls, rows: int) -> Self:
+        """So many rows without an entry."""
+        none = np.zeros(0, np.int32)
+        return cls(np.zeros(rows + 1, np.int64), none, none.astype(np.float32))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """All rows of all parts, in order."""
+        lengths = [np.diff(part.indptr) for part in parts]
+        indptr = np.cumsum(np.concatenate([[0], *lengths])).astype(np.int64)
+        nothing = cls.empty(0)
+        slots = np.concatenate([nothing.slots, *(part.slots for part in parts)])
+        weights = np.concatenate([nothing.weights, *(part.weights for part in parts)])
+        return cls(indptr, slots, weights)
+
+    def unit(self) -> Self:
+        """The same rows, each scaled to length 1; an empty or zero row stays as it is."""
+        return type(self)(self.indptr, self.slots, scaled(self.indptr, self.weights))
+
+    def dot(self, other: "SparseRows") -> F32:
+        """The scalar product of every row with every row of `other`: [rows, other rows]."""
+        out = np.zeros((len(self), len(other)), np.float32)
+        if len(self.slots) and len(other.slots):
+            add_products(self.indptr, self.slots, self.weights, *other.inverted, out)
+        return out
+
+    @cached_property
+    def inverted(self) -> tuple[I32, I32, F32]:
+        """Where each slot's entries begin, and their rows and weights, slot by slot."""
+        starts, rows, weights = invert(self.indptr, self.slots, self.weights)
+        return starts, rows, weights
+
+
+@dataclass(frozen=True, eq=False)
+class Idf:
+    """How much a word tells, by slot: rare words much, common ones little."""
+
+    table: F32  # [SLOTS]
+
+    def __post_init__(self) -> None:
+        table = self.table
+        if table.shape != (SLOTS,) or table.dtype != np.float32:
+            raise InputError(f"idf: {table.dtype} {list(table.shape)}, expected float32 [{SLOTS}]")
+        if not (np.isfinite(table).all() and (table >= 0).all()):
+            raise InputError("idf: every weight must be finite and at least 0")
+
+    @classmethod
+    def fit(cls, texts: Iterable[Iterable[str]]) -> Self:
+        """The idf of the words of these texts: log((texts + 1) / (texts with the word + 1))."""
+        count, having = 0, np.zeros(SLOTS, np.int64)
+        for words in texts:
+            count += 1
+            having[list({slot(word) for word in words} - {NO_SLOT})] += 1
+        return cls((log(count + 1) - np.log(having + 1)).clip(min=0).astype(np.float32))
+
+    def __getitem__(self, word: str) -> float:
+        """The weight of a word; 0 without a letter or digit."""
+        place = slot(word)
+        return 0.0 if place == NO_SLOT else float(self.table[place])
+
+    def rows(self, slots: I32, offsets: I64) -> SparseRows:
+        """The unit rows of texts given as their words' slots, weighted (1 + log tf)·idf."""
+        indptr, kept, weights = weighted(slots, offsets, self.table)
+        return SparseRows(indptr, kept, scaled(indptr, weights))
+
+
+@jit()
+def well_formed(indptr: I64, slots: I32, weights: F32) -> bool:
+    """Whether these arrays are sparse rows with ascending slots and finite weights."""
+    if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(slots):
+        return False
+    if len(slots) != len(weights):
+        return False
+    for row in range(len(indptr) - 1):
+        if not 0 <= indptr[row] <= indptr[row + 1] <= len(slots):
+            return False
+        last = -1
+        for e in range(indptr[row], indptr[row + 1]):
+            if not last < slots[e] < SLOTS or not np.isfinite(weights[e]):
+                return False
+            last = slots[e]
+    return True
+
+
+@jit()
+def scaled(indptr: I64, weights: F32) -> F32:
+    """The weights with every row scaled to length 1, summed up in float64."""
+    out = weights.copy()
+    for row in range(len(indptr) - 1):
+        square = 0.0
+        for e in range(indptr[row], indptr[row + 1]):
+            square += np.float64(weights[e]) ** 2
+        length = np.sqrt(square)
+        if length > 0:
+            for e in range(indptr[row], indptr[row + 1]):
+                out[e] = weights[e] / length
+    return out
+
+
+@jit()
+def sort(values: I32) -> None:
+    """Sort in place: by insertion what is as short as a post, which is twice as fast there."""
+    if len(values) > 40:
+        values.sort()
+        return
+    for i in range(1, len(values)):
+        value, place = values[i], i
+        while place > 0 and values[place - 1] > value:
+            values[place] = values[place - 1]
+            place -= 1
+        values[place] = value
+
+
+@jit()
+def weighted(slots: I32, offsets: I64, table: F32) -> tuple[I64, I32, F32]:
+    """The rows of texts given as their words' slots, each slot once, with (1 + log tf)·idf."""
+    indptr = np.zeros_like(offsets)
+    kept, weights = slots.copy(), np.empty(len(slots), np.float32)
+    end = 0
+    for text in range(len(offsets) - 1):
+        words = kept[offsets[text] : offsets[text + 1]]
+        sort(words)
+        first = 0
+        while first < len(words):
+            word, last = words[first], first + 1
+            while last < len(words) and words[last] == word:
+                last += 1
+            if table[word] > 0:
+                kept[end], weights[end] = word, (1 + np.log(last - first)) * table[word]
+                end += 1
+            first = last
+        indptr[text + 1] = end
+    return indptr, kept[:end].copy(), weights[:end].copy()
+
+
+@jit()
+def invert(indptr: I64, slots: I32, weights: F32) -> tuple[I32, I32, F32]:
+    """The entries ordered by slot, and by row within a slot: starts, rows, weights."""
+    starts = np.zeros(SLOTS + 1, np.int32)
+    for e in range(len(slots)):
+        starts[slots[e] + 1] += 1
+    for place in range(SLOTS):
+        starts[place + 1] += starts[place]
+    free = starts[:-1].copy()
+    rows, ordered = np.empty_like(slots), np.empty_like(weights)
+    for row in range(len(indptr) - 1):
+        for e in range(indptr[row], indptr[row + 1]):
+            at = free[slots[e]]
+            free[slots[e]] += 1
+            rows[at], ordered[at] = row, weights[e]
+    return starts, rows, ordered
+
+
+@jit()
+def add_products(
+    indptr: I64, slots: I32, weights: F32, starts: I32, rows: I32, others: F32, out: F32
+) -> None:
+    """Write the products of all pairs of rows, each summed by rising slot in float64."""
+    total = np.zeros(out.shape[1], np.float64)
+    for row in range(len(indptr) - 1):
+        total[:] = 0
+        for e in range(indptr[row], indptr[row + 1]):
+            for at in range(starts[slots[e]], starts[slots[e] + 1]):
+                total[rows[at]] += np.float64(weights[e]) * others[at]
+        out[row] = total

@@ -1,0 +1,100 @@
+"""Rates, ratios and percentiles, on a clock that the test turns."""
+
+import statistics
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import measure
+from bench.measure import Row, Run, Spread, interleave, percentile, rate_of, ratios, set_threads
+
+
+class Clock:
+    """A clock that stands still but for the work done."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.done: list[str] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def work(self, name: str, items: int, seconds: float) -> Run:
+        def run() -> int:
+            self.now += seconds
+            self.done.append(name)
+            return items
+
+        return run
+
+
+def nothing(_: object, __: int) -> Run:
+    return lambda: 1
+
+
+def row(stem: str, threads: int = 1) -> Row[object]:
+    return Row(stem, "posts", stem, "posts/s", nothing, threads)
+
+
+@pytest.fixture(autouse=True)
+def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "REST", 0.0)
+
+
+def test_a_rate_counts_whole_batches_until_the_time_is_up() -> None:
+    clock = Clock()
+    assert rate_of(clock.work("a", 10, 0.4), 1.0, clock) == pytest.approx(30 / 1.2)
+    assert len(clock.done) == 3
+
+
+def test_rows_take_turns_and_the_first_round_is_dropped() -> None:
+    clock = Clock()
+    runs = {"a/1": clock.work("a", 10, 1.0), "b/2": clock.work("b", 5, 1.0)}
+    rates = interleave([row("a"), row("b", 2)], runs, 2, 0.5, clock=clock)
+    assert clock.done == ["a", "b"] * 3
+    assert rates == {"a/1": [10.0, 10.0], "b/2": [5.0, 5.0]}
+
+
+def test_each_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
+    before = torch.get_num_threads()
+    seen: list[int] = []
+
+    def look() -> int:
+        seen.append(torch.get_num_threads())
+        return 1
+
+    try:
+        interleave([row("a"), row("b", 2)], {"a/1": look, "b/2": look}, 1, 0.0)
+    finally:
+        set_threads(before)
+    assert seen == [1, 2, 1, 2]
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    rates = {"a/1": [10.0, 30.0, 8.0], "b/1": [5.0, 10.0, 8.0], "c/1": []}
+    assert ratios(rates, "a/1", "b/1") == Spread(2.0, 1.0, 3.0)
+    assert ratios(rates, "a/1", "c/1") is None
+    assert ratios(rates, "missing/1", "a/1") is None
+
+
+def test_the_spread_of_an_even_number_lies_between() -> None:
+    assert Spread.of([4.0, 1.0, 2.0, 3.0]) == Spread(2.5, 1.0, 4.0)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
+def test_a_percentile_is_the_least_value_that_covers_its_share(
+    values: list[float], share: float
+) -> None:
+    found = percentile(values, share)
+    assert found in values
+    assert sum(v <= found for v in values) >= share * len(values) - 1e-9
+    assert sum(v < found for v in values) < share * len(values)
+
+
+def test_the_median_of_an_odd_number_is_the_middle() -> None:
+    values = [5.0, 1.0, 9.0, 3.0, 7.0]
+    assert percentile(values, 0.5) == statistics.median(values)
+    assert percentile(values, 0.99) == 9.0

@@ -1,0 +1,123 @@
+"""The oracle: the encoder written from the paper's equations, token by token, in float64."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.config import Side
+from encoder.weights import Attention, Linear, Weights
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one text goes through: the states of every layer and the attention computed there."""
+
+    nodes: list[F64]  # per layer [n, d], after the ring
+    relays: list[F64]  # per layer [d], after the star
+    ring: list[list[F64]]  # per layer and token [heads, entries]: the window, then E_i, then s
+    star: list[F64]  # per layer [heads, 1 + n]: the relay, then the tokens
+    output: F64  # [d], half of the maximum and the relay together
+
+
+def bisect_entmax(z: F64, alpha: float) -> F64:
+    """α-entmax of one row by bisection; α = 1 is softmax; entries of -inf get nothing."""
+    p = np.zeros(len(z))
+    alive = z > -np.inf
+    x = z[alive].astype(np.float64)
+    if len(x) == 0:
+        return p
+    x = x - x.max()
+    if alpha == 1:
+        p[alive] = np.exp(x) / np.exp(x).sum()
+        return p
+
+    def powers(t: float) -> F64:
+        less = np.maximum((alpha - 1) * (x - t), -1)
+        with np.errstate(divide="ignore"):
+            out: F64 = np.exp(np.log1p(less) / (alpha - 1))
+        return out
+
+    low, high = 0.0, (1 - len(x) ** (1 - alpha)) / (alpha - 1)
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if powers(middle).sum() >= 1 else (low, middle)
+    p[alive] = powers(low) / powers(low).sum()
+    return p
+
+
+def affine(linear: Linear, x: F64) -> F64:
+    """weight·x + bias."""
+    out: F64 = linear.weight.astype(np.float64) @ x + linear.bias.astype(np.float64)
+    return out
+
+
+def attend(attention: Attention, asking: F64, context: Sequence[F64]) -> tuple[F64, F64]:
+    """One query vector over its context: the new vector, and the attention [heads, entries]."""
+    heads = len(attention.alpha)
+    q = affine(attention.query, asking).reshape(heads, -1)
+    keys = [affine(attention.key, x).reshape(heads, -1) for x in context]
+    values = [affine(attention.value, x).reshape(heads, -1) for x in context]
+    shares, mixed = [], []
+    for h in range(heads):
+        logits = np.array([q[h] @ k[h] for k in keys]) / np.sqrt(len(q[h]))
+        p = bisect_entmax(logits, float(attention.alpha[h]))
+        shares.append(p)
+        mixed.append(sum(share * v[h] for share, v in zip(p, values, strict=True)))
+    return affine(attention.output, np.concatenate(mixed)), np.stack(shares)
+
+
+def reference_star(weights: Weights, embedded: F64) -> Trace:
+    """The adaptive Star Transformer over one text's token vectors [n, d], n ≥ 1."""
+    n, c = len(embedded), weights.config.window
+    nodes, relay = list(embedded), embedded.mean(0)
+    trace = Trace([], [], [], [], np.zeros(0))
+    for layer in weights.layers:
+        after, attended = [], []
+        for i in range(n):
+            around = [nodes[j] for j in range(i - c, i + c + 1) if 0 <= j < n]
+            node, shares = attend(layer.ring, nodes[i], [*around, embedded[i], relay])
+            after.append(node)
+            attended.append(shares)
+        nodes = after
+        relay, shares = attend(layer.star, relay, [relay, *nodes])
+        trace.nodes.append(np.stack(nodes))
+        trace.relays.append(relay)
+        trace.ring.append(attended)
+        trace.star.append(shares)
+    output = (np.max(np.stack(nodes), 0) + relay) / 2
+    return Trace(trace.nodes, trace.relays, trace.ring, trace.star, output)
+
+
+def position_bucket(place: int) -> int:
+    """The bucket of one place in a text, counted up octave by octave: 0-7, 8-23, 24-55, …"""
+    bucket, end, width = 0, 8, 16
+    while place >= end and bucket < 8:
+        bucket, end, width = bucket + 1, end + width, width * 2
+    return bucket
+
+
+def gated_mean(weights: Weights, ids: Sequence[int], side: Side) -> F64:
+    """The residual r: the token vectors' mean under the gates and the weight by position."""
+    assert weights.residual is not None
+    total, norm = np.zeros(weights.config.dim), 0.0
+    for place, token in enumerate(ids):
+        gate = float(weights.residual.gates[side, token])
+        w = gate * float(weights.residual.positions[side, position_bucket(place)])
+        total += w * weights.embedding[token].astype(np.float64)
+        norm += w
+    return total / norm
+
+
+def reference(weights: Weights, ids: Sequence[int], side: Side) -> F64:
+    """y of one text [d], not normalised; zero for a text without tokens."""
+    if len(ids) == 0:
+        return np.zeros(weights.config.dim)
+    embedded = weights.embedding[np.asarray(ids)].astype(np.float64)
+    star = reference_star(weights, embedded).output
+    if weights.residual is None:
+        return star
+    return gated_mean(weights, ids, side) + weights.residual.gain.astype(np.float64) * star

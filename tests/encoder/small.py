@@ -1,0 +1,49 @@
+"""A small model with everything a real one has, for tests that need a whole model."""
+
+import numpy as np
+
+from encoder.artifact import Model
+from encoder.config import AstConfig
+from encoder.lexical import SLOTS, Idf
+from encoder.vocabulary import WordPiece
+from encoder.weights import random_weights
+from train.export import export
+
+WORDS = (
+    *("storm", "flood", "river", "city", "police", "fire", "match", "game", "cat", "music"),
+    *(".", ",", "!", "'", "the", "a", "in", "on", "of", "and"),
+)
+LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+LINES = ["[PAD]", "[UNK]", *WORDS, *LETTERS[1:], *(f"##{x}" for x in LETTERS)]
+TOPICS = (
+    "storm flood river city",
+    "match game music",
+    "cat music the a",
+    "police fire in the city",
+)
+
+
+def background(count: int = 400) -> list[str]:
+    """Everyday posts of a few words each, no two alike in a row."""
+    rng = np.random.default_rng(5)
+    return [" ".join(rng.choice(WORDS, rng.integers(2, 9))) for _ in range(count)]
+
+
+def small_model(
+    *, mix: float = 0.6, residual: bool = True, layers: int = 1, seed: int = 3
+) -> Model:
+    """A model of 12 dimensions over a few words and all letters."""
+    config = AstConfig(
+        dim=12,
+        heads=2,
+        head_dim=6,
+        residual=residual,
+        layers=layers,
+        post_tokens=32,
+        article_tokens=64,
+    )
+    idf = (
+        Idf(np.random.default_rng(seed).uniform(0.5, 9, SLOTS).astype(np.float32)) if mix else None
+    )
+    weights = random_weights(config, len(LINES), seed)
+    return export(weights, WordPiece.from_lines(LINES), idf, mix, background(), {"note": 1}, {})

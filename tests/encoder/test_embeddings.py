@@ -1,0 +1,136 @@
+"""Embeddings as values: immutable, comparable with their own kind, and exact."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.embeddings import Embeddings, thresholds, unit_rows
+from encoder.errors import InputError, MismatchError
+from encoder.lexical import SparseRows
+
+
+def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddings:
+    rng = np.random.default_rng(seed)
+    dense = unit_rows(rng.standard_normal((n, 7)).astype(np.float32))
+    dense[::5] = 0
+    counts = rng.integers(0, 6, n)
+    indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    slots = [np.sort(rng.choice(40, c, replace=False)) for c in counts]
+    flat = np.concatenate([*slots, np.empty(0)]).astype(np.int32)
+    weights = rng.uniform(0.1, 1, len(flat)).astype(np.float32)
+    return Embeddings(dense, SparseRows(indptr, flat, weights).unit(), mix, digest)
+
+
+def slow_score(a: Embeddings, i: int, b: Embeddings, k: int) -> float:
+    def words(x: Embeddings, r: int) -> dict[int, float]:
+        run = slice(x.lexical.indptr[r], x.lexical.indptr[r + 1])
+        return dict(
+            zip(x.lexical.slots[run].tolist(), x.lexical.weights[run].tolist(), strict=True)
+        )
+
+    dense = sum(float(x) * float(y) for x, y in zip(a.dense[i], b.dense[k], strict=True))
+    left, right = words(a, i), words(b, k)
+    lexical = sum(w * right[s] for s, w in left.items() if s in right)
+    return (1 - a.mix) * dense + a.mix * lexical
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
+def test_similarity_is_the_mixed_cosine_of_every_pair(mix: float) -> None:
+    a, b = some(13, 1, mix), some(9, 2, mix)
+    score = a.similarity(b)
+    assert score.dtype == np.float32
+    assert score.shape == (13, 9)
+    expected = [[slow_score(a, i, b, k) for k in range(9)] for i in range(13)]
+    np.testing.assert_allclose(score, expected, atol=1e-6)
+    assert np.abs(score).max() <= 1
+
+
+@given(st.lists(st.integers(-11, 10), max_size=8), st.slices(11))
+def test_rows_are_taken_by_index_array_and_by_slice(rows: list[int], part: slice) -> None:
+    e = some(11)
+    for taken, which in (
+        (e[np.array(rows, int)], np.arange(11)[rows]),
+        (e[part], np.arange(11)[part]),
+    ):
+        assert len(taken) == len(which)
+        np.testing.assert_array_equal(taken.dense, e.dense[which])
+        np.testing.assert_allclose(taken.similarity(e), e.similarity(e)[which], atol=1e-6)
+
+
+def test_concat_puts_rows_one_after_the_other() -> None:
+    a, b = some(4, 1), some(3, 2)
+    both = Embeddings.concat([a, b])
+    assert len(both) == 7
+    np.testing.assert_allclose(both[4:].similarity(a), b.similarity(a), atol=1e-6)
+
+
+def test_a_file_gives_back_what_was_saved(tmp_path: Path) -> None:
+    e = some(6, mix=0.25, digest="abc")
+    e.save(tmp_path / "e.safetensors")
+    again = Embeddings.load(tmp_path / "e.safetensors")
+    assert (again.mix, again.digest) == (0.25, "abc")
+    np.testing.assert_array_equal(again.similarity(e), e.similarity(e))
+    assert [p.name for p in tmp_path.iterdir()] == ["e.safetensors"]
+
+
+def test_a_file_that_holds_no_embeddings_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "e.safetensors"
+    for content in (b"", b"\x80\x04pickle", b"{}"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="cannot be read as embeddings"):
+            Embeddings.load(path)
+    with pytest.raises(InputError, match="missing"):
+        Embeddings.load(tmp_path / "missing")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        some(2).save(tmp_path / "no such folder" / "e")
+
+
+@pytest.mark.parametrize("other", [some(2, digest="e"), some(2, mix=0.4)])
+def test_another_models_embeddings_are_refused(other: Embeddings) -> None:
+    for put_together in (lambda a, b: a.similarity(b), lambda a, b: Embeddings.concat([a, b])):
+        with pytest.raises(MismatchError, match="embed both with one model"):
+            put_together(some(2), other)
+
+
+def test_embeddings_do_not_change() -> None:
+    e = some(3)
+    with pytest.raises(AttributeError):
+        e.mix = 0.1  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        e.dense[0, 0] = 1
+
+
+def test_nonsense_is_refused_at_the_door() -> None:
+    e = some(3)
+    for bad in (
+        lambda: Embeddings(e.dense.astype(np.float64), e.lexical, 0.5, "d"),  # type: ignore[arg-type]
+        lambda: Embeddings(e.dense, e.lexical[:2], 0.5, "d"),
+        lambda: Embeddings(e.dense, e.lexical, 1.0, "d"),
+        lambda: e[1],  # type: ignore[index]
+        lambda: Embeddings.concat([]),
+    ):
+        with pytest.raises(InputError):
+            bad()
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.5])
+def test_a_threshold_is_the_score_that_its_share_of_the_background_reaches(rate: float) -> None:
+    background, articles = some(600, 1), some(300, 2)
+    cut = thresholds(background, articles, rate)
+    score = background.similarity(articles)
+    for k in range(1, 300, 37):
+        ranked = sorted(score[:, k].tolist(), reverse=True)
+        assert cut[k] == max(np.float32(ranked[round(rate * 600) - 1]), np.finfo(np.float32).tiny)
+    assert (cut > 0).all(), "a text without words scores 0 and must match nothing"
+
+
+@pytest.mark.parametrize("rate", [0, 1, -0.1, float("nan"), 1e-9])
+def test_a_rate_that_the_background_cannot_tell_is_refused(rate: float) -> None:
+    with pytest.raises(InputError, match="rate"):
+        thresholds(some(50), some(2), rate)

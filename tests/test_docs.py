@@ -1,0 +1,47 @@
+"""The README: its Python runs, its commands and targets exist, and none is left out."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from worker.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+SHELL = "".join(text for kind, text in BLOCKS if kind == "console")
+
+
+def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    examples = [text for kind, text in BLOCKS if kind == "python"]
+    for text in examples:
+        exec(compile(text, "README.md", "exec"), names)
+    assert np.array_equal(np.asarray(names["matches"]), [[True], [False]])
+    assert len(examples) > 0
+
+
+def test_every_command_is_documented_and_every_documented_command_exists() -> None:
+    assert set(re.findall(r"`newsift (\w+)", README)) == set(COMMANDS)
+    assert set(re.findall(r"^\$ newsift (\w+)", SHELL, re.MULTILINE)) <= set(COMMANDS)
+
+
+def test_every_make_target_that_the_readme_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(re.findall(r"make (?:[A-Z]+=\S+ )*([a-z]+)", SHELL)) <= targets
+    assert {"demo", "test", "lint", "bench"} <= targets
+
+
+def test_files_that_the_readme_names_exist() -> None:
+    for path in re.findall(r"(?:worker|encoder|train|bench)/[\w/.-]+\.\w+", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_changelog_knows_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert changelog.split("## ")[1].startswith(project["version"])

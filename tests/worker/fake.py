@@ -1,0 +1,59 @@
+"""What the tests of the command line stand on: an outcome, and an encoder that costs no time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from encoder import Embeddings
+from encoder.lexical import SparseRows
+from encoder.weights import F32
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+@dataclass
+class FakeEncoder:
+    """Two dimensions: how long a text is, and whether it speaks of a ferry."""
+
+    digest: str = "ab" * 32
+    calls: list[tuple[str, list[object]]] = field(default_factory=list)
+
+    def posts(self, texts: Sequence[object]) -> Embeddings:
+        """Count the call and embed."""
+        return self._embed("posts", texts)
+
+    def articles(self, texts: Sequence[object]) -> Embeddings:
+        """Count the call and embed."""
+        return self._embed("articles", texts)
+
+    def _embed(self, kind: str, texts: Sequence[object]) -> Embeddings:
+        self.calls.append((kind, list(texts)))
+        rows = [(len(str(t)) + 0.1, 5000.0 * ("ferry" in str(t))) for t in texts]
+        dense = np.array(rows, np.float32).reshape(-1, 2)
+        dense /= np.linalg.norm(dense, axis=1, keepdims=True)
+        n = len(dense)
+        lexical = SparseRows(np.arange(n + 1), np.full(n, 7, np.int32), np.ones(n, np.float32))
+        return Embeddings(dense, lexical, 0.0, self.digest)
+
+    def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
+        """The same for every article."""
+        return np.full(len(articles), 0.9, np.float32)
+
+    def explain(
+        self, text: str, articles: Embeddings | None = None, k: int = 0
+    ) -> list[tuple[str, float]]:
+        """Equal parts for all words, and a rest when there is an article."""
+        words = text.split()
+        pairs = [(word, 1 / len(words)) for word in words]
+        return pairs if articles is None else [*pairs, ("", 0.0)]

@@ -1,0 +1,172 @@
+"""`newsift embed`: what it reads, what it refuses, and what it writes."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import worker.cli.embed
+import worker.cli.rows
+from encoder import Embeddings
+from tests.worker.fake import Command, FakeEncoder
+
+ROWS = (
+    b'{"id": "a", "text": "one ferry"}\n\n{"id": 7, "title": "T", "text": "two"}\n{"text": "x"}\n'
+)
+
+
+def test_lines_from_standard_input_become_json_lines(newsift: Command, fake: FakeEncoder) -> None:
+    done = newsift("embed", stdin="\ufeffone ferry\r\n\ntwo\u2028still two".encode())
+    texts = ["one ferry", "", "two\u2028still two"]
+    assert (done.code, done.err) == (0, "")
+    assert fake.calls == [("posts", texts)]
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    expected = FakeEncoder().posts(texts).dense
+    assert np.array_equal(np.array([row["dense"] for row in rows], np.float32), expected)
+    assert rows[0]["lexical"] == {"slots": [7], "weights": [1]}
+    assert "id" not in rows[0]
+
+
+def test_json_lines_keep_their_ids(newsift: Command, fake: FakeEncoder) -> None:
+    done = newsift("embed", stdin=ROWS)
+    assert [json.loads(line).get("id") for line in done.out.splitlines()] == ["a", 7, None]
+    assert fake.calls == [("posts", ["one ferry", "two", "x"])]
+
+
+def test_articles_go_with_their_titles(newsift: Command, fake: FakeEncoder) -> None:
+    newsift("embed", "--articles", stdin=ROWS)
+    assert fake.calls == [("articles", ["one ferry", ("T", "two"), "x"])]
+
+
+def test_another_key_can_hold_the_text(newsift: Command, fake: FakeEncoder) -> None:
+    newsift("embed", "--field", "full_text", stdin=b'{"full_text": "hi", "text": "no"}')
+    assert fake.calls == [("posts", ["hi"])]
+
+
+def test_format_lines_takes_json_as_text(newsift: Command, fake: FakeEncoder) -> None:
+    newsift("embed", "--format", "lines", stdin=b'{"text": "hi"}')
+    assert fake.calls == [("posts", ['{"text": "hi"}'])]
+
+
+def test_a_gzip_file_becomes_safetensors(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path
+) -> None:
+    source, out = tmp_path / "posts", tmp_path / "posts.safetensors"
+    source.write_bytes(gzip.compress(ROWS))
+    done = newsift("embed", source, "--out", out)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert np.array_equal(Embeddings.load(out).dense, FakeEncoder().posts(fake.calls[0][1]).dense)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["posts", "posts.safetensors"]
+
+
+def test_gzip_is_seen_on_standard_input_too(newsift: Command, fake: FakeEncoder) -> None:
+    assert newsift("embed", stdin=gzip.compress(b"hello")).code == 0
+    assert fake.calls == [("posts", ["hello"])]
+
+
+def test_batches_are_bounded_and_in_order(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.cli.embed, "BATCH_ROWS", 3)
+    monkeypatch.setattr(worker.cli.embed, "BATCH_CHARACTERS", 20)
+    texts = ["a", "b", "c", "d" * 25, "e", "f"]
+    out = tmp_path / "x.safetensors"
+    newsift("embed", "--out", out, stdin="\n".join(texts).encode())
+    assert [batch for _, batch in fake.calls] == [["a", "b", "c"], ["d" * 25], ["e", "f"]]
+    assert np.array_equal(Embeddings.load(out).dense, FakeEncoder().posts(texts).dense)
+
+
+def test_an_empty_input_has_no_rows(newsift: Command, fake: FakeEncoder, tmp_path: Path) -> None:
+    out = tmp_path / "none.safetensors"
+    assert newsift("embed", "--out", out).code == 0
+    assert len(Embeddings.load(out)) == 0
+    assert newsift("embed").out == ""
+
+
+BAD = [
+    (b'{"text": "ok"}\n{"text": 3}', "line 2 has no text under 'text'; name its key with --field"),
+    (b'{"text": "ok"}\n[1]', "line 2 is no JSON object"),
+    (b'{"text": "ok"}\n{"text": "x', "line 2 is no JSON; mend it"),
+    (b'{"text": "ok"}\n' + b"[" * 200_000, "line 2 is no JSON; mend it"),
+    (b'{"text": "ok"}\n\n{"text": "a", "title": 1}', "line 3 has a 'title' that is no text"),
+    (b"fine\n\xff\xfe", "line 2 is not UTF-8 at byte 1"),
+    (b"fine\n" + b"long " * 300, "line 2 is longer than 0 MiB"),
+]
+
+
+@pytest.mark.parametrize(("stdin", "reason"), BAD)
+def test_a_bad_row_stops_and_is_named(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    stdin: bytes, reason: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(worker.cli.rows, "LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
+    out = tmp_path / "old.safetensors"
+    out.write_bytes(b"precious")
+    done = newsift("embed", "--out", out, stdin=stdin)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"newsift: {reason}")
+    assert done.err.count("\n") == 1
+    assert out.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(("stdin", "reason"), BAD)
+def test_bad_rows_can_be_passed_over(
+    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch, stdin: bytes, reason: str
+) -> None:
+    monkeypatch.setattr(worker.cli.rows, "LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
+    done = newsift("embed", "--skip-bad", stdin=stdin + b"\n")
+    assert done.code == 0
+    assert len(done.out.splitlines()) == 1
+    assert f"skipped: {reason}" in done.err
+    assert done.err.endswith("newsift: bad rows skipped: 1, rows read: 1\n")
+
+
+def test_an_input_without_one_good_row_is_refused(newsift: Command, fake: FakeEncoder) -> None:
+    done = newsift("embed", "--skip-bad", stdin=b"\xff\n\xff")
+    assert done.code == 2
+    assert done.err.endswith("newsift: no row could be read; the reasons stand above\n")
+
+
+def test_after_a_line_that_is_too_long_the_next_one_is_read(
+    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.cli.rows, "LONGEST_LINE", 10)
+    newsift("embed", "--skip-bad", stdin=b"0123456789\n" + b"x" * 35 + b"\nafter")
+    assert fake.calls == [("posts", ["0123456789", "after"])]
+
+
+def test_damaged_gzip_is_one_line(newsift: Command, fake: FakeEncoder) -> None:
+    whole = gzip.compress(b"\n".join(b"line %d" % i for i in range(9999)))
+    for damaged in (whole[:-900], whole[:500] + b"\0" * 40 + whole[540:]):
+        done = newsift("embed", stdin=damaged)
+        assert done.code == 2
+        assert "newsift: the gzip input is damaged after line" in done.err
+
+
+def test_targets_and_sources_that_cannot_be(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.safetensors"
+    own.write_bytes(b"a text\n")
+    for args, said in (
+        ([tmp_path / "none"], "cannot be read (No such file or directory)"),
+        ([tmp_path], "cannot be read (Is a directory)"),
+        (["--out", tmp_path / "x.jsonl"], "must end in .safetensors"),
+        (["--out", tmp_path / "no" / "x.safetensors"], "there is no folder"),
+        ([own, "--out", own], "is the input itself"),
+    ):
+        done = newsift("embed", *args)
+        assert (done.code, said in done.err) == (2, True), done.err
+    assert fake.calls == []
+    assert own.read_bytes() == b"a text\n"
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    done = newsift("embed", stdin=b"one\ntwo")
+    assert "2 rows, " in done.err
+    assert done.err.endswith("/s\n")

@@ -1,0 +1,1 @@
+"""From pairs of posts and articles to a model directory."""

@@ -1,0 +1,73 @@
+"""`newsift explain`: which words carry a post, or its score with an article."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+import encoder
+from encoder import InputError
+from worker.cli.common import colour_wanted, model_options, read_article
+from worker.cli.lit import lit
+
+
+@click.command()
+@click.argument("text")
+@click.option("--article", metavar="FILE|TEXT", help="Explain the score with this article.")
+@click.option("--title", help="The article's title; a file's first line '# …' is its title.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@model_options
+def explain(
+    text: str, article: str | None, title: str | None, as_json: bool,
+    model: str, device: str, threads: int | None,
+) -> None:  # fmt: skip
+    """Show the words of TEXT, a post, lit by the attention they get; - reads standard input.
+
+    With an article they are lit by what they add to the score, or take from it.
+    """
+    if title is not None and article is None:
+        raise click.UsageError("--title needs --article")
+    text = _stdin() if text == "-" else text
+    given = None if article is None else _article(article, title)
+    enc = encoder.load(model, device=device, threads=threads)
+    found: dict[str, object] = {"text": text, "model": enc.digest}
+    if given is None:
+        pairs = enc.explain(text)
+        verdict = ""
+    else:
+        embedded = enc.articles([given])
+        pairs = enc.explain(text, embedded, 0)
+        score = float(enc.posts([text]).similarity(embedded)[0, 0])
+        threshold = float(enc.thresholds(embedded)[0])
+        found |= {"score": score, "threshold": threshold, "match": score >= threshold}
+        verdict = _verdict(score, threshold)
+    if as_json:
+        click.echo(json.dumps(found | {"words": pairs}, ensure_ascii=True))
+        return
+    click.echo(lit(pairs, colour_wanted()))
+    if verdict:
+        click.echo(verdict)
+
+
+def _verdict(score: float, threshold: float) -> str:
+    said = "a match" if score >= threshold else "no match"
+    return f"score {score:.4f}, automatic threshold {threshold:.4f}: {said}"
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8 at byte {error.start + 1}") from error
+
+
+def _article(given: str, title: str | None) -> tuple[str, str]:
+    """The article behind --article: a file if there is one of that name, else the text itself."""
+    if os.path.isfile(given):  # noqa: PTH113 - pathlib raises on a text too long for a name
+        found, text = read_article(Path(given))
+        return title if title is not None else found, text
+    if " " not in given.strip() and ("/" in given or Path(given).suffix):
+        raise InputError(f"--article {given}: there is no such file; give a file or a text")
+    return title or "", given
