@@ -1,7 +1,7 @@
 """`newsift bench encoder`: all rows in one interleaved run, and the tables made of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import parts
@@ -9,7 +9,7 @@ from bench.accuracy import deviations
 from bench.latency import latencies
 from bench.measure import NotAvailable, Rates, Row, Run, interleave
 from bench.parts import Part
-from bench.posts import read_texts
+from bench.posts import Counts, read_texts
 from bench.rows import SECTIONS, all_rows
 from bench.startup import starts
 from bench.workload import Workload
@@ -26,7 +26,7 @@ class Options:
     data: Path | None = None
     articles: Path | None = None
     model: str = "default"
-    posts: int = 65_536
+    counts: Counts = field(default_factory=Counts)
     rounds: int = 7
     seconds: float = 200.0
     threads: tuple[int, ...] = (1, 2)
@@ -42,7 +42,7 @@ class Options:
 
 
 QUICK = Options(
-    posts=8192,
+    counts=Counts(16_384, 512, 8_192, 128),
     rounds=2,
     seconds=20.0,
     peer_posts=64,
@@ -55,7 +55,7 @@ QUICK = Options(
 def bench(options: Options, say: Say) -> list[Part]:
     """Measure everything asked for, the rows interleaved, the other parts after them."""
     rows = chosen(options)
-    texts = read_texts(options.data, options.articles, options.posts)
+    texts = read_texts(options.data, options.articles, options.counts)
     work = Workload(texts, options.model, options.threads, options.peer_posts)
     rates, absent = measured(work, rows, options, say)
     made = [parts.where(work)]

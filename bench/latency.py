@@ -33,7 +33,7 @@ def latencies(
 ) -> list[Latency]:
     """Every size that the posts fill, for so many seconds, in turns that go around three times."""
     set_threads(threads)
-    full = [size for size in sizes if size <= len(work.texts.posts)]
+    full = [size for size in sizes if size <= _texts(work)]
     runs = {(path, size): _run(work, path, size, threads) for size in full for path in paths}
     for run in runs.values():
         run()
@@ -64,9 +64,13 @@ def summarise(times: Mapping[tuple[str, int], Sequence[float]]) -> list[Latency]
     ]
 
 
+def _texts(work: Workload) -> int:
+    return len(work.texts.earlier_posts or work.texts.posts)
+
+
 def _run(work: Workload, path: str, size: int, threads: int) -> Run:
     from bench.rows import each, over
 
     if path == "whole":
-        return each(work.text_batches(size), work.encoder(threads).posts)
+        return each(work.earlier_batches(size), work.encoder(threads).posts)
     return over(work.id_batches(size), work.kernel(threads))

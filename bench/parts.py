@@ -19,7 +19,7 @@ from bench.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One finished table, as text and as data."""
+    """One finished table, as text and as data; without a header, plain lines."""
 
     key: str
     title: str
@@ -30,23 +30,26 @@ class Part:
 
     def render(self) -> str:
         """The title, the table and what is to be said about it."""
-        return "\n".join([self.title, "", table(self.header, self.rows), *self.remarks])
+        shown = table(self.header, self.rows) if self.header else "\n".join(r[0] for r in self.rows)
+        return "\n".join([self.title, "", shown, *self.remarks])
 
 
 def where(work: Workload) -> Part:
     """The machine, the texts and the model."""
-    held = work.loaded.model.weights
+    held, texts = work.loaded.model.weights, work.texts
     mean = [number(float(np.diff(work.posts.offsets).mean())) + " a post"]
-    if work.texts.articles:
+    if texts.articles:
         mean.append(number(float(np.diff(work.articles.offsets).mean())) + " an article")
-    counts = f"{len(work.texts.posts):,} posts, {len(work.texts.articles):,} articles"
+    counts = f"{len(texts.posts):,} posts, {len(texts.articles):,} articles"
+    earlier = f"{len(texts.earlier_posts):,} posts, {len(texts.earlier_articles):,} articles"
     facts = machine.describe() | {
-        "texts": f"{counts}: {work.texts.source}",
+        "texts": f"{counts}: {texts.source}",
+        "read before": f"{earlier}, others than these",
         "mean tokens": ", ".join(mean),
         "model": f"{work.model}: vocabulary {len(held.embedding):,}, path {work.loaded.path}",
     }
     lines = [(f"{key}: {value}",) for key, value in facts.items()]
-    return Part("where", "Where and on what", ("",), lines, facts)
+    return Part("where", "Where and on what", (), lines, facts)
 
 
 def speed(
@@ -89,7 +92,8 @@ def batches(found: Sequence[Latency], threads: int) -> Part:
         for x in sorted(found, key=lambda x: x.path, reverse=True)
     ]
     title = f"Batch sizes, {threads} thread{'s' if threads > 1 else ''}"
-    return Part("batches", title, header, rows, [asdict(x) for x in found])
+    remarks = ("Texts whose words it has read before.",)
+    return Part("batches", title, header, rows, [asdict(x) for x in found], remarks)
 
 
 def floor(work: Workload, rates: Rates) -> Part:
@@ -125,11 +129,12 @@ def floor(work: Workload, rates: Rates) -> Part:
 
 def start(found: Sequence[Start]) -> Part:
     """The start of a fresh process: medians."""
-    columns = ("load", "first", "resident", "peak")
+    columns = ("load", "first", "cpu", "resident", "peak")
     middle = {c: Spread.of([getattr(s, c) for s in found]).median for c in columns}
     rows = [
         ("process start to loaded model, s", number(middle["load"])),
         ("process start to first embedding, s", number(middle["first"])),
+        ("CPU time of all threads until then, s", number(middle["cpu"])),
         ("resident memory then, MB", number(middle["resident"])),
         ("peak memory, MB", number(middle["peak"])),
         ("torch imported", "yes" if any(s.torch for s in found) else "no"),

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from encoder.errors import InputError
 
@@ -16,18 +17,35 @@ SAMPLES = ROOT / "worker" / "samples"
 KINDS = (".jsonl", ".jsonl.gz", ".md")
 
 Article = tuple[str, str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Posts and articles in a fixed shuffled order, and where they come from."""
+    """Texts in a fixed shuffled order: those measured, others read earlier, and their source.
+
+    A stream brings new posts made mostly of known words. So what remembers words reads the
+    earlier texts first, and is then measured on texts that it has not seen.
+    """
 
     posts: tuple[str, ...]
     articles: tuple[Article, ...]
     source: str
+    earlier_posts: tuple[str, ...] = ()
+    earlier_articles: tuple[Article, ...] = ()
 
 
-def read_texts(data: Path | None, articles: Path | None, posts: int, seed: int = 0) -> Texts:
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many texts of each kind are read at most."""
+
+    posts: int = 98_304
+    articles: int = 4_096
+    earlier_posts: int = 32_768
+    earlier_articles: int = 512
+
+
+def read_texts(data: Path | None, articles: Path | None, counts: Counts, seed: int = 0) -> Texts:
     """The texts of the folders given, else those beside the checkout, else the shipped samples."""
     post_files, where = _files(data, SHARED / "tweets", SAMPLES / "posts.jsonl")
     article_files, where_articles = _files(articles, SHARED / "articles", SAMPLES / "seeds")
@@ -38,7 +56,16 @@ def read_texts(data: Path | None, articles: Path | None, posts: int, seed: int =
     shuffle = random.Random(seed).shuffle
     shuffle(found)
     shuffle(long)
-    return Texts(tuple(found[:posts]), tuple(long[:posts]), f"{where}; {where_articles}")
+    posts, earlier_posts = _shares(found, counts.posts, counts.earlier_posts)
+    pairs, earlier_pairs = _shares(long, counts.articles, counts.earlier_articles)
+    source = f"{where}; {where_articles}"
+    return Texts(posts, pairs, source, earlier_posts, earlier_pairs)
+
+
+def _shares(found: list[T], measured: int, earlier: int) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """At most so many to measure and so many before; too few are shared out in that proportion."""
+    cut = min(earlier, len(found) * earlier // (measured + earlier))
+    return tuple(found[cut : cut + measured]), tuple(found[:cut])
 
 
 def _files(named: Path | None, beside: Path, sample: Path) -> tuple[list[Path], str]:

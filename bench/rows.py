@@ -45,6 +45,7 @@ def all_rows(threads: Sequence[int]) -> list[Row[Workload]]:
             Row("kernel", "posts", "kernel: ids → vectors", POSTS, kernel, t),
             Row("gated", "posts", "kernel with residual: ids → vectors", POSTS, gated, t),
             Row("whole", "posts", "whole encoder: text → embeddings", POSTS, whole, t),
+            Row("again", "posts", "whole encoder, texts it has read before", POSTS, again, t),
             Row("minilm", "posts", "MiniLM, sentence-transformers", POSTS, minilm, t),
             Row("int8", "posts", "MiniLM, ONNX Runtime int8", POSTS, minilm_int8, t),
         ]
@@ -66,6 +67,7 @@ def all_rows(threads: Sequence[int]) -> list[Row[Workload]]:
         *rows,
         Row("cuda", "posts", "torch on the GPU: ids → vectors", POSTS, cuda),
         Row("front", "front", "newsift: ids, slots and weights", POSTS, front),
+        Row("front-again", "front", "newsift, texts it has read before", POSTS, front_again),
         Row("tokenizers", "front", "HF tokenizers: ids", POSTS, hf_tokenizers),
         Row("entmax", "entmax", "newsift: Newton", "rows/s", entmax_newton),
         Row("bisect", "entmax", "entmax package: entmax_bisect", "rows/s", entmax_bisection),
@@ -128,8 +130,13 @@ def gated(work: Workload, threads: int) -> Run:
 
 
 def whole(work: Workload, threads: int) -> Run:
-    """All of newsift: the text in, both halves of the embedding out."""
+    """All of newsift, text in, both halves of the embedding out, on texts it has not seen."""
     return each(work.text_batches(BATCH), work.encoder(threads).posts)
+
+
+def again(work: Workload, threads: int) -> Run:
+    """All of newsift on texts whose every word it remembers."""
+    return each(work.earlier_batches(BATCH), work.encoder(threads).posts)
 
 
 def minilm(work: Workload, threads: int) -> Run:
@@ -173,7 +180,12 @@ def articles_whole(work: Workload, threads: int) -> Run:
 
 def front(work: Workload, threads: int) -> Run:
     """The front end alone: cleaning, ids, lexical rows."""
-    return each(work.text_batches(BATCH), work.tokenizer.posts)
+    return each(work.text_batches(BATCH), work.front.posts)
+
+
+def front_again(work: Workload, threads: int) -> Run:
+    """The front end alone on texts whose every word it remembers."""
+    return each(work.earlier_batches(BATCH), work.front.posts)
 
 
 def hf_tokenizers(work: Workload, threads: int) -> Run:

@@ -31,6 +31,8 @@ def number(value: float) -> str:
         return "–"
     if value == 0:
         return "0"
+    if abs(value) >= 1e8:
+        return f"{value:.2e}"
     places = max(0, 2 - math.floor(math.log10(abs(float(f"{value:.3g}")))))
     return f"{value:,.{places}f}" if places < 6 else f"{value:.1e}"
 

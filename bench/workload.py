@@ -44,10 +44,12 @@ class Workload:
     _kernels: dict[tuple[int, bool], Forward] = field(default_factory=dict)
 
     def encoder(self, threads: int) -> Encoder:
-        """The whole encoder on the CPU with so many threads."""
+        """The whole encoder on the CPU with so many threads, after the earlier texts."""
         made = self._encoders.get(threads)
         if made is None:
             made = load(self.model, device="cpu", threads=threads)
+            made.posts(self.texts.earlier_posts)
+            made.articles(self.texts.earlier_articles)
             self._encoders[threads] = made
         return made
 
@@ -75,21 +77,27 @@ class Workload:
         """One encoder, for its vocabulary and settings."""
         return self.encoder(1)
 
-    @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The model's front end, with a memory of its own."""
+        """The model's front end, which has read nothing."""
         held, config = self.loaded.model, self.loaded.model.weights.config
         return Tokenizer(held.vocabulary, held.idf, config.post_tokens, config.article_tokens)
 
     @cached_property
+    def front(self) -> Tokenizer:
+        """One front end that has read the earlier posts."""
+        made = self.tokenizer()
+        made.posts(self.texts.earlier_posts)
+        return made
+
+    @cached_property
     def posts(self) -> Tokens:
         """All posts as ids."""
-        return self.tokenizer.posts(self.texts.posts)
+        return self.tokenizer().posts(self.texts.posts)
 
     @cached_property
     def articles(self) -> Tokens:
         """All articles as ids."""
-        return self.tokenizer.articles(self.texts.articles)
+        return self.tokenizer().articles(self.texts.articles)
 
     @cached_property
     def plain(self) -> Weights:
@@ -110,6 +118,10 @@ class Workload:
     def text_batches(self, size: int) -> Iterator[Sequence[str]]:
         """Batches of posts, one after the other and from the start again, without an end."""
         return endless(self.texts.posts, size)
+
+    def earlier_batches(self, size: int) -> Iterator[Sequence[str]]:
+        """Batches of posts that were read before anything was measured, without an end."""
+        return endless(self.texts.earlier_posts or self.texts.posts, size)
 
     def article_batches(self, size: int) -> Iterator[Sequence[Article]]:
         """Batches of articles, without an end."""

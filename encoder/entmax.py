@@ -6,6 +6,7 @@ and Newton from t = 0 (where z is shifted to a maximum of 0) climbs to the root 
 """
 
 from dataclasses import dataclass
+from math import log
 from typing import Any, Protocol
 
 import torch
@@ -18,16 +19,23 @@ SMALLEST_STEP_FROM_SOFTMAX = 1e-20
 SERIES_BELOW = 0.25
 SERIES = (-1 / 362880, 1 / 40320, -1 / 5040, 1 / 720, -1 / 120, 1 / 24, -1 / 6, 1 / 2)
 MOST_ITERATIONS = 60
+LN_2 = log(2)
 
 
 class Rows(Protocol):
     """How the entries along the first dimension of a tensor form rows that each sum to 1."""
 
-    def sum(self, x: Tensor) -> Tensor: ...
+    def sum(self, x: Tensor) -> Tensor:
+        """The sum of each row."""
+        ...
 
-    def max(self, x: Tensor) -> Tensor: ...
+    def max(self, x: Tensor) -> Tensor:
+        """The maximum of each row."""
+        ...
 
-    def spread(self, r: Tensor) -> Tensor: ...
+    def spread(self, r: Tensor) -> Tensor:
+        """A value per row, in a shape that broadcasts to the entries."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +43,15 @@ class Dense:
     """Rows of equal length: all entries along the first dimension are one row."""
 
     def sum(self, x: Tensor) -> Tensor:
+        """The sum of each row."""
         return x.sum(0)
 
     def max(self, x: Tensor) -> Tensor:
+        """The maximum of each row."""
         return x.amax(0)
 
     def spread(self, r: Tensor) -> Tensor:
+        """A value per row, for each of its entries."""
         return r
 
 
@@ -52,14 +63,17 @@ class Ragged:
     count: int
 
     def sum(self, x: Tensor) -> Tensor:
+        """The sum of each row."""
         return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.member, x)
 
     def max(self, x: Tensor) -> Tensor:
+        """The maximum of each row."""
         lowest = x.new_full((self.count, *x.shape[1:]), -torch.inf)
         index = self.member.view(-1, *[1] * (x.dim() - 1)).expand_as(x)
         return lowest.scatter_reduce(0, index, x, "amax")
 
     def spread(self, r: Tensor) -> Tensor:
+        """A value per row, for each of its entries."""
         return r.index_select(0, self.member)
 
 
@@ -82,7 +96,7 @@ def solved(z: Tensor, alpha: Tensor | float, rows: Rows) -> Tensor:
         raise InputError(f"alpha: {alpha} is outside [1, 2]")
     exact = z if z.dtype in (torch.float32, torch.float64) else z.float()
     near = torch.as_tensor(alpha, dtype=exact.dtype, device=z.device)
-    out: Tensor = Entmax.apply(exact, near, rows)  # type: ignore[no-untyped-call]
+    out: Tensor = Entmax.apply(exact, near, rows)
     return out.to(z.dtype)
 
 
@@ -91,20 +105,23 @@ class Entmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, alpha: Tensor, rows: Rows) -> Tensor:
+        """p; it is all that the way back needs."""
         p = newton(z, alpha, rows) if z.numel() else torch.zeros_like(z)
         ctx.save_for_backward(p, alpha)
         ctx.rows = rows
         return p
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        """The gradients in z and in α."""
         p, alpha = ctx.saved_tensors
         if not p.numel():
             return torch.zeros_like(p), torch.zeros_like(alpha), None
         a, rows = alpha - 1, ctx.rows
         log_p = p.clamp(min=torch.finfo(p.dtype).tiny).log_()
-        pull = torch.where(p > 0, (log_p * (1 - a)).exp_(), 0)  # p^(2-α), 0 outside the support
+        power = (log_p * ((1 - a) / LN_2)).exp2_()
+        pull = torch.where(p > 0, power, 0)  # p^(2-α) on the support
         total = rows.sum(pull).clamp_(min=torch.finfo(p.dtype).tiny)
         centred = grad - rows.spread(rows.sum(pull * grad) / total)
         by_alpha = None
@@ -116,15 +133,16 @@ class Entmax(torch.autograd.Function):
 def newton(z: Tensor, alpha: Tensor, rows: Rows) -> Tensor:
     """The solution; a row of -inf alone becomes zeros, entries of +inf share their row."""
     limits = torch.finfo(z.dtype)
-    z = z.clamp(max=limits.max)  # so that +inf less +inf is 0
     top = rows.max(z).clamp_(min=limits.min)
     a = (alpha - 1).clamp(min=SMALLEST_STEP_FROM_SOFTMAX).expand_as(top).contiguous()
     accurate, wide = a * limits.eps**0.75, rows.spread(a)
-    scaled, inverse = (z - rows.spread(top)).mul_(wide), 1 / wide
-    tau = torch.zeros_like(top)
+    below = (z - rows.spread(top)).nan_to_num_(0, neginf=-torch.inf)  # +inf less +inf is 0
+    scaled, inverse = below.mul_(wide), 1 / (wide * LN_2)
+    tau = torch.where(top.isnan(), top, 0)  # a NaN among the entries stays in sight
     for _ in range(iterations(z)):
         less = (scaled - rows.spread(tau)).clamp_(min=-1)  # u - 1
-        p = less.log1p().mul_(inverse).exp_()  # log1p stays exact as α nears 1
+        # log1p stays exact as α nears 1; exp would stall on -inf, where exp2 does not.
+        p = less.log1p().mul_(inverse).exp2_()
         pull = p / less.add_(1).clamp_(min=limits.tiny)  # -dp/dt
         total, decay = rows.sum(p).clamp_(min=1), rows.sum(pull).clamp_(min=1)
         step = total.log().mul_(-a).expm1_().mul_(total).div_(-decay)  # 0 in an empty row
@@ -142,7 +160,7 @@ def iterations(z: Tensor) -> int:
 
 
 def slope(p: Tensor, log_p: Tensor, a: Tensor) -> Tensor:
-    """dp/dα at fixed t: -p (e^(-y) - 1 + y) / a² with y = a·ln p, by its series where y is small."""
+    """dp/dα at fixed t: -p (e^(-y) - 1 + y) / a² with y = a·ln p; by its series for a small y."""
     y = log_p * a
     series = torch.full_like(y, SERIES[0])
     for coefficient in SERIES[1:]:

@@ -154,5 +154,6 @@ def capped(words: Iterable[Word], weights: Weights, side: Side) -> I32:
 
 def by_word(words: Sequence[Word], tokens: F32) -> list[float]:
     """The sum over each word's tokens; tokens beyond the cap count nothing."""
+    parts = tokens.tolist()
     ends = accumulate((len(word.ids) for word in words), initial=0)
-    return [float(tokens[start:end].sum(dtype=np.float64)) for start, end in pairwise(ends)]
+    return [math.fsum(parts[start:end]) for start, end in pairwise(ends)]

@@ -19,6 +19,7 @@ SLOT_BITS = 18
 SLOTS = 2**SLOT_BITS
 NO_SLOT = -1
 GOLDEN = 0x9E3779B1
+SHELL_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
 
 
 def slot(word: str) -> int:
@@ -85,7 +86,7 @@ class SparseRows:
         """The scalar product of every row with every row of `other`: [rows, other rows]."""
         out = np.zeros((len(self), len(other)), np.float32)
         if len(self.slots) and len(other.slots):
-            add_products(self.indptr, self.slots, self.weights, *other.inverted, out)
+            write_products(self.indptr, self.slots, self.weights, *other.inverted, out)
         return out
 
     @cached_property
@@ -122,10 +123,11 @@ class Idf:
         place = slot(word)
         return 0.0 if place == NO_SLOT else float(self.table[place])
 
-    def rows(self, slots: I32, offsets: I64) -> SparseRows:
-        """The unit rows of texts given as their words' slots, weighted (1 + log tf)·idf."""
-        indptr, kept, weights = weighted(slots, offsets, self.table)
-        return SparseRows(indptr, kept, scaled(indptr, weights))
+
+def unit_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
+    """The unit rows of texts given as their words' slots and idf, weighted (1 + log tf)·idf."""
+    indptr, kept, weights = weighted(slots, idf, offsets)
+    return SparseRows(indptr, kept, scaled(indptr, weights))
 
 
 @jit()
@@ -162,35 +164,31 @@ def scaled(indptr: I64, weights: F32) -> F32:
 
 
 @jit()
-def sort(values: I32) -> None:
-    """Sort in place: by insertion what is as short as a post, which is twice as fast there."""
-    if len(values) > 40:
-        values.sort()
-        return
-    for i in range(1, len(values)):
-        value, place = values[i], i
-        while place > 0 and values[place - 1] > value:
-            values[place] = values[place - 1]
-            place -= 1
-        values[place] = value
+def sort(slots: I32, idf: F32) -> None:
+    """Sort both by slot, in place, by Shell's method: rows short and long, quick to compile."""
+    for gap in SHELL_GAPS:
+        for i in range(gap, len(slots)):
+            moved, its_idf, place = slots[i], idf[i], i
+            while place >= gap and slots[place - gap] > moved:
+                slots[place], idf[place] = slots[place - gap], idf[place - gap]
+                place -= gap
+            slots[place], idf[place] = moved, its_idf
 
 
 @jit()
-def weighted(slots: I32, offsets: I64, table: F32) -> tuple[I64, I32, F32]:
-    """The rows of texts given as their words' slots, each slot once, with (1 + log tf)·idf."""
-    indptr = np.zeros_like(offsets)
-    kept, weights = slots.copy(), np.empty(len(slots), np.float32)
+def weighted(slots: I32, idf: F32, offsets: I64) -> tuple[I64, I32, F32]:
+    """The rows of texts given as their words' slots and idf: each slot once, (1 + log tf)·idf."""
+    indptr, kept, weights = np.zeros_like(offsets), slots.copy(), idf.copy()
     end = 0
     for text in range(len(offsets) - 1):
-        words = kept[offsets[text] : offsets[text + 1]]
-        sort(words)
-        first = 0
-        while first < len(words):
-            word, last = words[first], first + 1
-            while last < len(words) and words[last] == word:
+        first, stop = offsets[text], offsets[text + 1]
+        sort(kept[first:stop], weights[first:stop])
+        while first < stop:
+            last = first + 1
+            while last < stop and kept[last] == kept[first]:
                 last += 1
-            if table[word] > 0:
-                kept[end], weights[end] = word, (1 + np.log(last - first)) * table[word]
+            if weights[first] > 0:
+                kept[end], weights[end] = kept[first], (1 + np.log(last - first)) * weights[first]
                 end += 1
             first = last
         indptr[text + 1] = end
@@ -216,14 +214,14 @@ def invert(indptr: I64, slots: I32, weights: F32) -> tuple[I32, I32, F32]:
 
 
 @jit()
-def add_products(
-    indptr: I64, slots: I32, weights: F32, starts: I32, rows: I32, others: F32, out: F32
+def write_products(
+    indptr: I64, slots: I32, weights: F32, starts: I32, rows: I32, other_weights: F32, out: F32
 ) -> None:
     """Write the products of all pairs of rows, each summed by rising slot in float64."""
-    total = np.zeros(out.shape[1], np.float64)
     for row in range(len(indptr) - 1):
-        total[:] = 0
+        total = np.zeros(out.shape[1], np.float64)
         for e in range(indptr[row], indptr[row + 1]):
             for at in range(starts[slots[e]], starts[slots[e] + 1]):
-                total[rows[at]] += np.float64(weights[e]) * others[at]
-        out[row] = total
+                total[rows[at]] += np.float64(weights[e]) * other_weights[at]
+        for other in range(len(total)):
+            out[row, other] = total[other]

@@ -20,13 +20,14 @@ Article: TypeAlias = str | tuple[str, str]
 T = TypeVar("T")
 
 QUOTES = dict.fromkeys("’‘‛‚ʼ´′", "'") | dict.fromkeys("“”„‟«»″", '"')
-RESTYLED = ("<wide>", "<narrow>", "<font>", "<circle>", "<square>")
+WIDTHS = ("<wide>", "<narrow>")
+STYLES = ("<font>", "<circle>", "<square>")
 
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]\w{1,30});")
 RETWEET = re.compile(r"(?<![^\W_])RT:?\s*+(?=[@＠])")
 URL = re.compile(
     r"""https?://t\.co/[a-z\d]*+…?                      # words may be glued to it: it ends here
-      | https?(?::|…|\.\.\.)[^\s"<>…]*+…?
+      | h?tt+ps?(?::|…|\.\.\.)[^\s"<>…]*+…?
       | (?<![^\W_])ht?t?…                               # cut off by a limit on characters
       | (?:www\.[a-z\d-]++\.|pic\.twitter\.com)[^\s"<>…]*+…?
       | (?<![\w@.-])(?:[a-z\d-]++\.)++
@@ -36,7 +37,7 @@ URL = re.compile(
 )
 MENTION = re.compile(
     r"""(?<!\w)@[\w-]*+(?:\.[a-z][a-z\d-]*+)*+          # @user, @user.bsky.social
-        (?:@[\w.-]++)? (?:'s\b)? :?                     # @user@mastodon.social, @user's, @user:
+        (?:@[\w.-]++)*+ (?:'s\b)? :?                    # @user@mastodon.social, @user's, @user:
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -69,13 +70,18 @@ def plain(char: str) -> str:
         return " "
     if invisible(char) or unicodedata.name(char, "").startswith("VARIATION SELECTOR"):
         return ""
-    restyled = unicodedata.normalize("NFKC", char)
-    style = unicodedata.decomposition(char).partition(" ")[0]
-    if style in RESTYLED[:2] or (style in RESTYLED and restyled.isalnum()):
-        return restyled
-    if style == "<compat>" and restyled.isascii() and restyled.isalnum():
-        return restyled
+    if is_dressed_up(char):
+        return unicodedata.normalize("NFKC", char)
     return " " if pictorial(char) else char
+
+
+def is_dressed_up(char: str) -> bool:
+    """Whether a character is another's full-width, mathematical or circled form, or a ligature."""
+    style = unicodedata.decomposition(char).partition(" ")[0]
+    bare = unicodedata.normalize("NFKC", char)
+    if style == "<compat>":
+        return bare.isascii() and bare.isalnum()
+    return style in WIDTHS or (style in STYLES and bare.isalnum())
 
 
 def pictorial(char: str) -> bool:
@@ -113,17 +119,19 @@ def clean_chunk(chunk: str, side: Side) -> str:
     text = characters(chunk)
     if LINK_SIGN(text):
         text = URL.sub(" ", text)
-    if "@" in text:
-        text = MENTION.sub(" ", text) if side is Side.POST else HANDLE.sub("", text)
     if "#" in text:
         text = HASHTAG.sub(tag_words, text)
+    if "@" in text:
+        text = MENTION.sub(" ", text) if side is Side.POST else HANDLE.sub("", text)
     return DRAWN_OUT.sub(r"\1\1", text) if side is Side.POST else text
 
 
 def post_chunks(post: str) -> list[str]:
     """The chunks of a post, up to the cap on its characters and without `RT @user:`'s RT."""
     text = post[:POST_CHARS]
-    return (RETWEET.sub(" ", text) if "RT" in text else text).split()
+    if "RT" in text:
+        text = RETWEET.sub(" ", text)
+    return text.split()
 
 
 def article_chunks(article: Article) -> list[str]:

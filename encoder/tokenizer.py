@@ -11,16 +11,17 @@ import numpy as np
 from encoder.config import Side
 from encoder.errors import InputError
 from encoder.jit import jit
-from encoder.lexical import NO_SLOT, Idf, SparseRows, slot
+from encoder.lexical import NO_SLOT, Idf, SparseRows, slot, unit_rows
 from encoder.text import PASSING, Article, article_chunks, checked, clean_chunk, post_chunks
 from encoder.vocabulary import Vocabulary
-from encoder.weights import I32, I64
+from encoder.weights import F32, I32, I64
 from encoder.words import split_words
 
 CACHE_WORDS = 2**18
 NUMBERS_PER_WORD = 8
 KEPT_CHARS = 32
 NOTHING = 0
+LARGEST_ID = 2**24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,13 +46,13 @@ class Word:
 class Lookup(NamedTuple):
     """Texts looked up: where in the pool the record of each of their chunks lies."""
 
-    pool: I32
+    pool: F32  # float32 holds ids and slots exactly, as they are below LARGEST_ID
     records: I32  # [chunks]
     ends: I64  # [texts]: where each text's chunks end
 
 
 class Memory(dict[str, int]):
-    """Where in a pool the record of each chunk lies: two counts, so many ids, so many slots.
+    """Where in a pool the record of each chunk lies: two counts, its ids, its slots, their idf.
 
     The pool is only ever added to, and makes way for a larger copy when it is full, so that
     whoever reads the pool of a moment ago, in another thread, is not disturbed.
@@ -60,21 +61,20 @@ class Memory(dict[str, int]):
     def __init__(self, side: Side, read: Callable[[str], list[Word]], capacity: int) -> None:
         super().__init__()
         self.passing, self.read, self.capacity = PASSING[side], read, capacity
-        self.pool: I32 = np.zeros(1024, np.int32)
+        self.pool: F32 = np.zeros(1024, np.float32)
         self.used = 2  # at NOTHING: no ids, no slots
-        self.fresh: list[int] = []
+        self.fresh: list[float] = []
 
     def __missing__(self, chunk: str) -> int:
         if self.passing(chunk):
             return NOTHING
-        ids: list[int] = []
-        slots: list[int] = []
-        for word in self.read(chunk):
-            ids += word.ids
-            if word.slot != NO_SLOT:
-                slots.append(word.slot)
+        words = self.read(chunk)
+        ids = [i for word in words for i in word.ids]
+        lexical = [word for word in words if word.slot != NO_SLOT]
         record = self.used + len(self.fresh)
-        self.fresh += (len(ids), len(slots), *ids, *slots)
+        self.fresh += (len(ids), len(lexical), *ids)
+        self.fresh += [word.slot for word in lexical]
+        self.fresh += [word.weight for word in lexical]
         if len(chunk) <= KEPT_CHARS and "://" not in chunk:
             self[chunk] = record
         return record
@@ -85,11 +85,11 @@ class Memory(dict[str, int]):
         numbers = self.used + len(self.fresh)
         return len(self) >= self.capacity or numbers >= NUMBERS_PER_WORD * self.capacity
 
-    def settle(self) -> I32:
+    def settle(self) -> F32:
         """Move the fresh records into the pool, and return the pool."""
         end = self.used + len(self.fresh)
         if end > len(self.pool):
-            grown = np.zeros(2 * end, np.int32)
+            grown = np.zeros(2 * end, np.float32)
             grown[: self.used] = self.pool[: self.used]
             self.pool = grown
         self.pool[self.used : end] = self.fresh
@@ -115,6 +115,8 @@ class Tokenizer:
         ):
             if type(value) is not int or value < 1:
                 raise InputError(f"{name}: {value!r} is not a whole number of at least 1")
+        if vocabulary.size > LARGEST_ID:
+            raise InputError(f"vocabulary: {vocabulary.size} entries, more than {LARGEST_ID}")
         self.vocabulary, self.idf = vocabulary, idf
         self._caps = {Side.POST: post_tokens, Side.ARTICLE: article_tokens}
         self._cache_words = cache_words
@@ -173,10 +175,8 @@ class Tokenizer:
         return parts[0] if len(parts) == 1 else joined(parts)
 
     def _expand(self, part: Lookup, cap: int) -> Tokens:
-        ids, offsets, slots, slot_offsets = expand(*part, cap)
-        if self.idf is None:
-            return Tokens(ids, offsets, SparseRows.empty(len(part.ends)))
-        return Tokens(ids, offsets, self.idf.rows(slots, slot_offsets))
+        ids, offsets, slots, idf, slot_offsets = expand(*part, cap)
+        return Tokens(ids, offsets, unit_rows(slots, idf, slot_offsets))
 
 
 def lookup(memory: Memory, records: list[int], ends: list[int]) -> Lookup:
@@ -193,29 +193,32 @@ def joined(parts: list[Tokens]) -> Tokens:
 
 
 @jit()
-def expand(pool: I32, records: I32, ends: I64, cap: int) -> tuple[I32, I64, I32, I64]:
-    """The ids of every text, at most `cap`, and the slots of all its words, each with offsets."""
+def expand(pool: F32, records: I32, ends: I64, cap: int) -> tuple[I32, I64, I32, F32, I64]:
+    """The ids of every text, at most `cap`, and all its words' slots and idf, with offsets."""
     id_offsets, slot_offsets = count(pool, records, ends, cap)
     ids = np.empty(id_offsets[-1], np.int32)
     slots = np.empty(slot_offsets[-1], np.int32)
+    idf = np.empty(slot_offsets[-1], np.float32)
     chunk = 0
     for text in range(len(ends)):
         at, free = slot_offsets[text], id_offsets[text]
         while chunk < ends[text]:
-            record = records[chunk] + 2
-            id_count, slot_count = pool[record - 2], pool[record - 1]
+            start = records[chunk] + 2
+            id_count, slot_count = np.int64(pool[start - 2]), np.int64(pool[start - 1])
             for i in range(min(id_count, id_offsets[text + 1] - free)):
-                ids[free] = pool[record + i]
-                free += 1
+                ids[free + i] = np.int32(pool[start + i])
+            free = min(free + id_count, id_offsets[text + 1])
+            start += id_count
             for i in range(slot_count):
-                slots[at] = pool[record + id_count + i]
-                at += 1
+                slots[at + i] = np.int32(pool[start + i])
+                idf[at + i] = pool[start + slot_count + i]
+            at += slot_count
             chunk += 1
-    return ids, id_offsets, slots, slot_offsets
+    return ids, id_offsets, slots, idf, slot_offsets
 
 
 @jit()
-def count(pool: I32, records: I32, ends: I64, cap: int) -> tuple[I64, I64]:
+def count(pool: F32, records: I32, ends: I64, cap: int) -> tuple[I64, I64]:
     """The offsets of the ids, at most `cap` a text, and of the slots of every text."""
     id_offsets = np.zeros(len(ends) + 1, np.int64)
     slot_offsets = np.zeros(len(ends) + 1, np.int64)
@@ -223,8 +226,8 @@ def count(pool: I32, records: I32, ends: I64, cap: int) -> tuple[I64, I64]:
     for text in range(len(ends)):
         ids = slots = 0
         while chunk < ends[text]:
-            ids += pool[records[chunk]]
-            slots += pool[records[chunk] + 1]
+            ids += np.int64(pool[records[chunk]])
+            slots += np.int64(pool[records[chunk] + 1])
             chunk += 1
         id_offsets[text + 1] = id_offsets[text] + min(ids, cap)
         slot_offsets[text + 1] = slot_offsets[text] + slots

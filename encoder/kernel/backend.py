@@ -1,6 +1,7 @@
 """The kernel as a backend: token ids in, vectors out, on as many threads as asked for."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from queue import Empty, SimpleQueue
 
 import numpy as np
@@ -35,7 +36,7 @@ def supported(config: AstConfig) -> str | None:
 
 
 class KernelBackend:
-    """The folded, quantised forward pass of one model; safe to call from several threads at once."""
+    """The forward pass of one model; safe to call from several threads at once."""
 
     def __init__(self, weights: Weights, threads: int = 1) -> None:
         reason = supported(weights.config)
@@ -58,15 +59,15 @@ class KernelBackend:
             self._places = (positions[0][buckets], positions[1][buckets])
 
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
-        """y of every text, not normalised: [n, dim]; text i holds ids[offsets[i]:offsets[i + 1]]."""
-        ids = np.ascontiguousarray(ids, np.int32)
-        offsets = np.ascontiguousarray(offsets, np.int64)
+        """y of every text, not normalised [n, dim]; text i is ids[offsets[i]:offsets[i + 1]]."""
+        # Copies: numba would compile everything once more for arrays that are read-only.
+        ids, offsets = np.array(ids, np.int32), np.array(offsets, np.int64)
         self._check(ids, offsets)
         out = np.empty((len(offsets) - 1, self._dim), np.float32)
         parts = min(self.threads, max(1, len(ids) // TOKENS_WORTH_A_THREAD))
         goals = np.linspace(0, len(ids), parts + 1)[1:-1]
         bounds = [0, *(np.searchsorted(offsets[1:], goals) + 1).tolist(), len(out)]
-        jobs = [(ids, offsets[a : b + 1], out[a:b], side) for a, b in zip(bounds, bounds[1:])]
+        jobs = [(ids, offsets[a : b + 1], out[a:b], side) for a, b in pairwise(bounds)]
         if self._pool is None or parts == 1:
             for job in jobs:
                 self._run(*job)

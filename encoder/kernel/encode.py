@@ -6,21 +6,29 @@ from numpy import float32
 
 from encoder.jit import jit
 from encoder.kernel.memory import load, store
+from encoder.kernel.pointers import bare
 from encoder.kernel.relay import attend, meet, star_outputs, star_probes, sum_gated, sum_rows
 from encoder.kernel.ring import average_rows, ring_logits, ring_nodes, ring_weights
-from encoder.kernel.shape import LANES
-from encoder.kernel.state import TEXTS
+from encoder.kernel.state import TEXTS, Text
+from encoder.kernel.tile import LANES
+
+
+@jit(fast=True, inline=True)
+def text_at(ids: Any, offsets: Any, texts: int, i: int) -> Any:
+    """Text i; an empty one beyond the last."""
+    first = offsets[min(i, texts)]
+    return Text(ids + first, offsets[min(i + 1, texts)] - first)
 
 
 @jit(fast=True)
 def encode_text(
-    shape: Any, tables: Any, space: Any, slot: int, ids: Any, next_ids: Any, later: Any
+    shape: Any, tables: Any, space: Any, slot: int, text: Any, following: Any, later: Any
 ) -> None:
     """Ring and star of one text, up to what the heads of the star take."""
-    rows = len(ids) * shape.slots
+    rows = text.length * shape.slots
     step = (rows + 2 * LANES - 1) // LANES * LANES
-    average_rows(shape, tables, space, ids)
-    ring_logits(shape, tables, space, ids, step)
+    average_rows(shape, tables, space, text)
+    ring_logits(shape, tables, space, text, step)
     ring_weights(shape, tables, space, rows, step)
     for block in range(shape.blocks):
         column = block * shape.block_width
@@ -28,8 +36,8 @@ def encode_text(
         mean = load(shape.block_vectors, space.mean, at)
         probe = slot * shape.slots * shape.width + column
         meet(shape, tables, space, mean, probe, 0, block)
-    ring_nodes(shape, tables, space, ids, slot, step, next_ids, later)
-    attend(shape, tables, space, slot, len(ids))
+    ring_nodes(shape, tables, space, text, slot, step, following, later)
+    attend(shape, tables, space, slot, text.length)
 
 
 @jit(fast=True)
@@ -48,38 +56,33 @@ def finish(shape: Any, tables: Any, space: Any, slot: int, residual: bool, out: 
 
 @jit(fast=True)
 def encode(
-    shape: Any, tables: Any, space: Any, ids: Any, offsets: Any, gates: Any, places: Any, out: Any
+    shape: Any, held: Any, work: Any, ids: Any, offsets: Any, gates: Any, places: Any, out: Any
 ) -> None:
     """out[i] = y of text i, whose tokens are ids[offsets[i]:offsets[i + 1]]; 0 without tokens.
 
     `gates` per token and `places` per position weigh the residual; both empty: there is none.
     """
-    texts = len(offsets) - 1
+    tables, space, residual = bare(held), bare(work), len(gates) > 0
+    weights = bare((gates, places))
+    tokens, bounds, texts = bare(ids), bare(offsets), len(offsets) - 1
     for first in range(0, texts, TEXTS):
         count = min(TEXTS, texts - first)
         for slot in range(count):
-            own = text(ids, offsets, first + slot)
-            if len(own) > 0:
-                sum_rows(shape, tables, space, own, slot)
-                if len(gates) > 0:
-                    sum_gated(shape, tables, space, own, slot, gates, places)
+            text = text_at(tokens, bounds, texts, first + slot)
+            if text.length > 0:
+                sum_rows(shape, tables, space, text, slot)
+                if residual:
+                    sum_gated(shape, tables, space, text, slot, weights[0], weights[1])
         star_probes(shape, tables, space, count)
         for slot in range(count):
-            own = text(ids, offsets, first + slot)
-            if len(own) > 0:
-                following = text(ids, offsets, first + slot + 1)
-                later = text(ids, offsets, first + slot + TEXTS)
-                encode_text(shape, tables, space, slot, own, following, later)
+            text = text_at(tokens, bounds, texts, first + slot)
+            if text.length > 0:
+                following = text_at(tokens, bounds, texts, first + slot + 1)
+                later = text_at(tokens, bounds, texts, first + slot + TEXTS)
+                encode_text(shape, tables, space, slot, text, following, later)
         star_outputs(shape, tables, space, count)
         for slot in range(count):
-            if len(text(ids, offsets, first + slot)) > 0:
-                finish(shape, tables, space, slot, len(gates) > 0, out[first + slot])
+            if offsets[first + slot + 1] > offsets[first + slot]:
+                finish(shape, tables, space, slot, residual, bare(out) + (first + slot) * shape.dim)
             else:
                 out[first + slot] = float32(0)
-
-
-@jit(fast=True, inline=True)
-def text(ids: Any, offsets: Any, i: int) -> Any:
-    """The tokens of text i; none beyond the last text."""
-    last = len(offsets) - 1
-    return ids[offsets[min(i, last)] : offsets[min(i + 1, last)]]

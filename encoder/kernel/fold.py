@@ -1,11 +1,12 @@
-"""The projections that fold into the vocabulary: one matrix that makes a table row of an embedding."""
+"""The projections folded into one matrix, which makes a table row of an embedding."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.kernel.shape import LANES, Shape
+from encoder.kernel.shape import Shape
+from encoder.kernel.tile import LANES
 from encoder.weights import F32, I64, Attention, Weights
 
 F64 = NDArray[np.float64]
@@ -51,7 +52,8 @@ def folded_values(shape: Shape, attention: Attention) -> F64:
     """Wo_h · Wv_h of each head, transposed and side by side: [dim, heads · dim]."""
     values = wide(attention.value.weight).reshape(shape.heads, shape.head_dim, shape.dim)
     outputs = wide(attention.output.weight).reshape(shape.dim, shape.heads, shape.head_dim)
-    return np.einsum("hkd,ohk->dho", values, outputs, optimize=True).reshape(shape.dim, -1)
+    folded: F64 = np.einsum("hkd,ohk->dho", values, outputs, optimize=True)
+    return folded.reshape(shape.dim, -1)
 
 
 def output_bias(attention: Attention) -> F64:
@@ -90,7 +92,7 @@ def projection(shape: Shape, weights: Weights) -> Projection:
 
 
 def scale_classes(shape: Shape) -> I64:
-    """Columns of one class share a scale: all queries, all keys, a dimension's values; else alone."""
+    """Columns that share a scale: all queries, all keys, a dimension's values; others alone."""
     values = 2 + np.indices((shape.pairs, shape.width, 2))[1].ravel()
     rest = 2 + shape.width + np.arange(shape.row - shape.embedding_at)
     sides = np.repeat([0, 1], shape.key_at)

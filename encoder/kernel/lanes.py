@@ -1,9 +1,9 @@
 """α-entmax on registers, many rows at once.
 
-p_i = u_i^β with u = 1 + (α−1)(z − t), β = 1/(α−1) and z shifted so that its maximum is 0. Not Σ p = 1 but
-(Σ p)^(α−1) = 1 is solved for t: for α ≤ 2 that is convex in t, so that Newton's steps from t = 0 only
-ever rise to the root, without a bracket, and there are few of them: two to four for a ring.
-Below, `scale` is α−1 and t is kept in units of u.
+p_i = u_i^β with u = 1 + (α−1)(z − t), β = 1/(α−1) and z shifted so that its maximum is 0. Not Σ p =
+1 but (Σ p)^(α−1) = 1 is solved for t: for α ≤ 2 that is convex in t, so that Newton's steps from t
+= 0 only ever rise to the root, without a bracket, and there are few of them: two to four for a
+ring. Below, `scale` is α−1 and t is kept in units of u.
 """
 
 from typing import Any
@@ -11,17 +11,10 @@ from typing import Any
 from numpy import float32, int32
 
 from encoder.jit import jit
+from encoder.kernel.arithmetic import as_bits, from_bits, maximum, to_float, to_int, where_positive
 from encoder.kernel.memory import filled, load, store
 from encoder.kernel.reduce import double_own, highest_lane, largest, sum_registers
-from encoder.kernel.shape import LANES
-from encoder.kernel.vectors import (
-    as_bits,
-    from_bits,
-    maximum,
-    to_float,
-    to_int,
-    where_positive,
-)
+from encoder.kernel.tile import LANES
 
 TOLERANCE = float32(2e-3)  # the correction after the last step squares it
 MOST_STEPS = 12
@@ -81,7 +74,7 @@ def step(mass: Any, slope: Any, scale: Any) -> Any:
 @jit(fast=True, inline=True)
 def unsolved(mass: Any) -> bool:
     """Whether a lane's probabilities do not yet add up to 1 well enough."""
-    return highest_lane(maximum(mass - ONE, ONE - mass)) > TOLERANCE
+    return bool(highest_lane(maximum(mass - ONE, ONE - mass)) > TOLERANCE)
 
 
 @jit(fast=True, inline=True)

@@ -7,12 +7,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from encoder.kernel.vectors import HALF, INT, Vectors, known, pack, registers, splat
+from encoder.kernel.pointers import bare_value
+from encoder.kernel.vectors import INT, Vectors, known, pack, registers, splat
 
 
 def element_at(context: Any, builder: Any, typ: Any, array: Any, at: Any, offset: int = 0) -> Any:
     """A pointer to array[at + offset]."""
-    data = context.make_array(typ)(context, builder, array).data
+    data = bare_value(context, builder, typ, array)
     return builder.gep(builder.gep(data, [at]), [ir.Constant(at.type, offset)])
 
 
@@ -58,8 +59,8 @@ def load(context: Any, count: Any, array: Any, at: Any) -> Any:
     result = Vectors(known(count), array.dtype)
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        array_type = signature.args[1]
-        return pack(builder, read_all(context, builder, array_type, *values[1:], result))
+        _, data, at = values
+        return pack(builder, read_all(context, builder, signature.args[1], data, at, result))
 
     return result(count, array, types.intp), codegen
 
@@ -102,9 +103,10 @@ def store(context: Any, array: Any, at: Any, value: Any) -> Any:
     """Write the registers to array[at] on."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        for i, part in enumerate(registers(builder, values[2])):
-            offset = i * value.lanes
-            write(builder, part, element_at(context, builder, array, *values[:2], offset))
+        data, at, packed = values
+        for i, part in enumerate(registers(builder, packed)):
+            pointer = element_at(context, builder, array, data, at, i * value.lanes)
+            write(builder, part, pointer)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
@@ -156,6 +158,6 @@ def prefetch(context: Any, array: Any, at: Any) -> Any:
 
 def halves_at(builder: Any, where: Any, offset: int, lanes: int) -> Any:
     """The int16 register at an address plus an offset in elements."""
-    register = ir.VectorType(ir.IntType(HALF.bitwidth), lanes)
+    register = ir.VectorType(ir.IntType(16), lanes)
     start = builder.add(where, ir.Constant(where.type, 2 * offset))
     return read(builder, builder.inttoptr(start, register.as_pointer()), register)

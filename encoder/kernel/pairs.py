@@ -1,8 +1,9 @@
 """Arithmetic on pairs of int16: the heart of the kernel.
 
 Two neighbouring int16 are multiplied by two others and the products summed into one int32. That is
-one instruction with VNNI (vpdpwssd) and two with AVX2 or SSE (pmaddwd, paddd); LLVM knows the pattern
-that `multiply_pairs` writes out. It does four times the work of a float32 multiply-add per byte read.
+one instruction with VNNI (vpdpwssd) and two with AVX2 or SSE (pmaddwd, paddd); LLVM knows the
+pattern that `multiply_pairs` writes out. It does four times the work of a float32 multiply-add per
+byte read.
 """
 
 from typing import Any
@@ -12,9 +13,18 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from encoder.kernel.memory import halves_at, read_all
-from encoder.kernel.shape import HALVES, LANES
-from encoder.kernel.vectors import HALF, INT, Vectors, constant, pack, registers
-from encoder.kernel.vectors import shuffle, splat
+from encoder.kernel.tile import HALVES, LANES
+from encoder.kernel.vectors import (
+    HALF,
+    INT,
+    Vectors,
+    constant,
+    lanewise,
+    pack,
+    registers,
+    shuffle,
+    splat,
+)
 
 WIDE = ir.VectorType(ir.IntType(32), HALVES)
 PAIRS = ir.VectorType(ir.IntType(16), HALVES)
@@ -45,46 +55,16 @@ def add_scaled(context: Any, total: Any, where: Any, weights: Any) -> Any:
 
 
 @intrinsic
-def add_four(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """The sum of the int16 registers at four addresses."""
-    result = Vectors(1, HALF)
+def join_pairs(context: Any, low: Any, high: Any) -> Any:
+    """int32 registers as int16 pairs: the low halves, and the high ones."""
+    result = Vectors(low.count, HALF)
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        w, x, y, z = (halves_at(builder, where, 0, HALVES) for where in values)
-        return pack(builder, [builder.add(builder.add(w, x), builder.add(y, z))])
+    def emit(builder: Any, low: Any, high: Any) -> Any:
+        below, by = constant(low.type, 0xFFFF), constant(low.type, 16)
+        both = builder.or_(builder.and_(low, below), builder.shl(high, by))
+        return builder.bitcast(both, result.register)
 
-    return result(*[types.int64] * 4), codegen
-
-
-@intrinsic
-def split_pairs(context: Any, x: Any) -> Any:
-    """int16 pairs as int32: first the low halves of all registers, then the high halves."""
-    result = Vectors(2 * x.count, INT)
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        words = [builder.bitcast(p, result.register) for p in registers(builder, values[0])]
-        by = constant(result.register, 16)
-        low = [builder.ashr(builder.shl(p, by), by) for p in words]
-        return pack(builder, low + [builder.ashr(p, by) for p in words])
-
-    return result(x), codegen
-
-
-@intrinsic
-def join_pairs(context: Any, x: Any) -> Any:
-    """The reverse of split_pairs."""
-    result = Vectors(x.count // 2, HALF)
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        parts = registers(builder, values[0])
-        below, by = constant(x.register, 0xFFFF), constant(x.register, 16)
-        joined = []
-        for low, high in zip(parts[: result.count], parts[result.count :], strict=True):
-            both = builder.or_(builder.and_(low, below), builder.shl(high, by))
-            joined.append(builder.bitcast(both, result.register))
-        return pack(builder, joined)
-
-    return result(x), codegen
+    return lanewise(emit, result, low, high)
 
 
 def gather_heads(builder: Any, shape: Any, sums: list[Any]) -> Any:

@@ -8,7 +8,7 @@ from numba.extending import intrinsic
 
 from encoder.jit import jit
 from encoder.kernel.memory import element_at, filled, read, write
-from encoder.kernel.shape import LANES, Tile
+from encoder.kernel.tile import LANES, Tile
 from encoder.kernel.vectors import FAST, pack, registers, splat
 from encoder.weights import F32
 
@@ -20,21 +20,23 @@ def starts(width: int, tile: Tile) -> list[int]:
 
 
 def panels(matrix: F32, tile: Tile) -> F32:
-    """A matrix [depth, width] cut into panels [panels, depth, tile.width], each read in one sweep."""
+    """A matrix [depth, width] as panels [panels, depth, tile.width], each read in one sweep."""
     cut = [matrix[:, at : at + tile.width] for at in starts(matrix.shape[1], tile)]
     return np.ascontiguousarray(np.stack(cut), dtype=np.float32)
 
 
 @intrinsic
-def add_outer(context: Any, tile: Any, sums: Any, a: Any, at: Any, step: Any, b: Any, bt: Any) -> Any:
-    """sums [rows, width] + the column a[at + i·step] times the row b[bt:]."""
+def add_outer(
+    context: Any, tile: Any, sums: Any, a: Any, at: Any, step: Any, b: Any, bt: Any
+) -> Any:
+    """sums [rows, width] + the column a[at + i·step] times the row b[b_at:]."""
     counts = tile.value
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        _, packed, left, at, step, right, bt = values
+        _, packed, left, at, step, right, b_at = values
         parts, vectors = registers(builder, packed), counts.vectors
         row = [
-            read(builder, element_at(context, builder, b, right, bt, LANES * j), parts[0].type)
+            read(builder, element_at(context, builder, b, right, b_at, LANES * j), parts[0].type)
             for j in range(vectors)
         ]
         for i in range(counts.rows):
@@ -77,8 +79,8 @@ class Rows(NamedTuple):
 def multiply(tile: Any, rows: int, a: Any, depth: int, b: Any, width: int, out: Any) -> None:
     """out [rows, width] = a [rows, depth] · b, where b is cut into panels.
 
-    Rows are rounded up to whole tiles, and read and written as such: a row's bits then do not depend on
-    how many there are, and no second loop is needed for the rest.
+    Rows are rounded up to whole tiles, and read and written as such: a row's bits then do not
+    depend on how many there are, and no second loop is needed for the rest.
     """
     for panel in range((width + tile.width - 1) // tile.width):
         column = min(panel * tile.width, width - tile.width)

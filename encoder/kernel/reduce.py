@@ -6,9 +6,10 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from encoder.kernel.arithmetic import larger
 from encoder.kernel.memory import element_at, read
-from encoder.kernel.shape import LANES
-from encoder.kernel.vectors import FAST, FLOAT, Vectors, constant, known, larger, pack, registers, shuffle
+from encoder.kernel.tile import LANES
+from encoder.kernel.vectors import FAST, FLOAT, Vectors, constant, known, pack, registers, shuffle
 
 ONE = Vectors(1, FLOAT)
 
@@ -69,8 +70,8 @@ def sum_registers(context: Any, x: Any) -> Any:
 def transpose_sum(builder: Any, parts: list[Any]) -> Any:
     """The lanes of register i added up, in lane i; up to 16 registers, the missing ones zero.
 
-    A step takes two registers whose numbers differ in one bit and leaves one whose lanes with that bit
-    clear belong to the first: 15 additions of whole registers instead of 16 sums of 16 lanes.
+    A step takes two registers whose numbers differ in one bit and leaves one whose lanes with that
+    bit clear belong to the first: 15 additions of whole registers instead of 16 sums of 16 lanes.
     """
     zero = constant(parts[0].type, 0.0)
     bit = 1

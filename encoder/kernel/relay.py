@@ -1,7 +1,8 @@
 """The relay: it attends to itself and all nodes, and is what the ring hears of the whole text.
 
-No node is ever projected. Its logit is (Wk_hᵀ q_h) · node, one probe per head, and what a head takes
-from the nodes is Wv_h (Σ p · node). Biases of keys shift all logits of a row alike and change nothing.
+No node is ever projected. Its logit is (Wk_hᵀ q_h) · node, one probe per head, and what a head
+takes from the nodes is Wv_h (Σ p · node). Biases of keys shift all logits of a row alike and change
+nothing.
 """
 
 from typing import Any
@@ -10,44 +11,46 @@ from numpy import float32, int32, int64
 
 from encoder.config import MAX_TOKENS
 from encoder.jit import jit
+from encoder.kernel.arithmetic import to_float
 from encoder.kernel.lanes import star_entmax
 from encoder.kernel.memory import filled, load, load_halves, store
 from encoder.kernel.product import Rows, multiply
 from encoder.kernel.reduce import row_dots
-from encoder.kernel.shape import LANES
 from encoder.kernel.state import TEXTS
-from encoder.kernel.vectors import to_float
+from encoder.kernel.tile import LANES
 
 STAR_ROWS = 1 + MAX_TOKENS
 
 
 @jit(fast=True)
-def sum_rows(shape: Any, tables: Any, space: Any, ids: Any, slot: int) -> None:
+def sum_rows(shape: Any, tables: Any, space: Any, text: Any, slot: int) -> None:
     """The means of a text's embeddings and star queries: the relay, and what it asks."""
-    share = float32(1) / float32(len(ids))
+    share = float32(1) / float32(text.length)
     size = shape.width + shape.query_width
     for block in range((size + shape.sum_width - 1) // shape.sum_width):
         column = min(block * shape.sum_width, size - shape.sum_width)
         total = filled(shape.sum_vectors, int32(0))
-        for i in range(len(ids)):
-            row = int64(ids[i]) * shape.row + shape.embedding_at
+        for i in range(text.length):
+            row = int64(text.ids[i]) * shape.row + shape.embedding_at
             total = total + load_halves(shape.sum_vectors, tables.table, row + column)
         mean = to_float(total) * load(shape.sum_vectors, tables.sum_scale, column) * share
         store(space.mean, slot * size + column, mean)
 
 
 @jit(fast=True)
-def sum_gated(shape: Any, tables: Any, space: Any, ids: Any, slot: int, gates: Any, places: Any) -> None:
+def sum_gated(
+    shape: Any, tables: Any, space: Any, text: Any, slot: int, gates: Any, places: Any
+) -> None:
     """The residual: the mean of the embeddings, weighted by token and by position."""
     norm = float32(0)
-    for i in range(len(ids)):
-        norm += gates[ids[i]] * places[i]
+    for i in range(text.length):
+        norm += gates[text.ids[i]] * places[i]
     for block in range(shape.blocks):
         column = block * shape.block_width
         total = filled(shape.block_vectors, float32(0))
-        for i in range(len(ids)):
-            row = int64(ids[i]) * shape.row + shape.embedding_at
-            weight = gates[ids[i]] * places[i] / norm
+        for i in range(text.length):
+            row = int64(text.ids[i]) * shape.row + shape.embedding_at
+            weight = gates[text.ids[i]] * places[i] / norm
             part = load_halves(shape.block_vectors, tables.table, row + column)
             total = total + to_float(part) * weight
         total = total * load(shape.block_vectors, tables.sum_scale, column)
@@ -61,7 +64,15 @@ def star_probes(shape: Any, tables: Any, space: Any, texts: int) -> None:
     for head in range(shape.heads):
         queries = Rows(space.mean, shape.width + head * shape.head_dim, size)
         probes = Rows(space.probe, head * shape.width, shape.slots * shape.width)
-        multiply(shape.wide, texts, queries, shape.head_dim, tables.keys[head], shape.width, probes)
+        multiply(
+            shape.wide,
+            texts,
+            queries,
+            shape.head_dim,
+            tables.keys + head * shape.key_panels,
+            shape.width,
+            probes,
+        )
 
 
 @jit(fast=True)
@@ -73,7 +84,7 @@ def attend(shape: Any, tables: Any, space: Any, slot: int, tokens: int) -> None:
         star_entmax(space.star_logits, space.powers, space.slopes, at, 1 + tokens, scale)
     for head in range(shape.heads):
         bank, lane = head // shape.bank_heads, head % shape.bank_heads
-        weights = space.star_logits[bank * STAR_ROWS * LANES + lane :]
+        weights = space.star_logits + (bank * STAR_ROWS * LANES + lane)
         for block in range(shape.blocks):
             column = block * shape.block_width
             total = load(shape.block_vectors, space.mean, mean_at + column) * weights[0]
@@ -92,8 +103,8 @@ def star_outputs(shape: Any, tables: Any, space: Any, texts: int) -> None:
     for head in range(shape.heads):
         mixed = Rows(space.mixed, head * TEXTS * shape.width, shape.width)
         values = Rows(space.value, head * shape.head_dim, step)
-        width = shape.value_width
-        multiply(shape.narrow, texts, mixed, shape.dim, tables.values[head], width, values)
+        matrix = tables.values + head * shape.value_panels
+        multiply(shape.narrow, texts, mixed, shape.dim, matrix, shape.value_width, values)
     values, stars = Rows(space.value, 0, step), Rows(space.star, 0, shape.width)
     multiply(shape.wide, texts, values, shape.inner, tables.output, shape.width, stars)
 
@@ -105,7 +116,7 @@ def meet(shape: Any, tables: Any, space: Any, node: Any, probe_at: int, i: int, 
     A lane without a head attends to the relay alone: that is solved at once.
     """
     for bank in range(shape.banks):
-        at = (bank * (1 + MAX_TOKENS) + i) * LANES
+        at = (bank * STAR_ROWS + i) * LANES
         probe = probe_at + bank * shape.bank_heads * shape.width
         dots = row_dots(shape.bank_heads, node, space.probe, probe, shape.width)
         if block > 0:

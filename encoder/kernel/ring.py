@@ -1,8 +1,8 @@
 """The ring: every token attends to its neighbours, itself and the relay; all from table rows.
 
-The projections are linear in a token's vector, so they stand folded in its row: keys, queries, and the
-values of each head already multiplied by the output projection. Keys and values of the relay, which is
-the mean of the tokens, are then means of rows. What entmax made zero is skipped.
+The projections are linear in a token's vector, so they stand folded in its row: keys, queries, and
+the values of each head already multiplied by the output projection. Keys and values of the relay,
+which is the mean of the tokens, are then means of rows. What entmax made zero is skipped.
 """
 
 from typing import Any
@@ -10,63 +10,53 @@ from typing import Any
 from numpy import float32, int32, int64
 
 from encoder.jit import jit
+from encoder.kernel.arithmetic import maximum, nearest, to_float, to_int
 from encoder.kernel.lanes import ABSENT, ring_entmax
 from encoder.kernel.memory import address, filled, load, load_rows, prefetch, store, store_halves
-from encoder.kernel.pairs import add_four, add_scaled, head_logits, join_pairs, split_pairs
+from encoder.kernel.pairs import add_scaled, head_logits, join_pairs
 from encoder.kernel.relay import meet
-from encoder.kernel.shape import HALVES, LANES
-from encoder.kernel.vectors import maximum, to_float, to_int
+from encoder.kernel.tile import HALVES, LANES
 
-# A weight of 1 as int16: Σ weight·value over all heads then stays below 2^31 for any text, see LEVELS.
+# A weight of 1 as int16; tables.levels sees to it that no sum of weighted values overflows.
 UNIT = float32(16384)
-# Rows added in int16 before they are widened: 4 · 8191 < 2^15.
-NARROW_ROWS = 4
-ABOVE_NEGATIVE = 8192  # makes the sums positive, so that cutting after adding ½ rounds them
 
 
 @jit(fast=True)
-def average_rows(shape: Any, tables: Any, space: Any, ids: Any) -> None:
+def average_rows(shape: Any, tables: Any, space: Any, text: Any) -> None:
     """The mean of the tokens' keys and values, rounded: those of the relay.
 
-    Four rows are read side by side, each in one sweep, which is what the processor foresees best.
+    Rows times the pair (1, 0) add up the low halves of int32, rows times (0, 1) the high ones.
     """
+    share = float32(1) / float32(text.length)
     size = shape.embedding_at - shape.key_at
-    zero = address(space.zeros, 0)
-    for first in range(0, len(ids), NARROW_ROWS):
-        a = address(tables.table, int64(ids[first]) * shape.row + shape.key_at)
-        b, c, d = zero, zero, zero
-        if first + 1 < len(ids):
-            b = address(tables.table, int64(ids[first + 1]) * shape.row + shape.key_at)
-        if first + 2 < len(ids):
-            c = address(tables.table, int64(ids[first + 2]) * shape.row + shape.key_at)
-        if first + 3 < len(ids):
-            d = address(tables.table, int64(ids[first + 3]) * shape.row + shape.key_at)
-        for at in range(0, size, HALVES):
-            total = split_pairs(add_four(a + 2 * at, b + 2 * at, c + 2 * at, d + 2 * at))
-            if first > 0:
-                total = total + load(2, space.sums, at)
-            store(space.sums, at, total)
-    share = float32(1) / float32(len(ids))
-    for at in range(0, size, HALVES):
-        mean = to_float(load(2, space.sums, at)) * share + float32(ABOVE_NEGATIVE + 0.5)
-        store(space.relay, at, join_pairs(to_int(mean) - int32(ABOVE_NEGATIVE)))
+    for block in range(shape.average_blocks):
+        at = min(block * shape.average_size, size - shape.average_size)
+        low = filled(shape.average_vectors, int32(0))
+        high = filled(shape.average_vectors, int32(0))
+        for i in range(text.length):
+            row = int64(text.ids[i]) * shape.row + shape.key_at
+            where = address(tables.table, row + at)
+            low = add_scaled(low, where, tables.halves[0])
+            high = add_scaled(high, where, tables.halves[1])
+        low, high = nearest(to_float(low) * share), nearest(to_float(high) * share)
+        store(space.relay, at, join_pairs(low, high))
 
 
 @jit(fast=True)
-def ring_logits(shape: Any, tables: Any, space: Any, ids: Any, step: int) -> None:
+def ring_logits(shape: Any, tables: Any, space: Any, text: Any, step: int) -> None:
     """logits[entry · step + token · slots + head], for every token, entry of its context and head.
 
     Each store writes 16 lanes; those beyond a bank's heads are overwritten by the next store.
     """
-    n, table, own = len(ids), tables.table, shape.window
+    n, table, own = text.length, tables.table, shape.window
     for i in range(n):
-        row = int64(ids[i]) * shape.row
+        row = int64(text.ids[i]) * shape.row
         for bank in range(shape.banks):
             at = bank * shape.bank_size
             out = i * shape.slots + bank * shape.bank_heads
             queries = load(shape.bank_vectors, table, row + at)
             for entry in range(shape.entries - 1):
-                near = int64(ids[min(max(i + entry - own, 0), n - 1)]) * shape.row
+                near = int64(text.ids[min(max(i + entry - own, 0), n - 1)]) * shape.row
                 found = head_logits(shape, queries, table, near + shape.key_at + at)
                 store(space.logits, entry * step + out, to_float(found) * tables.logit_scale)
             found = head_logits(shape, queries, space.relay, at)
@@ -82,7 +72,7 @@ def ring_logits(shape: Any, tables: Any, space: Any, ids: Any, step: int) -> Non
 
 @jit(fast=True)
 def ring_weights(shape: Any, tables: Any, space: Any, rows: int, step: int) -> None:
-    """Entmax of `rows` rows of logits, as int16 of which UNIT is 1; 16 rows, one a lane, at a time."""
+    """Entmax of `rows` rows of logits, 16 at a time, as int16 of which UNIT is 1."""
     for entry in range(shape.entries):
         for k in range(rows, step):
             space.logits[entry * step + k] = float32(0)
@@ -95,12 +85,12 @@ def ring_weights(shape: Any, tables: Any, space: Any, rows: int, step: int) -> N
 
 
 @jit(fast=True, inline=True)
-def collect(shape: Any, tables: Any, space: Any, ids: Any, i: int, step: int) -> int:
+def collect(shape: Any, tables: Any, space: Any, text: Any, i: int, step: int) -> int:
     """List the addresses and weights of all values, two heads each, that token i attends to."""
     count = 0
-    first, last = max(shape.window - i, 0), min(len(ids) + shape.window - i, shape.entries - 1)
+    first, last = max(shape.window - i, 0), min(text.length + shape.window - i, shape.entries - 1)
     for entry in range(first, last):
-        row = int64(ids[i + entry - shape.window]) * shape.row
+        row = int64(text.ids[i + entry - shape.window]) * shape.row
         start = address(tables.table, row + shape.value_at)
         at = (entry * step + i * shape.slots) // 2
         for pair in range(shape.pairs):
@@ -119,10 +109,10 @@ def collect(shape: Any, tables: Any, space: Any, ids: Any, i: int, step: int) ->
 
 
 @jit(fast=True, inline=True)
-def fetch(shape: Any, table: Any, ids: Any, i: int, first: int, last: int) -> None:
+def fetch(shape: Any, table: Any, text: Any, i: int, first: int, last: int) -> None:
     """Ask for a part of the row of the i-th token, if the text has so many."""
-    if i < len(ids):
-        row = int64(ids[i]) * shape.row
+    if i < text.length:
+        row = int64(text.ids[i]) * shape.row
         for at in range(first, last, HALVES):
             prefetch(table, row + at)
 
@@ -139,22 +129,22 @@ def ring_node(shape: Any, tables: Any, space: Any, count: int, column: int) -> A
 
 @jit(fast=True)
 def ring_nodes(
-    shape: Any, tables: Any, space: Any, ids: Any, slot: int, step: int, next_ids: Any, later: Any
+    shape: Any, tables: Any, space: Any, text: Any, slot: int, step: int, next_text: Any, later: Any
 ) -> None:
     """The tokens' new vectors, their maximum, and their logits in the star.
 
-    While a node is in registers it also meets the star's probes. Meanwhile the rows of the next text,
-    and what the front needs of a later one, are on their way: they come from memory, and a token takes
-    longer than they do.
+    While a node is in registers it also meets the star's probes. Meanwhile the rows of the next
+    text, and what the front needs of a later one, are on their way: they come from memory, and a
+    token takes longer than they do.
     """
     peak_at, probe_at = slot * shape.width, slot * shape.slots * shape.width
     for column in range(0, shape.width, LANES):
         store(space.peak, peak_at + column, filled(1, ABSENT))
-    for i in range(max(len(ids), len(next_ids), len(later))):
-        fetch(shape, tables.table, next_ids, i, 0, shape.embedding_at)
+    for i in range(max(text.length, next_text.length, later.length)):
+        fetch(shape, tables.table, next_text, i, 0, shape.embedding_at)
         fetch(shape, tables.table, later, i, shape.embedding_at, shape.row)
-        if i < len(ids):
-            count = collect(shape, tables, space, ids, i, step)
+        if i < text.length:
+            count = collect(shape, tables, space, text, i, step)
             for block in range(shape.blocks):
                 column = block * shape.block_width
                 node = ring_node(shape, tables, space, count, column)

@@ -1,51 +1,23 @@
-"""Everything the kernel knows about a model at compile time: counts, and where a row's parts lie."""
+"""What the kernel knows about a model at compile time: counts, and where a row's parts lie."""
 
 from dataclasses import dataclass
 
 from encoder.config import AstConfig
 from encoder.kernel.static import Static
+from encoder.kernel.tile import HALVES, LANES, Tile, up
 
-LANES = 16  # float32 or int32 in a register of 512 bits
-HALVES = 32  # int16 in the same
 MAX_HEADS = 64
 MAX_HEAD_DIM = 64
 MAX_WINDOW = 3
 MAX_DIM = 512
 
 
-def up(value: int, step: int) -> int:
-    """`value` rounded up to a multiple of `step`."""
-    return -(-value // step) * step
-
-
-@dataclass(frozen=True)
-class Tile(Static):
-    """The part of a matrix product that stays in registers: `rows` rows of `vectors` registers."""
-
-    vectors: int
-
-    @property
-    def rows(self) -> int:
-        """At most 24 of the 32 registers are sums; the rest hold factors."""
-        return min(24 // self.vectors, 12)
-
-    @property
-    def registers(self) -> int:
-        """How many registers the sums take."""
-        return self.rows * self.vectors
-
-    @property
-    def width(self) -> int:
-        """Columns of the tile."""
-        return self.vectors * LANES
-
-
 @dataclass(frozen=True)
 class Shape(Static):
     """The counts of one model, and the layout of a row of its folded table.
 
-    A row is [query | key | values | embedding | star query] of one token, all int16.
-    Heads are dealt into banks of up to 16, one lane each; an empty head fills a bank to an even number,
+    A row is [query | key | values | embedding | star query] of one token, all int16. Heads are
+    dealt into banks of up to 16, one lane each; an empty head fills a bank to an even number,
     because int16 products are summed in pairs and two heads make a pair of values.
     """
 
@@ -89,7 +61,7 @@ class Shape(Static):
 
     @property
     def groups(self) -> int:
-        """Into how many groups a bank's heads are dealt so that queries and keys waste least room."""
+        """Groups into which a bank's heads are dealt so that queries and keys waste least room."""
         return min((1, 2), key=lambda groups: groups * self._steps(groups))
 
     @property
@@ -182,18 +154,19 @@ class Shape(Static):
         return 4 * self.width
 
     @property
-    def average_vectors(self) -> int:
-        """Registers of keys and values averaged in one sweep over a text."""
-        return min(8, (self.embedding_at - self.key_at) // HALVES)
+    def average_blocks(self) -> int:
+        """Blocks into which keys and values are cut to be averaged, in 26 registers of sums."""
+        return up((self.embedding_at - self.key_at) // HALVES, 13) // 13
 
     @property
-    def average_sums(self) -> int:
-        """Registers of their sums as int32."""
-        return 2 * self.average_vectors
+    def average_vectors(self) -> int:
+        """Registers of one such block."""
+        vectors = (self.embedding_at - self.key_at) // HALVES
+        return up(vectors, self.average_blocks) // self.average_blocks
 
     @property
     def average_size(self) -> int:
-        """int16 of the same."""
+        """int16 of one such block."""
         return self.average_vectors * HALVES
 
     @property
@@ -210,6 +183,16 @@ class Shape(Static):
     def wide(self) -> Tile:
         """The tile for products as wide as a vector."""
         return Tile(min(4, self.width // LANES))
+
+    @property
+    def key_panels(self) -> int:
+        """Size of the panels of one head's keys, head_dim × width."""
+        return self.head_dim * up(self.width, self.wide.width)
+
+    @property
+    def value_panels(self) -> int:
+        """Size of the panels of one head's values, dim × value_width."""
+        return self.dim * up(self.value_width, self.narrow.width)
 
     @property
     def narrow(self) -> Tile:

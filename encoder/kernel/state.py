@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from encoder.config import MAX_TOKENS
-from encoder.kernel.shape import LANES, Shape, up
+from encoder.kernel.shape import Shape
+from encoder.kernel.tile import LANES, up
 from encoder.weights import F32, I32, I64
 
 I16 = NDArray[np.int16]
@@ -14,10 +15,18 @@ LINE = 64  # bytes; a register that straddles two cache lines costs two loads
 TEXTS = 24  # texts whose matrix products are done together; a multiple of every Tile's rows
 
 
+class Text(NamedTuple):
+    """The tokens of one text."""
+
+    ids: Any
+    length: int
+
+
 class Tables(NamedTuple):
     """The folded parameters; `table` has a row for each token of the vocabulary."""
 
     table: I16  # [vocabulary · row]
+    halves: I32  # the pairs (1, 0) and (0, 1), read from here lest LLVM undo their products
     logit_scale: np.float32
     node_scale: F32  # [width]
     node_bias: F32  # [width]
@@ -43,8 +52,6 @@ class Space(NamedTuple):
     value: F32  # [TEXTS, inner + value_width]
     star: F32  # [TEXTS, width]
     relay: I16  # [keys | values] of the relay
-    sums: I32  # of keys and values
-    zeros: I16  # keys and values of no token
     logits: F32  # [entries, rows]
     weights: I16  # [entries, rows]
     weight_pairs: I32  # the same memory, two heads at a time
@@ -78,8 +85,6 @@ def allocate(shape: Shape) -> Space:
         value=aligned(TEXTS * up(shape.inner + shape.value_width, LANES)),
         star=aligned(TEXTS * width),
         relay=aligned(shape.embedding_at - shape.key_at, np.int16),
-        sums=aligned(shape.embedding_at - shape.key_at, np.int32),
-        zeros=aligned(shape.embedding_at - shape.key_at, np.int16),
         logits=aligned(shape.entries * rows),
         weights=weights,
         weight_pairs=weights.view(np.int32),

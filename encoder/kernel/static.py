@@ -39,7 +39,7 @@ def unbox_static(typ: Any, obj: Any, c: Any) -> Any:
 
 
 @infer_getattr
-class StaticAttributes(AttributeTemplate):
+class StaticAttributes(AttributeTemplate):  # type: ignore[misc]  # numba has no types
     """Gives an attribute of a Static its type: a literal, or another Static."""
 
     key = StaticType

@@ -1,8 +1,9 @@
 """Register vectors: a numba type of `count` registers of 512 bits, with operators.
 
 Plain loops reach half of this speed: LLVM does not find the products of int16 pairs by itself, and
-spills the sums. Here every sum is named and stays in a register. The code is generic LLVM IR without
-one target intrinsic, so LLVM lowers it to AVX-512 with VNNI, AVX2, SSE or NEON, whatever there is.
+spills the sums. Here every sum is named and stays in a register. The code is generic LLVM IR
+without one target intrinsic, so LLVM lowers it to AVX-512 with VNNI, AVX2, SSE or NEON, whatever
+there is.
 """
 
 import operator
@@ -13,7 +14,6 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import (
-    intrinsic,
     lower_builtin,
     models,
     register_model,
@@ -23,7 +23,7 @@ from numba.extending import (
 BITS = 512
 FLOAT, INT, HALF = types.float32, types.int32, types.int16
 ELEMENTS = {FLOAT: ir.FloatType(), INT: ir.IntType(32), HALF: ir.IntType(16)}
-# Not "reassoc": sums keep the order written here, so a text's bits never depend on how it was called.
+# Not "reassoc": sums keep the order written, so that a text's bits depend on the text alone.
 FAST = ("contract", "arcp", "nsz", "afn")
 
 
@@ -46,11 +46,9 @@ class Vectors(types.Type):
 
 
 @register_model(Vectors)
-class VectorsModel(models.PrimitiveModel):
+def vectors_model(manager: Any, typ: Vectors) -> Any:
     """How the registers are passed: as an LLVM array, which LLVM takes apart again."""
-
-    def __init__(self, manager: Any, typ: Vectors) -> None:
-        super().__init__(manager, typ, ir.ArrayType(typ.register, typ.count))
+    return models.PrimitiveModel(manager, typ, ir.ArrayType(typ.register, typ.count))
 
 
 def known(count: Any) -> int:
@@ -159,53 +157,3 @@ def add_operator(op: Any, names: tuple[str | None, str | None]) -> None:
 
 for symbol, instructions in OPERATORS.items():
     add_operator(symbol, instructions)
-
-
-def larger(builder: Any, x: Any, y: Any) -> Any:
-    """The larger of two float registers, lane by lane."""
-    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
-
-
-@intrinsic
-def maximum(context: Any, x: Any, y: Any) -> Any:
-    """The larger of x and y, lane by lane; y may be a scalar."""
-    return lanewise(larger, common(x, y), x, y)
-
-
-@intrinsic
-def where_positive(context: Any, test: Any, x: Any) -> Any:
-    """x where test > 0, else 0."""
-
-    def emit(builder: Any, test: Any, x: Any) -> Any:
-        zero = constant(x.type, 0.0)
-        return builder.select(builder.fcmp_ordered(">", test, zero), x, zero)
-
-    return lanewise(emit, x, test, x)
-
-
-@intrinsic
-def as_bits(context: Any, x: Any) -> Any:
-    """The int32 with the bits of a float32."""
-    result = Vectors(x.count, INT)
-    return lanewise(lambda builder, x: builder.bitcast(x, result.register), result, x)
-
-
-@intrinsic
-def from_bits(context: Any, x: Any) -> Any:
-    """The float32 with the bits of an int32."""
-    result = Vectors(x.count, FLOAT)
-    return lanewise(lambda builder, x: builder.bitcast(x, result.register), result, x)
-
-
-@intrinsic
-def to_float(context: Any, x: Any) -> Any:
-    """int32 to float32."""
-    result = Vectors(x.count, FLOAT)
-    return lanewise(lambda builder, x: builder.sitofp(x, result.register), result, x)
-
-
-@intrinsic
-def to_int(context: Any, x: Any) -> Any:
-    """float32 to int32, cut towards zero."""
-    result = Vectors(x.count, INT)
-    return lanewise(lambda builder, x: builder.fptosi(x, result.register), result, x)

@@ -20,7 +20,10 @@ from encoder.artifact import write_model
 from encoder.errors import InputError
 from tests.encoder.small import background, small_model
 
-OWN = "published,torch,kernel,whole,a-published,a-kernel,front,entmax,bisect,touch,multiply"
+OWN = (
+    "published,torch,kernel,whole,again,a-published,a-kernel,"
+    "front,front-again,entmax,bisect,touch,multiply"
+)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,8 @@ def test_every_row_of_ours_runs_and_is_compared(place: Path) -> None:
 
 def test_the_tables_name_the_machine_the_texts_and_the_rows(place: Path) -> None:
     shown = run(place, "--only=whole,multiply")
-    assert f"40 posts, 3 articles: {place}/posts.jsonl" in shown
+    assert f"30 posts, 3 articles: {place}/posts.jsonl" in shown
+    assert "read before: 10 posts, 0 articles" in shown
     assert "whole encoder: text → embeddings" in shown
     assert "as published: padded" not in shown
 
@@ -97,8 +101,9 @@ def test_every_row_belongs_to_a_section_and_has_a_name_of_its_own() -> None:
 
 
 def test_a_fresh_process_loads_the_model_without_torch(place: Path) -> None:
-    found = startup.fresh_start("default")
+    found = startup.fresh_start(str(place / "small"))
     assert 0 < found.load <= found.first
+    assert found.cpu > 0
     assert 0 < found.resident <= found.peak
     assert found.torch == (found.path == "torch")
     with pytest.raises(NotAvailable, match="no such directory"):
@@ -119,8 +124,8 @@ def test_latencies_are_of_single_batches() -> None:
 
 
 def test_medians_of_starts_and_largest_errors_are_shown() -> None:
-    start = [Start(x, 2 * x, 100 * x, 200 * x, False, "kernel") for x in (1.0, 3.0, 2.0)]
-    assert [row[1] for row in parts.start(start).rows[:4]] == ["2.00", "4.00", "200", "400"]
+    start = [Start(x, 2 * x, 3 * x, 100 * x, 200 * x, False, "kernel") for x in (1.0, 3.0, 2.0)]
+    assert [row[1] for row in parts.start(start).rows[:5]] == ["2.00", "4.00", "6.00", "200", "400"]
     shown = parts.errors([Deviation("torch", 1e-6, 2e-7), ("kernel", "unknown CPU")], 9).render()
     assert "1.0e-06" in shown
     assert "kernel: unknown CPU" in shown

@@ -28,6 +28,13 @@ models = st.tuples(
     st.just(VOCABULARY),
     st.integers(0, 10_000),
 )
+
+
+def tolerance(model: Model) -> float:
+    """How far float32 may be off: every random layer makes the rounding before it larger."""
+    return float(10.0 ** (model[0].layers - 6))
+
+
 texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=10).map(
     lambda ids: np.array(ids, np.int32)
 )
@@ -73,7 +80,9 @@ def test_the_vector_is_the_oracles(model: Model, ids: I32, side: Side) -> None:
     weights = random_weights(*model)
     wanted = reference(weights, ids.tolist(), side)
     found = read(weights, ids, side).y
-    np.testing.assert_allclose(found, wanted, atol=1e-4 * max(1.0, float(np.abs(wanted).max())))
+    np.testing.assert_allclose(
+        found, wanted, atol=tolerance(model) * max(1.0, float(np.abs(wanted).max()))
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -84,17 +93,17 @@ def test_the_attention_kept_is_the_oracles(model: Model, ids: I32, side: Side) -
     trace = read(weights, ids, side)
     wanted = reference_star(weights, weights.embedding[ids].astype(np.float64))
     for found, ring, star in zip(trace.rounds, wanted.ring, wanted.star, strict=True):
-        np.testing.assert_allclose(found.star, star, atol=1e-4)
+        np.testing.assert_allclose(found.star, star, atol=tolerance(model))
         for i in range(n):
             inside = [c + j - i for j in range(i - c, i + c + 1) if 0 <= j < n]
             columns = [*inside, 2 * c + 1, 2 * c + 2]
-            np.testing.assert_allclose(found.ring[i][:, columns], ring[i], atol=1e-4)
+            np.testing.assert_allclose(found.ring[i][:, columns], ring[i], atol=tolerance(model))
             outside = sorted(set(range(2 * c + 3)) - set(columns))
             assert (found.ring[i][:, outside] == 0).all()
     height = wanted.nodes[-1]
     taken = height[trace.highest, np.arange(weights.config.dim)]
     scale = max(1.0, float(np.abs(height).max()))
-    np.testing.assert_allclose(taken, height.max(0), atol=1e-4 * scale)
+    np.testing.assert_allclose(taken, height.max(0), atol=tolerance(model) * scale)
 
 
 def test_among_equals_max_pooling_takes_the_first() -> None:

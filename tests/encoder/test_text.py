@@ -5,7 +5,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.config import Side
@@ -31,7 +31,7 @@ from tests.encoder.wild import FRAGMENTS, real_articles, real_posts, wild_text
         ("Fire &amp; rain &lt;3 &#39;tis &quot;it&quot;", 'Fire & rain <3 \'tis "it"'),
         ("twice &amp;gt; escaped", "twice > escaped"),
         ("a&nbsp;b&#10;c AT&T R&D &bogus; Q&notes", "a b c AT&T R&D &bogus; Q&notes"),
-        ("read https://t.co/AbC123 now http://x.com/a?b=1#c", "read now"),
+        ("read https://t.co/AbC123 now http://x.com/a?b=1#c htttp://b.ly/1", "read now"),
         ("cut https://t.co/AbC… https://t.c… https:… http… htt… ht… h…", "cut"),
         ("yearshttp://www.cbc.ca/a-1.2 (https://t.co/a1)", "years ( )"),
         ("https://t.co/a1#Fire www.cbc.ca/x nytimes.com/2012/a", "Fire"),
@@ -44,7 +44,7 @@ from tests.encoder.wild import FRAGMENTS, real_articles, real_posts, wild_text
         ("RT @user storm", "storm"),
         ("so true RT @user storm RT@user2 ok", "so true storm ok"),
         ("RT before 5pm, says RT; START @ noon", "RT before 5pm, says RT; START noon"),
-        ("@a .@B_c’s @d.bsky.social @e@m.social: hi", ". hi"),
+        ("@a .@B_c’s @d.bsky.social @e@m.social: @f@g@h hi", ". hi"),
         ("mail me@cbc.ca or Alberta@Noon", "mail me@cbc.ca or Alberta@Noon"),
         ("こんにちは@userさん", "こんにちは さん"),
         ("#HurricaneSandy", "HurricaneSandy Hurricane Sandy"),
@@ -54,7 +54,7 @@ from tests.encoder.wild import FRAGMENTS, real_articles, real_posts, wild_text
             "NYCMarathon2012 NYC Marathon 2012 albertaflood alberta flood",
         ),
         ("#QuébecSolidaire #1 # ##", "QuébecSolidaire Québec Solidaire 1 # ##"),
-        ("#東京Tower C# #_", "東京Tower C#"),
+        ("#東京Tower C# #_ #tag@user", "東京Tower C# tag"),
         ("fire🔥fire 👍🏽 🇨🇦 1️⃣ ❤️ 👨‍👩‍👧 20°C Brand™", "fire fire 1 20 C Brand"),
         ("sooooo coool NOOOO 1000 ...", "soo cool NOO 1000 ..."),
         ("World War III, the KKK, KKKing IIII", "World War III, the KKK, KKing II"),
@@ -97,11 +97,11 @@ def test_a_post_is_a_post_whatever_it_begins_with(opening: str) -> None:
 
 def test_real_posts_come_out_clean_and_keep_their_words(shared: Path) -> None:
     remains = re.compile(
-        r"https?:|\bt\.co/|pic\.twitter|&(?:amp|lt|gt|quot|nbsp|#\d+);|(?<!\w)@\w", re.A
+        r"https?:|\bt\.co/|pic\.twitter\.com|&(?:amp|lt|gt|quot|nbsp|#\d+);|(?<!\w)@\w", re.ASCII
     )
     simple = re.compile(r"(?!h?t?t?p?s?$)[a-z]+")
     posts = real_posts(shared)
-    assert len(posts) > 5000
+    assert len(posts) > 3000
     for post in posts:
         cleaned = clean_post(post)
         assert not remains.search(cleaned), post
@@ -118,12 +118,14 @@ def test_real_articles_keep_title_and_lead(shared: Path) -> None:
         assert [word for word in words if word not in found] == [], title
 
 
+@settings(deadline=None)
 @given(st.lists(wild_text.filter(lambda text: "RT" not in text)))
 def test_what_a_chunk_becomes_depends_on_no_neighbour(texts: list[str]) -> None:
     apart = " ".join(filter(None, map(clean_post, texts)))
     assert clean_post("\n".join(texts)) == apart
 
 
+@settings(deadline=None)
 @given(wild_text)
 def test_a_clean_text_holds_nothing_that_cannot_be_seen(text: str) -> None:
     for cleaned in (clean_post(text), clean_article(text)):
@@ -133,6 +135,7 @@ def test_a_clean_text_holds_nothing_that_cannot_be_seen(text: str) -> None:
         assert "\ufffd" not in cleaned
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(Side),
     st.text("https:/t.co@AZ09_…é\"<&;#'", max_size=30) | st.sampled_from(FRAGMENTS),

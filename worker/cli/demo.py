@@ -17,10 +17,11 @@ from worker.cli.lit import lit
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 BATCH = 32
-NEXT = """\
+NEXT = """
 Next:
   newsift explain "Smoke on the ferry, we are in the lifeboats" --article FILE
   newsift embed FILE --out posts.safetensors
+  newsift bench encoder --quick
   newsift --help"""
 
 
@@ -71,15 +72,22 @@ def demo(model: str, device: str, threads: int | None) -> None:
     threshold, which one everyday post in 1,000 would reach.
     """
     files = sorted((SAMPLES / "seeds").glob("*.md"))
+    events = [file.stem for file in files]
     posts = read_posts(SAMPLES / "posts.jsonl")
-    click.echo(f"{len(posts)} sample posts, {len(files)} sample articles, offline.\n", err=True)
+    click.echo(f"{len(posts)} sample posts, {len(files)} sample articles, offline.", err=True)
+    click.echo("Loading the model; the first start compiles it for this CPU.", err=True)
     enc = encoder.load(model, device=device, threads=threads)
     if enc.model.provenance.get("trained") is False:
-        click.echo("This model is not trained yet: expect misses.\n", err=True)
+        click.echo("This model is not trained yet: expect misses and false alarms.", err=True)
+    click.echo(err=True)
     sieve = Filter(enc, [read_article(file) for file in files])
-    found = [show(match, enc, sieve) for match in sieve.matches(posts)]
+    found = []
+    for match in sieve.matches(posts):
+        words = lit(enc.explain(match.post.text, sieve.seeds, match.event), colour_wanted())
+        click.echo(f"{match.score:.2f}  {events[match.event]:<18}{words}")
+        found.append(match)
     click.echo()
-    summarise([file.stem for file in files], posts, found)
+    summarise(events, posts, found)
     click.echo(f"\n{len(posts)} posts embedded and compared in {sieve.seconds * 1e3:.0f} ms.")
     click.echo(NEXT, err=True)
 
@@ -88,13 +96,6 @@ def read_posts(file: Path) -> list[SamplePost]:
     """The sample posts with their labels."""
     rows = (json.loads(line) for line in file.read_text("utf-8").splitlines())
     return [SamplePost(row["text"], row["event"]) for row in rows]
-
-
-def show(match: Match, enc: Encoder, sieve: Filter) -> Match:
-    """Print a match as it comes, its words lit by what they add to the score."""
-    words = enc.explain(match.post.text, sieve.seeds, match.event)
-    click.echo(f"{match.score:.2f}  {lit(words, colour_wanted())}")
-    return match
 
 
 def summarise(events: list[str], posts: list[SamplePost], found: list[Match]) -> None:
