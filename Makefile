@@ -21,7 +21,8 @@ demo: env
 	@$(BIN)/newsift demo
 
 test: env
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+	@# Each worker keeps to one thread of BLAS, else they fight over the cores.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 
 lint: env
 	$(BIN)/ruff check .

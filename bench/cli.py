@@ -26,7 +26,7 @@ def bench() -> None:
 @click.option("--seconds", type=click.FloatRange(0), help="Time for the interleaved rows together.")
 @click.option("--threads", default="1,2", show_default=True, help="Numbers of threads, by commas.")
 @click.option("--only", default="", metavar="ROWS", help="Rows and parts by name, by commas.")
-@click.option("--quick", is_flag=True, help="Under a minute, for a first look.")
+@click.option("--quick", is_flag=True, help="About a minute, for a first look.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
 def encoder(threads: str, only: str, quick: bool, as_json: bool, **given: Any) -> None:
     """Text to embeddings: ours, as published, and MiniLM, all rows interleaved in one run."""
@@ -39,7 +39,9 @@ def encoder(threads: str, only: str, quick: bool, as_json: bool, **given: Any) -
         only=frozenset(name.strip() for name in only.split(",") if name.strip()),
         **{key: value for key, value in given.items() if value is not None},
     )
-    made = run(options, progress())
+    say = progress()
+    made = run(options, say)
+    say("")
     if as_json:
         click.echo(json.dumps({part.key: part.data for part in made}, ensure_ascii=False))
     else:

@@ -44,11 +44,11 @@ class Options:
 QUICK = Options(
     counts=Counts(16_384, 512, 8_192, 128),
     rounds=2,
-    seconds=20.0,
+    seconds=12.0,
     peer_posts=64,
-    batch_seconds=0.3,
+    batch_seconds=0.2,
     starts=1,
-    checked=50,
+    checked=30,
 )
 
 
@@ -96,16 +96,20 @@ def measured(
 
 def the_rest(work: Workload, rates: Rates, options: Options, say: Say) -> list[Part]:
     """The parts that are no rates: batch sizes, the floor, the start and the errors."""
-    made, thread = [], min(options.threads)
-    if options.wants("batches"):
-        found = latencies(work, ("whole", "kernel"), thread, options.batch_seconds, say)
-        made.append(parts.batches(found, thread))
-    if options.wants("floor"):
-        made.append(parts.floor(work, rates))
-    if options.wants("start"):
-        say("starting fresh processes")
-        made.append(parts.start(starts(options.model, options.starts)))
-    if options.wants("errors"):
-        say("comparing with float64")
-        made.append(parts.errors(deviations(work, options.checked), options.checked))
+    thread, posts = min(options.threads), options.checked
+    makers: dict[str, Callable[[], Part]] = {
+        "batches": lambda: parts.batches(
+            latencies(work, ("whole", "kernel"), thread, options.batch_seconds, say), thread
+        ),
+        "floor": lambda: parts.floor(work, rates),
+        "start": lambda: parts.start(starts(options.model, options.starts)),
+        "errors": lambda: parts.errors(deviations(work, posts), posts),
+    }
+    made = []
+    for name in filter(options.wants, PARTS):
+        say(f"part: {name}")
+        try:
+            made.append(makers[name]())
+        except NotAvailable as error:
+            made.append(Part(name, f"No {name}", (), [(str(error),)], {"absent": str(error)}))
     return made

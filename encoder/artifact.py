@@ -153,7 +153,11 @@ def _contents(model: Model) -> dict[str, bytes]:
         "lexical.slots": rows.slots,
         "lexical.weights": rows.weights.astype(np.float16),
     }
-    check = {"ids": model.check.ids, "offsets": model.check.offsets, "vectors": model.check.vectors}
+    check: Arrays = {
+        "ids": model.check.ids,
+        "offsets": model.check.offsets,
+        "vectors": model.check.vectors,
+    }
     return {
         WEIGHTS: save(named),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),

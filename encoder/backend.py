@@ -52,12 +52,10 @@ def cuda_present() -> bool:
     count = ctypes.c_int(0)
     try:
         driver = ctypes.CDLL("libcuda.so.1")
-        return (
-            driver.cuInit(0) == 0
-            and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 < count.value
-        )
+        answers = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
     except (OSError, AttributeError):
         return False
+    return answers and count.value > 0
 
 
 def check_error(backend: Backend, check: SelfCheck) -> float:

@@ -67,7 +67,7 @@ class Embeddings:
 
     def save(self, path: str | Path) -> None:
         """Write the embeddings to a safetensors file, whole or not at all."""
-        arrays = {
+        arrays: dict[str, np.ndarray[Any, Any]] = {
             "dense": np.ascontiguousarray(self.dense),
             "lexical.indptr": self.lexical.indptr,
             "lexical.slots": self.lexical.slots,

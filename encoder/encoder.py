@@ -1,7 +1,8 @@
 """The encoder: texts in, embeddings, thresholds and explanations out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,13 +13,13 @@ from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, ModelError
 from encoder.explain import explain_pair, explain_text
 from encoder.lexical import SparseRows
+from encoder.text import Article
 from encoder.tokenizer import Tokenizer, Tokens
 from encoder.weights import F32
 
 MODELS = Path(__file__).parent / "models"
 BLOCK = 4096
-
-Article = str | tuple[str, str]
+T = TypeVar("T")
 
 
 class Encoder:
@@ -47,11 +48,11 @@ class Encoder:
 
     def posts(self, texts: Sequence[str]) -> Embeddings:
         """The embeddings of posts."""
-        return self._embed(texts, self._tokenizer.posts, Side.POST)
+        return self._embed(map(self._tokenizer.posts, _blocks(texts)), Side.POST)
 
     def articles(self, texts: Sequence[Article]) -> Embeddings:
         """The embeddings of articles, each a text or a pair of title and text."""
-        return self._embed(texts, self._tokenizer.articles, Side.ARTICLE)
+        return self._embed(map(self._tokenizer.articles, _blocks(texts)), Side.ARTICLE)
 
     def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
         """The score that this share of everyday posts reaches, for each article: [k]."""
@@ -74,19 +75,22 @@ class Encoder:
             words, self.model.weights, Side.POST, mix, article.dense[0], seen, score
         )
 
-    def _embed(
-        self, texts: Sequence[Article], read: Callable[[Sequence[str]], Tokens], side: Side
-    ) -> Embeddings:
-        if isinstance(texts, str):
-            raise InputError("texts: a single string was given; put it into a list")
-        dense = np.zeros((len(texts), self.dim), np.float32)
+    def _embed(self, blocks: Iterator[Tokens], side: Side) -> Embeddings:
+        dense = [np.zeros((0, self.dim), np.float32)]
         lexical = [SparseRows.empty(0)]
-        for start in range(0, len(texts), BLOCK):
-            tokens = read(texts[start : start + BLOCK])
-            found = self._backend.forward(tokens.ids, tokens.offsets, side)
-            dense[start : start + BLOCK] = unit_rows(found)
+        for tokens in blocks:
+            dense.append(unit_rows(self._backend.forward(tokens.ids, tokens.offsets, side)))
             lexical.append(tokens.lexical)
-        return Embeddings(dense, SparseRows.concat(lexical), self.model.mix, self.digest)
+        return Embeddings(
+            np.concatenate(dense), SparseRows.concat(lexical), self.model.mix, self.digest
+        )
+
+
+def _blocks(texts: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The texts, so many at a time that memory stays bounded."""
+    if isinstance(texts, str):
+        raise InputError("texts: a single string was given; put it into a list")
+    return (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
 
 
 def load(

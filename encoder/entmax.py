@@ -155,8 +155,13 @@ def newton(z: Tensor, alpha: Tensor, rows: Rows) -> Tensor:
 
 
 def iterations(z: Tensor) -> int:
-    """Enough Newton steps; only the CPU can look whether fewer do without waiting for a device."""
-    return MOST_ITERATIONS if z.device.type == "cpu" else 6 + len(z).bit_length() // 2
+    """How many Newton steps to allow; only on a CPU can it be seen for free that fewer will do."""
+    return MOST_ITERATIONS if z.device.type == "cpu" else enough(len(z))
+
+
+def enough(entries: int) -> int:
+    """A number of Newton steps that reaches the solution without looking, two in reserve."""
+    return 6 + entries.bit_length() // 2
 
 
 def slope(p: Tensor, log_p: Tensor, a: Tensor) -> Tensor:

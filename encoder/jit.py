@@ -59,4 +59,5 @@ def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., 
         options["fastmath"] = FAST_MATH
     if inline:
         options["inline"] = "always"
-    return numba.njit(**options)
+    compiled: Callable[[Callable[..., Any]], Any] = numba.njit(**options)
+    return compiled

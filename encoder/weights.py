@@ -64,7 +64,8 @@ class Residual:
         starts = np.repeat(offsets[:-1], np.diff(offsets))
         place = np.arange(len(ids)) - starts
         buckets = position_buckets(int(place.max(initial=0)) + 1)
-        return self.gates[side][ids] * self.positions[side][buckets[place]]
+        weight: F32 = self.gates[side][ids] * self.positions[side][buckets[place]]
+        return weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,11 @@ class Weights:
             raise InputError(f"weights: unknown or missing tensor {', '.join(sorted(odd))}")
 
         def attention(prefix: str) -> Attention:
-            linears = (
-                Linear(named[f"{prefix}.{p}.weight"], named[f"{prefix}.{p}.bias"])
+            linears = {
+                p: Linear(named[f"{prefix}.{p}.weight"], named[f"{prefix}.{p}.bias"])
                 for p in PROJECTIONS
-            )
-            return Attention(*linears, named[f"{prefix}.alpha"])
+            }
+            return Attention(**linears, alpha=named[f"{prefix}.alpha"])
 
         layers = tuple(
             Layer(attention(f"layers.{i}.ring"), attention(f"layers.{i}.star"))

@@ -10,7 +10,7 @@ SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shar
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real public text beside the checkout; the test is skipped where it is absent."""
+    """The folder of real public text beside the checkout; without it the test is skipped."""
     if not (SHARED / "data").is_dir():
         pytest.skip("no ../shared/data beside this clone: real posts are not tested")
     return SHARED

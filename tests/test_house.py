@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "train": {"encoder", "train"},
     "bench": set(ROOMS),
 }
-TORCH_IN_ENCODER = {"star.py", "entmax.py", "siamese.py", "device.py"}
+TORCH_IN_ENCODER = {"star.py", "entmax.py", "siamese.py", "folded.py", "device.py"}
 SOURCES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 

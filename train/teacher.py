@@ -43,7 +43,7 @@ class Teacher:
         lines = self.vocabulary()
         head, tail = lines.index("[CLS]"), lines.index("[SEP]")
         vectors = []
-        for block in torch.arange(len(lines)).split(512):
+        for block in torch.arange(len(lines)).split(512):  # type: ignore[no-untyped-call]
             ids = torch.stack(
                 [torch.full_like(block, head), block, torch.full_like(block, tail)], 1
             )  # [block, 3]

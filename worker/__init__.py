@@ -1,0 +1,1 @@
+"""The stream, and the command line around it."""

@@ -91,6 +91,16 @@ def test_a_peer_that_is_not_installed_leaves_its_reason(
     assert "MiniLM, 1: not installed: pip install newsift[peers]" in run(place, "--only=minilm")
 
 
+def test_a_part_that_cannot_be_made_leaves_its_reason(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(model: str, times: int) -> list[Start]:
+        raise NotAvailable(f"{Path(model).name} does not start")
+
+    monkeypatch.setattr(module, "starts", fail)
+    assert run(place, "--only=start").rstrip().endswith("small does not start")
+
+
 def test_every_row_belongs_to_a_section_and_has_a_name_of_its_own() -> None:
     rows = all_rows((1, 2))
     assert {row.section for row in rows} == {s.key for s in SECTIONS}

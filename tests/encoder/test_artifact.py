@@ -109,7 +109,7 @@ def shorter_vocabulary(folder: Path) -> None:
     resign(folder)
 
 
-DAMAGES = {
+DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "missing file": (lambda f: (f / "idf.safetensors").unlink(), r"idf\.safetensors: No such file"),
     "missing manifest": (lambda f: (f / "manifest.json").unlink(), "no model directory"),
     "manifest that is no JSON": (

@@ -19,7 +19,11 @@ from encoder.errors import DeviceError, InputError, ModelError
 from tests.encoder.reference import reference
 from tests.encoder.small import TOPICS, WORDS, small_model
 
-ARTICLES = [("storm", "the river storm flood in the city"), "match game music", ("", "")]
+ARTICLES: list[str | tuple[str, str]] = [
+    ("storm", "the river storm flood in the city"),
+    "match game music",
+    ("", ""),
+]
 texts = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 
 

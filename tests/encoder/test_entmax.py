@@ -9,6 +9,7 @@ from entmax import entmax_bisect, sparsemax
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from encoder import entmax as solver
 from encoder.entmax import entmax, entmax_ragged
 from encoder.errors import InputError
 from tests.encoder.reference import F64, bisect_entmax
@@ -35,6 +36,18 @@ def test_float32_is_within_2e_7_of_float64_bisection(length: int, alpha: float) 
         assert np.abs(got - expected).max() <= 2e-7
         double = entmax(torch.tensor(z), alpha).numpy()
         assert np.abs(double - expected).max() <= 1e-11
+
+
+@pytest.mark.parametrize("length", [1, 6, 40, 700])
+def test_a_device_that_cannot_look_takes_enough_steps(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    z = torch.tensor(np.concatenate(draws(length, 50)), dtype=torch.float32)
+    for alpha in ALPHAS:
+        monkeypatch.undo()
+        expected = entmax(z, alpha)
+        monkeypatch.setattr(solver, "iterations", lambda z: solver.enough(len(z)))
+        assert (entmax(z, alpha) - expected).abs().max() <= 2e-7
 
 
 def test_agrees_with_the_entmax_package_and_its_sparsemax() -> None:

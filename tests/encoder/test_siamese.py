@@ -96,7 +96,7 @@ def test_a_new_model_starts_at_the_gated_mean_and_learns() -> None:
         gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter -= 0.3 * gradient
+                parameter.sub_(0.3 * gradient)
     assert losses[-1] < 0.7 * losses[0]
     trained = model.weights().residual
     assert isinstance(trained, Residual)

@@ -39,11 +39,9 @@ def assert_close(got: F32, right: F32, tolerance: float = 2e-3) -> None:
     "shape",
     [
         {"dim": 300, "heads": 10, "head_dim": 30, "window": 2},
-        {"dim": 300, "heads": 6, "head_dim": 50, "window": 1, "residual": True},
-        {**SMALL, "window": 3, "residual": True},
+        {**SMALL, "residual": True},
         {"dim": 1, "heads": 1, "head_dim": 1, "window": 1},
-        {"dim": 400, "heads": 17, "head_dim": 7, "window": 2},
-        {"dim": 512, "heads": 2, "head_dim": 64, "window": 2, "residual": True},
+        {"dim": 400, "heads": 17, "head_dim": 33, "window": 3, "residual": True},
     ],
 )
 def test_the_kernel_is_the_model(shape: dict[str, Any]) -> None:

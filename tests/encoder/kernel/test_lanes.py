@@ -107,4 +107,4 @@ def test_the_stars_entmax_equals_bisection(count: int, spread: float) -> None:
         expected = bisect_entmax(z[:, lane].astype(np.float64), 1 + scale)
         got = held[32:].reshape(count, LANES)[:, lane]
         assert np.abs(got - expected).max() < 3e-5 + 1.2e-7 / scale
-        assert abs(float(got.sum()) - 1) < 1e-5
+        assert abs(float(got.sum(dtype=np.float64)) - 1) < 1e-5
