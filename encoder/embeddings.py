@@ -1,6 +1,7 @@
 """What a text becomes: a dense unit vector and its own words, side by side, one score."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -9,12 +10,14 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from encoder.blas import one_thread
 from encoder.errors import InputError, MismatchError
 from encoder.files import write_atomically
 from encoder.lexical import SparseRows
 from encoder.weights import F32
 
 FORMAT = "newsift.embeddings/1"
+WORTH_THREADS = 2**20  # scores
 
 
 def unit_rows(vectors: F32) -> F32:
@@ -59,7 +62,8 @@ class Embeddings:
     def similarity(self, other: "Embeddings") -> F32:
         """The score of every text of this with every text of the other: [n, k] in [-1, 1]."""
         self._same_model(other)
-        score: F32 = self.dense @ other.dense.T  # [n, k]
+        with one_thread() if len(self) * len(other) < WORTH_THREADS else nullcontext():
+            score: F32 = self.dense @ other.dense.T  # [n, k]
         if self.mix:
             score *= np.float32(1 - self.mix)
             score += np.float32(self.mix) * self.lexical.dot(other.lexical)

@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from encoder.attention import Round, Trace, constant, neighbours, read, rows, split
+from encoder.blas import one_thread
 from encoder.config import Side
 from encoder.lexical import NO_SLOT
 from encoder.tokenizer import Word
@@ -18,7 +19,8 @@ def attention(weights: Weights, ids: I32, side: Side) -> F32:
     """How much the last star looked at each token: weights ≥ 0 that sum to 1, many exactly 0."""
     if len(ids) == 0:
         return np.zeros(0, np.float32)
-    last = read(weights, ids, side).rounds[-1]
+    with one_thread():
+        last = read(weights, ids, side).rounds[-1]
     for looked in (last.star[:, 1:].sum(axis=0), received(last)):
         total = looked.sum()
         if total > 0:
@@ -44,7 +46,8 @@ def contributions(weights: Weights, ids: I32, side: Side, direction: F32) -> tup
     """
     if len(ids) == 0:
         return np.zeros(0, np.float32), 0.0
-    return pull(read(weights, ids, side), direction)
+    with one_thread():
+        return pull(read(weights, ids, side), direction)
 
 
 def pull(trace: Trace, direction: F32) -> tuple[F32, float]:
@@ -126,11 +129,12 @@ def dense_parts(ids: I32, weights: Weights, side: Side, row: F32) -> F32:
     """Each token's part of the cosine of y with a unit row, y's length held fixed: [n]."""
     if len(ids) == 0:
         return np.zeros(0, np.float32)
-    trace = read(weights, ids, side)
-    length = np.linalg.norm(trace.y)
-    if length == 0:
-        return np.zeros(len(ids), np.float32)
-    return pull(trace, row / length)[0]
+    with one_thread():
+        trace = read(weights, ids, side)
+        length = np.linalg.norm(trace.y)
+        if length == 0:
+            return np.zeros(len(ids), np.float32)
+        return pull(trace, row / length)[0]
 
 
 def lexical_parts(words: Sequence[Word], slots: I32, weights: F32) -> list[float]:
