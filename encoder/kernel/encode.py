@@ -8,7 +8,13 @@ from encoder.jit import jit
 from encoder.kernel.memory import load, store
 from encoder.kernel.pointers import bare
 from encoder.kernel.relay import attend, meet, star_outputs, star_probes, sum_gated, sum_rows
-from encoder.kernel.ring import average_rows, ring_logits, ring_nodes, ring_weights
+from encoder.kernel.ring import (
+    average_rows,
+    fetch_embeddings,
+    ring_logits,
+    ring_nodes,
+    ring_weights,
+)
 from encoder.kernel.state import TEXTS, Text
 from encoder.kernel.tile import LANES
 
@@ -29,14 +35,15 @@ def encode_text(
     step = (rows + 2 * LANES - 1) // LANES * LANES
     average_rows(shape, tables, space, text)
     ring_logits(shape, tables, space, text, step)
-    ring_weights(shape, tables, space, rows, step)
+    ring_weights(shape, tables, space, rows, step, following)
     for block in range(shape.blocks):
         column = block * shape.block_width
         at = slot * (shape.width + shape.query_width) + column
         mean = load(shape.block_vectors, space.mean, at)
         probe = slot * shape.slots * shape.width + column
         meet(shape, tables, space, mean, probe, 0, block)
-    ring_nodes(shape, tables, space, text, slot, step, following, later)
+    ring_nodes(shape, tables, space, text, slot, step, following)
+    fetch_embeddings(shape, tables.table, later)
     attend(shape, tables, space, slot, text.length)
 
 

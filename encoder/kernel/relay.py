@@ -27,8 +27,9 @@ def sum_rows(shape: Any, tables: Any, space: Any, text: Any, slot: int) -> None:
     """The means of a text's embeddings and star queries: the relay, and what it asks."""
     share = float32(1) / float32(text.length)
     size = shape.width + shape.query_width
-    for block in range((size + shape.sum_width - 1) // shape.sum_width):
-        column = min(block * shape.sum_width, size - shape.sum_width)
+    sweep = shape.sum_vectors * LANES
+    for block in range((size + sweep - 1) // sweep):
+        column = min(block * sweep, size - sweep)
         total = filled(shape.sum_vectors, int32(0))
         for i in range(text.length):
             row = int64(text.ids[i]) * shape.row + shape.embedding_at

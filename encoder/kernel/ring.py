@@ -19,6 +19,30 @@ from encoder.kernel.tile import HALVES, LANES
 
 # A weight of 1 as int16; tables.levels sees to it that no sum of weighted values overflows.
 UNIT = float32(16384)
+# Rows come from main memory, so those of the following text are sent for early, a few lines at a
+# time between the steps of this one: all at once they would wait for each other.
+ROW_PARTS = 8
+PARTS_PER_SOLVE = 4
+PARTS_PER_NODE = 5
+
+
+@jit(fast=True, inline=True)
+def fetch(shape: Any, table: Any, text: Any, first: int, last: int) -> None:
+    """Ask for parts first to last of the rows of a text, each row cut into ROW_PARTS."""
+    for part in range(first, min(last, text.length * ROW_PARTS)):
+        token, within = part // ROW_PARTS, part % ROW_PARTS
+        start = int64(text.ids[token]) * shape.row + within * shape.fetch_size
+        for at in range(0, shape.fetch_size, HALVES):
+            prefetch(table, start + at)
+
+
+@jit(fast=True)
+def fetch_embeddings(shape: Any, table: Any, text: Any) -> None:
+    """Ask for what sum_rows reads of a text."""
+    for i in range(text.length):
+        row = int64(text.ids[i]) * shape.row
+        for at in range(shape.embedding_at, shape.row, HALVES):
+            prefetch(table, row + at)
 
 
 @jit(fast=True)
@@ -71,13 +95,18 @@ def ring_logits(shape: Any, tables: Any, space: Any, text: Any, step: int) -> No
 
 
 @jit(fast=True)
-def ring_weights(shape: Any, tables: Any, space: Any, rows: int, step: int) -> None:
-    """Entmax of `rows` rows of logits, 16 at a time, as int16 of which UNIT is 1."""
+def ring_weights(shape: Any, tables: Any, space: Any, rows: int, step: int, following: Any) -> None:
+    """Entmax of `rows` rows of logits, 16 at a time, as int16 of which UNIT is 1.
+
+    That asks nothing of memory, so the rows of the following text are sent for meanwhile.
+    """
     for entry in range(shape.entries):
         for k in range(rows, step):
             space.logits[entry * step + k] = float32(0)
     period = shape.slots * LANES
     for row in range(0, rows, LANES):
+        sent = row // LANES * PARTS_PER_SOLVE
+        fetch(shape, tables.table, following, sent, sent + PARTS_PER_SOLVE)
         logits = load_rows(shape.entries, space.logits, row, step)
         scale = load(1, tables.ring_scale, row % period)
         weights = ring_entmax(shape.window, logits, scale)
@@ -109,15 +138,6 @@ def collect(shape: Any, tables: Any, space: Any, text: Any, i: int, step: int) -
 
 
 @jit(fast=True, inline=True)
-def fetch(shape: Any, table: Any, text: Any, i: int, first: int, last: int) -> None:
-    """Ask for a part of the row of the i-th token, if the text has so many."""
-    if i < text.length:
-        row = int64(text.ids[i]) * shape.row
-        for at in range(first, last, HALVES):
-            prefetch(table, row + at)
-
-
-@jit(fast=True, inline=True)
 def ring_node(shape: Any, tables: Any, space: Any, count: int, column: int) -> Any:
     """One block of a token's new vector: its values, weighted and summed as integers."""
     total = filled(shape.block_vectors, int32(0))
@@ -129,26 +149,22 @@ def ring_node(shape: Any, tables: Any, space: Any, count: int, column: int) -> A
 
 @jit(fast=True)
 def ring_nodes(
-    shape: Any, tables: Any, space: Any, text: Any, slot: int, step: int, next_text: Any, later: Any
+    shape: Any, tables: Any, space: Any, text: Any, slot: int, step: int, following: Any
 ) -> None:
-    """The tokens' new vectors, their maximum, and their logits in the star.
-
-    While a node is in registers it also meets the star's probes. Meanwhile the rows of the next
-    text, and what the front needs of a later one, are on their way: they come from memory, and a
-    token takes longer than they do.
-    """
+    """The tokens' new vectors, their maximum, and, while in registers, their logits in the star."""
     peak_at, probe_at = slot * shape.width, slot * shape.slots * shape.width
     for column in range(0, shape.width, LANES):
         store(space.peak, peak_at + column, filled(1, ABSENT))
-    for i in range(max(text.length, next_text.length, later.length)):
-        fetch(shape, tables.table, next_text, i, 0, shape.embedding_at)
-        fetch(shape, tables.table, later, i, shape.embedding_at, shape.row)
-        if i < text.length:
-            count = collect(shape, tables, space, text, i, step)
-            for block in range(shape.blocks):
-                column = block * shape.block_width
-                node = ring_node(shape, tables, space, count, column)
-                store(space.nodes, i * shape.width + column, node)
-                peak = load(shape.block_vectors, space.peak, peak_at + column)
-                store(space.peak, peak_at + column, maximum(peak, node))
-                meet(shape, tables, space, node, probe_at + column, 1 + i, block)
+    sent = (text.length * shape.slots + LANES - 1) // LANES * PARTS_PER_SOLVE
+    for i in range(text.length):
+        fetch(shape, tables.table, following, sent, sent + PARTS_PER_NODE)
+        sent += PARTS_PER_NODE
+        count = collect(shape, tables, space, text, i, step)
+        for block in range(shape.blocks):
+            column = block * shape.block_width
+            node = ring_node(shape, tables, space, count, column)
+            store(space.nodes, i * shape.width + column, node)
+            peak = load(shape.block_vectors, space.peak, peak_at + column)
+            store(space.peak, peak_at + column, maximum(peak, node))
+            meet(shape, tables, space, node, probe_at + column, 1 + i, block)
+    fetch(shape, tables.table, following, sent, following.length * ROW_PARTS)

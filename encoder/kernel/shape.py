@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from encoder.config import AstConfig
 from encoder.kernel.static import Static
-from encoder.kernel.tile import HALVES, LANES, Tile, up
+from encoder.kernel.tile import HALVES, LANES, SUMS, WIDEST, Tile, up
 
 MAX_HEADS = 64
 MAX_HEAD_DIM = 64
@@ -154,9 +154,14 @@ class Shape(Static):
         return 4 * self.width
 
     @property
+    def fetch_size(self) -> int:
+        """int16 of an eighth of a row up to its embedding, in whole cache lines."""
+        return up(up(self.embedding_at, 8) // 8, HALVES)
+
+    @property
     def average_blocks(self) -> int:
-        """Blocks into which keys and values are cut to be averaged, in 26 registers of sums."""
-        return up((self.embedding_at - self.key_at) // HALVES, 13) // 13
+        """Blocks into which keys and values are cut to be averaged; a vector takes two sums."""
+        return up((self.embedding_at - self.key_at) // HALVES, SUMS // 2) // (SUMS // 2)
 
     @property
     def average_vectors(self) -> int:
@@ -175,14 +180,9 @@ class Shape(Static):
         return min(20, (self.width + self.query_width) // LANES)
 
     @property
-    def sum_width(self) -> int:
-        """float32 of the same."""
-        return self.sum_vectors * LANES
-
-    @property
     def wide(self) -> Tile:
         """The tile for products as wide as a vector."""
-        return Tile(min(4, self.width // LANES))
+        return Tile(min(WIDEST, self.width // LANES))
 
     @property
     def key_panels(self) -> int:
@@ -197,4 +197,4 @@ class Shape(Static):
     @property
     def narrow(self) -> Tile:
         """The tile for products as wide as a head's values."""
-        return Tile(min(4, self.value_width // LANES))
+        return Tile(min(WIDEST, self.value_width // LANES))

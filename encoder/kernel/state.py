@@ -72,26 +72,35 @@ def aligned(size: int, dtype: Any = np.float32) -> NDArray[Any]:
 
 
 def allocate(shape: Shape) -> Space:
-    """Fresh working memory for models of this shape."""
-    tokens, width = MAX_TOKENS, shape.width
-    rows = tokens * shape.slots + 2 * LANES
-    weights = aligned(shape.entries * rows, np.int16)
-    return Space(
-        mean=aligned(TEXTS * (width + shape.query_width)),
-        residual=aligned(TEXTS * width),
-        probe=aligned(TEXTS * shape.slots * width),
-        peak=aligned(TEXTS * width),
-        mixed=aligned(shape.heads * TEXTS * width),
-        value=aligned(TEXTS * up(shape.inner + shape.value_width, LANES)),
-        star=aligned(TEXTS * width),
-        relay=aligned(shape.embedding_at - shape.key_at, np.int16),
-        logits=aligned(shape.entries * rows),
-        weights=weights,
-        weight_pairs=weights.view(np.int32),
-        places=aligned(shape.entries * shape.pairs, np.int64),
-        shares=aligned(shape.entries * shape.pairs, np.int32),
-        nodes=aligned(tokens * width),
-        star_logits=aligned(shape.banks * (1 + tokens) * LANES),
-        powers=aligned((1 + tokens) * LANES),
-        slopes=aligned((1 + tokens) * LANES),
-    )
+    """Fresh working memory for models of this shape.
+
+    All of it is one array: pieces allocated apart begin at the same place of a page each, and then
+    compete for the same few lines of the cache.
+    """
+    tokens, width, rows = MAX_TOKENS, shape.width, MAX_TOKENS * shape.slots + 2 * LANES
+    f32, i16, i32, i64 = (np.dtype(name) for name in ("f4", "i2", "i4", "i8"))
+    wanted: dict[str, tuple[int, np.dtype[Any]]] = {
+        "mean": (TEXTS * (width + shape.query_width), f32),
+        "residual": (TEXTS * width, f32),
+        "probe": (TEXTS * shape.slots * width, f32),
+        "peak": (TEXTS * width, f32),
+        "mixed": (shape.heads * TEXTS * width, f32),
+        "value": (TEXTS * (shape.inner + shape.value_width), f32),
+        "star": (TEXTS * width, f32),
+        "relay": (shape.embedding_at - shape.key_at, i16),
+        "places": (shape.entries * shape.pairs, i64),
+        "shares": (shape.entries * shape.pairs, i32),
+        "logits": (shape.entries * rows, f32),
+        "weights": (shape.entries * rows, i16),
+        "nodes": (tokens * width, f32),
+        "star_logits": (shape.banks * (1 + tokens) * LANES, f32),
+        "powers": ((1 + tokens) * LANES, f32),
+        "slopes": ((1 + tokens) * LANES, f32),
+    }
+    sizes = [up(count * kind.itemsize, LINE) for count, kind in wanted.values()]
+    room, ends = aligned(sum(sizes), np.uint8), np.cumsum(sizes)
+    pieces = {
+        name: room[end - size : end].view(kind)
+        for (name, (_, kind)), size, end in zip(wanted.items(), sizes, ends, strict=True)
+    }
+    return Space(**pieces, weight_pairs=pieces["weights"].view(np.int32))

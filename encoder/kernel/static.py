@@ -5,6 +5,7 @@ misses numba's cache and the source cannot be read. Here the shape is an argumen
 `shape.pairs` is a whole number in jitted code, and a literal of its type to an intrinsic.
 """
 
+from functools import cache
 from typing import Any
 
 from numba.core import types
@@ -26,7 +27,13 @@ class Static:
 
     @property
     def _numba_type_(self) -> StaticType:
-        return StaticType(self)
+        return type_of(self)
+
+
+@cache
+def type_of(value: Static) -> StaticType:
+    """The numba type of a value: asked for at every call, so made once."""
+    return StaticType(value)
 
 
 register_model(StaticType)(models.OpaqueModel)

@@ -11,7 +11,7 @@ from encoder.kernel.quantise import BLOCK, quantise_block, rescale_block
 from encoder.kernel.ring import UNIT
 from encoder.kernel.shape import Shape
 from encoder.kernel.state import I16, Tables, aligned
-from encoder.kernel.tile import LANES, Tile
+from encoder.kernel.tile import LANES, WIDEST, Tile
 from encoder.weights import F32, Weights
 
 SUM_LEVELS = 32000  # of embeddings and star queries: 2048 of them are added in int32
@@ -44,7 +44,7 @@ def column_scales(shape: Shape, fold: Projection, peaks: F32) -> F32:
 
 def quantised(shape: Shape, weights: Weights, threads: int) -> tuple[I16, F32]:
     """The table [vocabulary · row] and the scale of each of its columns."""
-    fold, tile, rows = projection(shape, weights), Tile(4), len(weights.embedding)
+    fold, tile, rows = projection(shape, weights), Tile(WIDEST), len(weights.embedding)
     cut, firsts = panels(fold.matrix, tile).ravel(), range(0, rows, BLOCK)
     table = aligned(rows * shape.row, np.int16)
     peaks = aligned(len(firsts) * shape.row).reshape(-1, shape.row)  # [blocks, row]

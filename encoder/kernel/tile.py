@@ -2,10 +2,17 @@
 
 from dataclasses import dataclass
 
+from llvmlite import binding
+
 from encoder.kernel.static import Static
 
 LANES = 16  # float32 or int32 in a register of 512 bits
 HALVES = 32  # int16 in the same
+
+# How many vectors of 512 bits can be summed up without putting one away: three quarters of the
+# registers, the others being for factors. There are 32 with AVX-512, else 16 of half the size.
+SUMS = 24 if binding.get_host_cpu_features().get("avx512f") else 6
+WIDEST = 4 if SUMS == 24 else 2
 
 
 def up(value: int, step: int) -> int:
@@ -21,8 +28,8 @@ class Tile(Static):
 
     @property
     def rows(self) -> int:
-        """At most 24 of the 32 registers are sums; the rest hold factors."""
-        return min(24 // self.vectors, 12)
+        """As many as there are registers for."""
+        return min(SUMS // self.vectors, 12)
 
     @property
     def registers(self) -> int:
