@@ -41,9 +41,8 @@ def deviations(work: Workload, posts: int) -> list[Deviation | tuple[str, str]]:
 
 def paths(work: Workload) -> list[tuple[Weights, str, Callable[[], Forward]]]:
     """The paths that are compared, each with the weights that it computes with."""
-    from encoder.device import TorchBackend
-
     from bench.published import Published
+    from encoder.device import TorchBackend
 
     return [
         (work.plain, "as published", lambda: Published(work.plain)),
@@ -57,6 +56,7 @@ def paths(work: Workload) -> list[tuple[Weights, str, Callable[[], Forward]]]:
 def exact_vectors(weights: Weights, batch: IdBatch) -> F64:
     """The vectors in float64 by the readable reference, which the tests hold to the oracle."""
     import torch
+
     from encoder.siamese import Siamese
 
     ids, offsets = (torch.from_numpy(a).long() for a in batch)
