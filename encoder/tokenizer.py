@@ -43,21 +43,26 @@ class Memory(dict[str, bytes]):
     """What each chunk met before was found to hold, as one record: its ids, its slots, their idf.
 
     A record is bytes, so that those of a whole batch are joined in one go and need no lock. When
-    the memory is full it starts over.
+    half of what may be kept is new, the older half goes, but for what was met again meanwhile.
     """
 
     def __init__(self, side: Side, read: Callable[[str], list[Word]], capacity: int) -> None:
         super().__init__()
-        self.passing, self.read, self.capacity = PASSING[side], read, capacity
+        self.passing, self.read, self.half = PASSING[side], read, max(1, capacity // 2)
+        self.older: dict[str, bytes] = {}
 
     def __missing__(self, chunk: str) -> bytes:
-        if self.passing(chunk):
-            return NOTHING
-        found = record(self.read(chunk))
-        if len(chunk) <= KEPT_CHARS and "://" not in chunk:
-            if len(self) >= self.capacity:
-                self.clear()
-            self[chunk] = found
+        found = self.older.get(chunk)
+        if found is None:
+            if self.passing(chunk):
+                return NOTHING
+            found = record(self.read(chunk))
+            if len(chunk) > KEPT_CHARS or "://" in chunk:
+                return found
+        if len(self) >= self.half:
+            self.older = self.copy()
+            self.clear()
+        self[chunk] = found
         return found
 
 

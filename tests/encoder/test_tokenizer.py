@@ -177,7 +177,8 @@ def test_any_number_of_chunks_stays_within_the_bound_and_comes_out_right() -> No
         ]
         tokens = small.posts(texts)
         assert tokens.ids.tolist() == [0] * 5
-        assert len(small._memories[Side.POST]) <= cache
+        memory = small._memories[Side.POST]
+        assert len(memory) + len(memory.older) <= cache
         assert small._word.cache_info().currsize <= cache
     expected = {slot(f"w{i}") for i in range(chunks - per_text, chunks)} | {slot("last")}
     assert set(read(tokens)[-1][1]) == expected
@@ -186,6 +187,15 @@ def test_any_number_of_chunks_stays_within_the_bound_and_comes_out_right() -> No
 def test_a_memory_that_fills_up_within_a_batch_changes_nothing() -> None:
     texts = [" ".join(f"w{j}" for j in range(i, i + 7)) for i in range(200)]
     assert read(tokenizer(cache_words=10).posts(texts)) == read(tokenizer(100_000).posts(texts))
+
+
+def test_what_is_met_again_stays_when_the_older_half_goes() -> None:
+    used = tokenizer(cache_words=20)
+    for i in range(100):
+        used.posts([f"storm w{i}"])
+    memory = used._memories[Side.POST]
+    assert "storm" in {**memory, **memory.older}
+    assert "w0" not in {**memory, **memory.older}
 
 
 def test_what_would_only_fill_the_memory_is_not_kept() -> None:
