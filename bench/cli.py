@@ -48,6 +48,39 @@ def encoder(threads: str, only: str, quick: bool, as_json: bool, **given: Any) -
         click.echo("\n\n".join(part.render() for part in made))
 
 
+@bench.command()
+@click.option("--kafka", envvar="NEWSIFT_KAFKA", help="A broker; the embedded one if not given.")
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True), help="Posts, JSON lines (.gz)."
+)
+@click.option(
+    "--articles", type=click.Path(path_type=Path, exists=True), help="Articles, likewise."
+)
+@click.option("--posts", type=click.IntRange(1), help="Posts on the topic, for the rates.")
+@click.option("--rounds", type=click.IntRange(1), help="How often every row is measured.")
+@click.option("--seconds", type=click.FloatRange(1), help="How long the latency is measured.")
+@click.option("--memory-posts", type=click.IntRange(10), help="Posts for the part `memory`.")
+@click.option("--only", default="", metavar="PARTS", help="speed, latency, start, memory.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
+def stream(only: str, as_json: bool, **given: Any) -> None:
+    """The worker on a broker, beside the encoder alone and Faust's agent that does nothing.
+
+    The part `memory` takes long and is measured only by name: --only memory.
+    """
+    from bench.stream.run import Options
+    from bench.stream.run import bench as run
+
+    asked = frozenset(name.strip() for name in only.split(",") if name.strip())
+    known = {key: value for key, value in given.items() if value is not None}
+    say = progress()
+    made = run(Options(only=asked, **known), say)
+    say("")
+    if as_json:
+        click.echo(json.dumps({part.key: part.data for part in made}, ensure_ascii=False))
+    else:
+        click.echo("\n\n".join(part.render() for part in made))
+
+
 def numbers(text: str) -> tuple[int, ...]:
     """Numbers of threads out of a list such as 1,2."""
     try:

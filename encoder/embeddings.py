@@ -12,6 +12,7 @@ from safetensors.numpy import save
 
 from encoder.blas import one_thread
 from encoder.errors import InputError, MismatchError
+from encoder.exact import pair_scores, rounding
 from encoder.files import write_atomically
 from encoder.lexical import SparseRows
 from encoder.weights import F32
@@ -123,9 +124,26 @@ def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32
             f"rate: {rate:g} is finer than {len(background)} background posts can tell; "
             f"use {1 / max(len(background), 1):.1g} or more"
         )
-    cut = np.empty(len(articles), np.float32)
-    for start in range(0, len(articles), 256):
-        block = slice(start, start + 256)
-        score = background.similarity(articles[block])  # [background, block]
-        cut[block] = np.partition(score, len(background) - reach, axis=0)[len(background) - reach]
-    return np.maximum(cut, np.finfo(np.float32).tiny)
+    blocks = (articles[start : start + 256] for start in range(0, len(articles), 256))
+    cuts = [_reached_by(reach, background, block) for block in blocks]
+    all_cuts: F32 = np.concatenate([np.zeros(0, np.float32), *cuts])
+    return np.maximum(all_cuts, np.finfo(np.float32).tiny)
+
+
+def _reached_by(count: int, background: Embeddings, articles: Embeddings) -> F32:
+    """The highest score that so many background posts reach: [k].
+
+    What the product leaves within rounding of it is summed up again in one order, so that an
+    article has the same threshold whatever articles stand beside it.
+    """
+    score = articles.similarity(background)  # [k, background]
+    near = np.partition(score, -count, axis=1)[:, [-count]]  # [k, 1]
+    slack = np.float32(rounding(articles.dense.shape[1]))
+    above = (score > near + slack).sum(axis=1)  # [k]
+    pairs = np.argwhere(np.abs(score - near) <= slack)
+    sides = (articles.dense, articles.lexical), (background.dense, background.lexical)
+    exact = pair_scores(*sides, articles.mix, pairs)
+    order = np.lexsort((-exact, pairs[:, 0]))
+    first = np.searchsorted(pairs[order, 0], np.arange(len(articles)))
+    cut: F32 = exact[order][first + count - 1 - above]
+    return cut

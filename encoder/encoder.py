@@ -1,6 +1,7 @@
 """The encoder: texts in, embeddings, thresholds and explanations out."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,14 +12,16 @@ from encoder.backend import Backend, open_backend
 from encoder.config import Side
 from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, ModelError
-from encoder.explain import explain_pair, explain_text
+from encoder.explain import capped, explain_pair, explain_pairs, explain_text
 from encoder.lexical import SparseRows
+from encoder.parts import Reader
 from encoder.text import Article
 from encoder.tokenizer import Tokenizer, Tokens
 from encoder.weights import F32
 
 MODELS = Path(__file__).parent / "models"
 BLOCK = 4096
+PAIRS = 256
 T = TypeVar("T")
 
 
@@ -45,6 +48,11 @@ class Encoder:
     def digest(self) -> str:
         """The hex digest of the model's content."""
         return self.model.digest
+
+    @property
+    def threads(self) -> int:
+        """On how many threads the CPU kernel works; 1 where torch has its own."""
+        return int(getattr(self._backend, "threads", 1))
 
     def posts(self, texts: Sequence[str]) -> Embeddings:
         """The embeddings of posts."""
@@ -74,6 +82,22 @@ class Encoder:
         return explain_pair(
             words, self.model.weights, Side.POST, mix, article.dense[0], seen, score
         )
+
+    def contributions(
+        self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]]
+    ) -> list[list[tuple[str, float]]]:
+        """Each word's part of the score, for pairs of a post and an article, without the rest."""
+        words = [self._tokenizer.words(text, Side.POST) for text in texts]
+        ids = [capped(found, self.model.weights, Side.POST) for found in words]
+        told: list[list[tuple[str, float]]] = []
+        for start in range(0, len(pairs), PAIRS):
+            block = pairs[start : start + PAIRS]
+            told += explain_pairs(self._reader, words, ids, articles, block)
+        return told
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.model.weights)
 
     def _embed(self, blocks: Iterator[Tokens], side: Side) -> Embeddings:
         dense = [np.zeros((0, self.dim), np.float32)]

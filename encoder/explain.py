@@ -10,7 +10,9 @@ import numpy as np
 from encoder.attention import Round, Trace, constant, neighbours, read, rows, split
 from encoder.blas import one_thread
 from encoder.config import Side
+from encoder.embeddings import Embeddings
 from encoder.lexical import NO_SLOT
+from encoder.parts import Reader
 from encoder.tokenizer import Word
 from encoder.weights import F32, I32, Attention, Weights
 
@@ -137,6 +139,38 @@ def dense_parts(ids: I32, weights: Weights, side: Side, row: F32) -> F32:
         return pull(trace, row / length)[0]
 
 
+def explain_pairs(
+    reader: Reader,
+    texts: Sequence[Sequence[Word]],
+    ids: Sequence[I32],
+    articles: Embeddings,
+    pairs: Sequence[tuple[int, int]],
+) -> list[list[tuple[str, float]]]:
+    """Each word's part of the score, for pairs of a post and an article; every post is read once.
+
+    What `explain_pair` says of each pair, without the rest; `ids` are what is read of the posts.
+    """
+    held = sorted({text for text, _ in pairs if len(ids[text])})
+    place = {text: i for i, text in enumerate(held)}
+    read = [i for i, (text, _) in enumerate(pairs) if text in place]
+    dense = [np.zeros(0, np.float32)] * len(pairs)
+    if read:
+        offsets = np.cumsum([0, *(len(ids[text]) for text in held)], dtype=np.int64)
+        which = np.array([place[pairs[i][0]] for i in read], np.int64)
+        rows = articles.dense[[pairs[i][1] for i in read]]
+        flat = np.concatenate([ids[text] for text in held])
+        found, ends = reader.parts(flat, offsets, Side.POST, which, rows)
+        for at, i in enumerate(read):
+            dense[i] = found[ends[at] : ends[at + 1]]
+    mix, told = articles.mix, []
+    for (text, k), near in zip(pairs, dense, strict=True):
+        words, row = texts[text], slice(*articles.lexical.indptr[k : k + 2].tolist())
+        same = lexical_parts(words, articles.lexical.slots[row], articles.lexical.weights[row])
+        both = zip(words, by_word(words, near), same, strict=True)
+        told.append([(word.text, (1 - mix) * x + mix * y) for word, x, y in both])
+    return told
+
+
 def lexical_parts(words: Sequence[Word], slots: I32, weights: F32) -> list[float]:
     """Each word's part of the lexical cosine; words in one slot have equal parts of it."""
     idf = {word.slot: word.weight for word in words if word.slot != NO_SLOT}
@@ -145,7 +179,10 @@ def lexical_parts(words: Sequence[Word], slots: I32, weights: F32) -> list[float
     length = math.sqrt(math.fsum(value * value for value in row.values()))
     if length == 0:
         return [0.0] * len(words)
-    there = dict(zip(slots.tolist(), weights.tolist(), strict=True))
+    asked = np.fromiter(row, np.int32)
+    at = np.minimum(np.searchsorted(slots, asked), max(len(slots) - 1, 0))
+    held = at[slots[at] == asked] if len(slots) else at[:0]
+    there = dict(zip(slots[held].tolist(), weights[held].tolist(), strict=True))
     part = {slot: row[slot] / length * there.get(slot, 0.0) / counts[slot] for slot in row}
     return [part.get(word.slot, 0.0) for word in words]
 

@@ -1,9 +1,14 @@
 """Fixtures shared by all tests."""
 
+import io
 import os
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.worker.fake import Command, Outcome
+from worker.cli import run
 
 SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shared"))
 
@@ -14,3 +19,16 @@ def shared() -> Path:
     if not (SHARED / "data").is_dir():
         pytest.skip("no ../shared/data beside this clone: real posts are not tested")
     return SHARED
+
+
+@pytest.fixture
+def newsift(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Call the command line inside this process, with bytes as its standard input."""
+
+    def call(*args: object, stdin: bytes = b"") -> Outcome:
+        raw = io.BufferedReader(io.BytesIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw, encoding="utf-8"))
+        code = run([str(arg) for arg in args])
+        return Outcome(code, *capsys.readouterr())
+
+    return call

@@ -3,21 +3,21 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from encoder.errors import InputError
 
 EVERYDAY = "tweets/tweeteval.jsonl.gz"
-POSTS = (
-    EVERYDAY,
-    "tweets/canadian_news_2017.jsonl.gz",
+STREAMS = (EVERYDAY, "tweets/canadian_news_2017.jsonl.gz")
+LABELLED = (
     "crisis/crisislex_t6.jsonl.gz",
     "pairs/politifact.jsonl.gz",
     "pairs/webis_clickbait22.jsonl.gz",
     "pairs/checkthat22.jsonl.gz",
 )
+POSTS = (*STREAMS, *LABELLED)
 PAIRED = ("politifact", "webis_clickbait22")
 
 
@@ -30,9 +30,9 @@ def rows(file: Path) -> Iterator[dict[str, Any]]:
         raise InputError(f"{file}: cannot be read as gzipped JSON lines ({error})") from error
 
 
-def posts(data: Path) -> Iterator[str]:
-    """Every post of the folder."""
-    for name in POSTS:
+def posts(data: Path, files: Sequence[str] = POSTS) -> Iterator[str]:
+    """Every post of these files."""
+    for name in files:
         for row in rows(data / name):
             yield row.get("text") or row.get("post") or ""
 
@@ -44,6 +44,21 @@ def articles(data: Path) -> Iterator[tuple[str, str]]:
         for row in rows(file):
             if row.get("article"):
                 yield row.get("title") or "", row["article"]
+
+
+def claims(data: Path) -> Iterator[tuple[str, str]]:
+    """The verified claims: the matched ones and the pool around them, as title and text."""
+    for row in rows(data / "pairs" / "checkthat22_claims.jsonl.gz"):
+        yield row.get("title") or "", row.get("vclaim") or ""
+    for row in rows(data / "pairs" / "checkthat22.jsonl.gz"):
+        if row.get("article"):
+            yield row.get("title") or "", row["article"]
+
+
+def crisis_articles(data: Path) -> Iterator[tuple[str, str]]:
+    """The news reports on the labelled crises, as title and text."""
+    for row in rows(data / "crisis" / "seed_articles.jsonl.gz"):
+        yield row["title"], row["article"]
 
 
 def share(text: str) -> float:

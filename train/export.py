@@ -1,10 +1,11 @@
 """From weights to a model that a directory can hold: rounding, background, self-check."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from encoder.artifact import Background, Model, SelfCheck, snap
 from encoder.config import Side
@@ -17,7 +18,7 @@ from encoder.vocabulary import Vocabulary
 from encoder.weights import F32, I32, I64, Weights
 
 CHECKED_TEXTS = 64
-BLOCK = 512
+TOKENS_AT_ONCE = 2**14
 
 
 def export(
@@ -52,12 +53,24 @@ def export(
 
 
 @torch.inference_mode()
-def vectors(reference: Siamese, ids: I32, offsets: I64) -> F32:
-    """The vectors of posts by the reference, in its own precision, rounded to float32: [n, d]."""
-    parts = [np.zeros((0, reference.config.dim), np.float32)]
-    for start in range(0, len(offsets) - 1, BLOCK):
-        own = offsets[start : start + BLOCK + 1]
-        block = torch.from_numpy(ids[own[0] : own[-1]]).long()
-        found = reference(block, torch.from_numpy(own - own[0]), Side.POST)  # [block, d]
-        parts.append(found.numpy().astype(np.float32))
+def vectors(
+    model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST, device: str = "cpu"
+) -> F32:
+    """The vectors of texts by a model, in its own precision, rounded to float32: [n, d]."""
+    parts = []
+    for start, stop in list(blocks(offsets)) or [(0, 0)]:
+        own = offsets[start : stop + 1]
+        block = torch.from_numpy(ids[own[0] : own[-1]]).long().to(device)
+        found = model(block, torch.from_numpy(own - own[0]).to(device), side)  # [block, d]
+        parts.append(found.cpu().numpy().astype(np.float32))
     return np.concatenate(parts)
+
+
+def blocks(offsets: I64) -> Iterator[tuple[int, int]]:
+    """The texts in blocks that bound the memory: of so many tokens, or a single text."""
+    start, count = 0, len(offsets) - 1
+    while start < count:
+        stop = int(np.searchsorted(offsets, offsets[start] + TOKENS_AT_ONCE, "right")) - 1
+        stop = min(max(stop, start + 1), count)
+        yield start, stop
+        start = stop

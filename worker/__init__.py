@@ -1,1 +1,18 @@
 """The stream, and the command line around it."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from worker.service import App
+
+    app: App
+
+
+def __getattr__(name: str) -> Any:
+    """The Faust app, for `faust -A worker`: made when it is first asked for."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from worker.service import make_app
+
+    made = globals()["app"] = make_app()
+    return made

@@ -127,7 +127,9 @@ def test_a_threshold_is_the_score_that_its_share_of_the_background_reaches(rate:
     score = background.similarity(articles)
     for k in range(1, 300, 37):
         ranked = sorted(score[:, k].tolist(), reverse=True)
-        assert cut[k] == max(np.float32(ranked[round(rate * 600) - 1]), np.finfo(np.float32).tiny)
+        assert cut[k] == pytest.approx(max(ranked[round(rate * 600) - 1], 0), abs=1e-6)
+        alone = thresholds(background, articles[k : k + 1], rate)
+        assert cut[k] == alone[0], "to the bit, whatever articles stand beside it"
     assert (cut > 0).all(), "a text without words scores 0 and must match nothing"
 
 

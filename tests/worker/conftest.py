@@ -1,26 +1,18 @@
-"""A `newsift` to call from a test, and an encoder that takes no time to load."""
+"""An encoder that takes no time to load, and a broker."""
 
-import io
-import sys
+import gc
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import encoder
-from tests.worker.fake import Command, FakeEncoder, Outcome
-from worker.cli import run
+from tests.worker.fake import FakeEncoder
 
-
-@pytest.fixture
-def newsift(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Call the command line inside this process, with bytes as its standard input."""
-
-    def call(*args: object, stdin: bytes = b"") -> Outcome:
-        raw = io.BufferedReader(io.BytesIO(stdin))
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw, encoding="utf-8"))
-        code = run([str(arg) for arg in args])
-        return Outcome(code, *capsys.readouterr())
-
-    return call
+if TYPE_CHECKING:
+    from tests.worker.kafka_side import Kafka
 
 
 @pytest.fixture
@@ -29,3 +21,19 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEncoder:
     made = FakeEncoder()
     monkeypatch.setattr(encoder, "load", lambda *_, **__: made, raising=False)
     return made
+
+
+@pytest.fixture
+def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["Kafka"]:
+    """A broker of the test's own that the commands reach, and no configuration but the default."""
+    from tests.worker.kafka_side import broker_of_its_own
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NEWSIFT_CONFIG", raising=False)
+    with broker_of_its_own() as found:
+        monkeypatch.setenv("NEWSIFT_KAFKA", str(found.address))
+        yield found
+    with warnings.catch_warnings():
+        # Now and then kafka-python closes a client and leaves one of its sockets to be collected.
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

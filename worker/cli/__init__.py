@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from encoder.errors import NewsiftError
 
@@ -17,9 +18,27 @@ INTERRUPTED = 130
 
 # name: (where it stands, what it does); a row here is all that a new command needs.
 COMMANDS = {
-    "demo": ("worker.cli.demo:demo", "Filter sample posts by sample articles, offline."),
+    "demo": ("worker.cli.demo:demo", "Show newsift at work on a stream of sample posts."),
     "embed": ("worker.cli.embed:embed", "Turn posts or articles into embeddings."),
+    "seeds": ("worker.cli.seeds:seeds", "List, add, change and remove seed articles."),
+    "filter": ("worker.cli.filter:filter_posts", "Filter files of posts, without a broker."),
+    "matches": ("worker.cli.matches:matches", "Print what the workers find, as it comes."),
+    "replay": ("worker.cli.replay:replay", "Send the posts of files to the posts topic."),
+    "backfill": ("worker.cli.backfill:backfill", "Filter past posts again, for one seed."),
+    "dead-letters": (
+        "worker.cli.dead_letters:dead_letters",
+        "List, show and retry what could not be read.",
+    ),
+    "status": ("worker.cli.status:status", "Show workers, lag, seeds and rates."),
     "explain": ("worker.cli.explain:explain", "Show which words carry a post, or its score."),
+    "topics": ("worker.cli.topics:topics", "Make the topics, or say what is wrong with them."),
+    "config": ("worker.cli.config:config", "Check the configuration, or show it."),
+    "broker": ("worker.cli.broker:broker", "Run a Kafka broker in memory, to try things out."),
+    "schemas": ("worker.cli.schemas:schemas", "Print the JSON Schemas of the records."),
+    "completion": ("worker.cli.completion:completion", "Print what completes a shell's words."),
+    "train": ("train.cli:train", "Train a model by a recipe."),
+    "evaluate": ("train.protocol.cli:evaluate", "Judge models beside what one could take instead."),
+    "figures": ("train.figures.cli:figures", "Draw the paper's figures for a model."),
     "bench": ("bench.cli:bench", "Measure what the README claims."),
 }
 
@@ -44,6 +63,12 @@ class Commands(click.Group):
         """List the commands from the table alone, so that help imports none of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name from the table alone, so that a shell need not wait."""
+        named = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items()]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [item for item in named if item.value.startswith(incomplete)] + options
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,0 +1,116 @@
+"""What most tests of a broker do: make a topic, write to it, read it back."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+
+PATIENCE_S = 30.0  # how long a test waits for what must happen; none waits without need
+
+
+@contextmanager
+def admin(address: str) -> Iterator[Any]:
+    """A kafka-python admin client."""
+    client = KafkaAdminClient(bootstrap_servers=address)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def create(address: str, topic: str, partitions: int = 1, **configs: str) -> None:
+    """Make a topic with these partitions and configs, named with underscores for dots."""
+    wanted = {
+        "num_partitions": partitions,
+        "replication_factor": 1,
+        "configs": {key.replace("_", "."): value for key, value in configs.items()},
+    }
+    with admin(address) as client:
+        client.create_topics({topic: wanted}, wait_for_metadata=True)
+
+
+@contextmanager
+def producer(address: str, **settings: Any) -> Iterator[Any]:
+    """A kafka-python producer; nothing waits in it when the context ends."""
+    client = KafkaProducer(bootstrap_servers=address, **settings)
+    try:
+        yield client
+        client.flush(timeout=PATIENCE_S)
+    finally:
+        client.close(timeout=5)
+
+
+def write(
+    address: str, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None,
+    partition: int = 0, **settings: Any,
+) -> list[Any]:  # fmt: skip
+    """Produce these values, each acknowledged; what the broker said of them."""
+    with producer(address, **settings) as client:
+        waiting = [client.send(topic, value, key=key, partition=partition) for value in values]
+        return [each.get(timeout=PATIENCE_S) for each in waiting]
+
+
+@contextmanager
+def consumer(address: str, *topics: str, **settings: Any) -> Iterator[Any]:
+    """A kafka-python consumer that reads from the start and commits only when told."""
+    defaults = {
+        "auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 50,
+        "heartbeat_interval_ms": 100,
+    }  # fmt: skip
+    client = KafkaConsumer(bootstrap_servers=address, **(defaults | settings))
+    try:
+        if topics:
+            # A leader that joins before it knows the topic hands out nothing, and stays so.
+            until(lambda: all(client.partitions_for_topic(topic) for topic in topics))
+            client.subscribe(topics)
+        yield client
+    finally:
+        client.close(autocommit=False)
+
+
+def read(address: str, topic: str, count: int, **settings: Any) -> list[Any]:
+    """The first records of a topic, all partitions, at least this many."""
+    with consumer(address, **settings) as client:
+        client.assign([TopicPartition(topic, n) for n in client.partitions_for_topic(topic) or ()])
+        found: list[Any] = []
+        until(lambda: gather(client, found) >= count)
+        return found
+
+
+def read_to_end(address: str, topic: str) -> list[Any]:
+    """All that a topic holds now, partition after partition."""
+    with consumer(address) as client:
+        parts = [TopicPartition(topic, n) for n in client.partitions_for_topic(topic) or ()]
+        if not parts:
+            return []  # no such topic
+        client.assign(parts)
+        ends = client.end_offsets(parts)
+        found: list[Any] = []
+
+        def at_end() -> bool:
+            found.extend(polled(client))
+            return all(client.position(part) >= ends[part] for part in parts)
+
+        until(at_end)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+
+def polled(client: Any, timeout_ms: int = 100) -> list[Any]:
+    """The records of one poll, whatever their partition."""
+    return [record for rows in client.poll(timeout_ms=timeout_ms).values() for record in rows]
+
+
+def gather(client: Any, found: list[Any]) -> int:
+    """Add what one poll brings to what was found; how much that is by now."""
+    found.extend(polled(client))
+    return len(found)
+
+
+def until(holds: Callable[[], Any], patience: float = PATIENCE_S) -> None:
+    """Call this until it holds; a test that would wait for ever fails here."""
+    deadline = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < deadline, "what must happen did not"
+        time.sleep(0.005)

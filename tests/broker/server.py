@@ -1,0 +1,39 @@
+"""What the tests ask of a broker, whichever it is: an address, a stop and a start."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+
+class Server(Protocol):
+    """A broker that tests can stop and start again, with its data and on its port."""
+
+    @property
+    def address(self) -> str:
+        """What a client calls bootstrap_servers."""
+
+    def start(self) -> None:
+        """Serve again, with what was there before."""
+
+    def stop(self) -> None:
+        """Serve no more; every connection ends."""
+
+
+@contextmanager
+def opened(kind: str, folder: Path, *, auto_create: bool = True) -> Iterator[Server]:
+    """The embedded broker, or Apache Kafka in this folder, while the context stands."""
+    if kind == "embedded":
+        from worker.broker.running import running
+
+        with running(clean_every_s=0.1, auto_create=auto_create) as broker:
+            yield broker
+        return
+    from tests.broker.kafka import ApacheKafka
+
+    kafka = ApacheKafka(folder, **{"auto.create.topics.enable": str(auto_create).lower()})
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.stop()

@@ -1,0 +1,172 @@
+"""Topics and groups as an operator sees them: made, described, changed, deleted, refused."""
+
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import (
+    GroupIdNotFoundError,
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    NonEmptyGroupError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)  # fmt: skip
+from kafka.structs import OffsetAndMetadata
+
+from tests.broker.clients import admin, consumer, create, polled, read, until, write
+from tests.broker.wire import NO_ERROR, Member
+
+ONE = {"num_partitions": 1, "replication_factor": 1}
+
+
+def configs(client: Any, topic: str) -> dict[str, Any]:
+    found = client.describe_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all"
+    )["topic"][topic]
+    return {name: row["value"] for name, row in found.items()}
+
+
+def test_a_topic_is_made_with_its_partitions_and_described(address: str, unique: str) -> None:
+    create(address, unique, 3, cleanup_policy="compact")
+    with admin(address) as client:
+        assert unique in client.list_topics()
+        (found,) = client.describe_topics([unique])
+        assert sorted(part["partition_index"] for part in found["partitions"]) == [0, 1, 2]
+        assert all(part["leader_id"] >= 0 for part in found["partitions"])
+        assert configs(client, unique)["cleanup.policy"] == "compact"
+
+
+def test_the_defaults_are_the_brokers(address: str, unique: str) -> None:
+    with admin(address) as client:
+        client.create_topics({unique: {}}, wait_for_metadata=True)
+        (found,) = client.describe_topics([unique])
+        assert len(found["partitions"]) == 4
+        told = configs(client, unique)
+        assert (told["cleanup.policy"], told["max.message.bytes"]) == ("delete", "1048588")
+
+
+def test_a_topic_that_is_there_is_not_made_again(address: str, unique: str) -> None:
+    create(address, unique, 2)
+    with admin(address) as client:
+        with pytest.raises(TopicAlreadyExistsError):
+            client.create_topics({unique: ONE})
+        (found,) = client.describe_topics([unique])
+        assert len(found["partitions"]) == 2
+
+
+def test_trying_out_makes_nothing(address: str, unique: str) -> None:
+    with admin(address) as client:
+        client.create_topics({unique: ONE}, validate_only=True)
+        assert unique not in client.list_topics()
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "error"),
+    [
+        ("not a name!", ONE, InvalidTopicError),
+        ("x" * 250, ONE, InvalidTopicError),
+        ("..", ONE, InvalidTopicError),
+        ("none", ONE | {"num_partitions": 0}, InvalidPartitionsError),
+        ("copies", ONE | {"replication_factor": 3}, InvalidReplicationFactorError),
+        ("unknown", ONE | {"configs": {"no.such.key": "1"}}, InvalidConfigurationError),
+        ("value", ONE | {"configs": {"cleanup.policy": "shred"}}, InvalidConfigurationError),
+        ("number", ONE | {"configs": {"retention.ms": "long"}}, InvalidConfigurationError),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    address: str, unique: str, name: str, wanted: dict[str, Any], error: type[Exception]
+) -> None:
+    topic = f"{name}-{unique}" if name.isalpha() and len(name) < 100 else name
+    with admin(address) as client:
+        with pytest.raises(error):
+            client.create_topics({topic: wanted})
+        assert topic not in client.list_topics()
+
+
+def test_partitions_can_be_added_and_not_taken_away(address: str, unique: str) -> None:
+    create(address, unique, 2)
+    with admin(address) as client:
+        client.create_partitions({unique: 3})
+        until(lambda: len(client.describe_topics([unique])[0]["partitions"]) == 3)
+        with pytest.raises(InvalidPartitionsError):
+            client.create_partitions({unique: 1})
+    write(address, unique, [b"in the new one"], partition=2)
+    assert read(address, unique, 1)[0].partition == 2
+
+
+def test_a_deleted_topic_is_gone_and_may_come_again_empty(address: str, unique: str) -> None:
+    create(address, unique)
+    write(address, unique, [b"old"])
+    with admin(address) as client:
+        client.delete_topics([unique])
+        until(lambda: unique not in client.list_topics())
+    create(address, unique)
+    write(address, unique, [b"new"])
+    (found,) = read(address, unique, 1)
+    assert (found.offset, found.value) == (0, b"new")
+
+
+def test_a_topic_nobody_made_cannot_be_deleted(address: str, unique: str) -> None:
+    with admin(address) as client, pytest.raises(UnknownTopicOrPartitionError):
+        client.delete_topics([unique])
+
+
+def test_configs_are_changed_one_by_one(address: str, unique: str) -> None:
+    create(address, unique, retention_ms="1000000")
+    with admin(address) as client:
+        client.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, unique, {"max.message.bytes": "12345"})]
+        )
+        until(lambda: configs(client, unique)["max.message.bytes"] == "12345")
+        assert configs(client, unique)["retention.ms"] == "1000000"
+
+
+def test_the_cluster_names_its_broker(address: str) -> None:
+    with admin(address) as client:
+        told = client.describe_cluster()
+        (broker,) = told["brokers"]
+        assert f"{broker['host']}:{broker['port']}" == address
+        assert told["controller_id"] == broker["broker_id"]
+        assert told["cluster_id"]
+
+
+def test_groups_are_listed_described_and_deleted(address: str, unique: str) -> None:
+    create(address, unique, 2)
+    with admin(address) as client:
+        with consumer(address, unique, group_id=unique, client_id="the-member") as member:
+            until(lambda: polled(member, 20) == [] and len(member.assignment()) == 2)
+            assert unique in {group["group_id"] for group in client.list_groups()}
+            told = client.describe_groups([unique])[unique]
+            assert told["group_state"] == "Stable"
+            assert [row["client_id"] for row in told["members"]] == ["the-member"]
+            (failed,) = client.delete_groups([unique]).values()
+            assert NonEmptyGroupError.__name__ in str(failed)
+        until(lambda: client.describe_groups([unique])[unique]["group_state"] == "Empty")
+        client.delete_groups([unique])
+        assert unique not in {group["group_id"] for group in client.list_groups()}
+
+
+def test_a_group_nobody_knows(address: str, unique: str) -> None:
+    with admin(address) as client:
+        (failed,) = client.delete_groups([unique]).values()
+        assert GroupIdNotFoundError.__name__ in str(failed)
+
+
+def test_the_offsets_of_an_empty_group_can_be_set(address: str, unique: str) -> None:
+    create(address, unique)
+    part = TopicPartition(unique, 0)
+    member = Member(address, unique)
+    assert member.join() == NO_ERROR
+    assert member.sync({member.id: b""})[0] == NO_ERROR
+    assert member.commit(unique, 0, 7) == NO_ERROR
+    member.leave()
+    with admin(address) as client:
+        assert client.list_group_offsets({unique: None})[unique][part].offset == 7
+        with consumer(address, group_id=unique) as other:
+            other.assign([part])
+            other.commit({part: OffsetAndMetadata(3, "", -1)})
+        assert client.list_group_offsets({unique: None})[unique][part].offset == 3

@@ -1,0 +1,167 @@
+"""The image and the compose file: what they name is there, and the promises they make hold."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from worker.configload import load
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+YAML = sorted(file for file in DEPLOY.rglob("*.y*ml"))
+STEP = re.compile(r"^([A-Z]+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+
+
+def dockerfile() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile, one by one, as (word, rest)."""
+    text = re.sub(r"^#.*\n", "", (DEPLOY / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
+    return [(word, rest.replace("\\\n", " ").strip()) for word, rest in STEP.findall(text)]
+
+
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    return found
+
+
+def environment() -> dict[str, str]:
+    """What the image sets."""
+    lines = " ".join(rest for word, rest in dockerfile() if word == "ENV")
+    return dict(re.findall(r"(\w+)=(\S+)", lines))
+
+
+@pytest.mark.parametrize("file", YAML, ids=lambda file: str(file.relative_to(DEPLOY)))
+def test_every_yaml_file_is_an_object(file: Path) -> None:
+    assert isinstance(yaml.safe_load(file.read_text("utf-8")), dict)
+
+
+def test_images_are_pinned_and_name_no_host() -> None:
+    images = [rest.split()[0] for word, rest in dockerfile() if word == "FROM"]
+    stages = {rest.split()[-1] for word, rest in dockerfile() if word == "FROM"}
+    images = [image for image in images if image not in stages]
+    images += [s["image"] for s in compose()["services"].values() if "build" not in s]
+    assert len(images) == 5
+    for image in images:
+        name, _, tag = image.partition(":")
+        assert re.search(r"\d+\.\d+\.\d+", tag), image
+        assert "." not in name.split("/")[0], image
+
+
+def test_what_the_dockerfile_copies_and_runs_is_there() -> None:
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").splitlines()
+    for word, rest in dockerfile():
+        if word == "COPY" and "--from" not in rest:
+            for source in rest.split()[:-1]:
+                assert (ROOT / source).exists(), source
+                assert any(source.startswith(line[1:]) for line in ignored if line[0] == "!")
+        for script in re.findall(r"deploy/image/\S+\.sh", rest if word == "RUN" else ""):
+            assert os.access(ROOT / script, os.X_OK), script
+
+
+def test_each_step_of_the_image_is_one_that_ci_takes() -> None:
+    check = (DEPLOY / "image" / "check.sh").read_text("utf-8")
+    steps = {
+        script for word, rest in dockerfile() if word == "RUN"
+        for script in re.findall(r"(?<=image/)\w+\.sh", rest)
+    }  # fmt: skip
+    assert steps == {"tools.sh", "wheel.sh", "install.sh", "warm.sh"}
+    assert all(f"$image/{step}" in check for step in steps)
+
+
+def test_the_worker_in_the_image_has_no_rights() -> None:
+    steps = dockerfile()
+    targets = [rest.split()[-1] for word, rest in steps if word == "FROM"]
+    assert targets[-2:] == ["cuda", "cpu"]
+    last_user = [rest for word, rest in steps if word == "USER"][-1]
+    assert last_user == "10001:10001"
+    assert ("ENTRYPOINT", '["faust", "-A", "worker", "worker"]') in steps
+    service = compose()["services"]["worker"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    cache = environment()["NEWSIFT_CACHE"]
+    assert f"cache:{cache}" in service["volumes"]
+
+
+def test_the_configuration_of_the_containers_is_one_that_the_worker_takes() -> None:
+    cuda = yaml.safe_load((DEPLOY / "compose.cuda.yaml").read_text("utf-8"))
+    services = compose()["services"]
+    given = environment() | services["worker"]["environment"]
+    given |= cuda["services"]["worker"]["environment"]
+    config = load(None, given | {"NEWSIFT_CONFIG": str(ROOT / "config.yaml")}).config
+    listeners = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert f"INSIDE://{config.kafka.bootstrap_servers}" in listeners.split(",")
+    assert str(config.cache.folder) == environment()["NEWSIFT_CACHE"]
+    assert config.web.host == "0.0.0.0"
+    scrape = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text("utf-8"))
+    target = scrape["scrape_configs"][0]["dns_sd_configs"][0]
+    assert (target["names"], target["port"]) == (["worker"], config.web.port)
+
+
+def test_compose_mounts_what_is_there_and_opens_ports_to_this_machine_alone() -> None:
+    found = compose()
+    for name, service in found["services"].items():
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            there = (DEPLOY / source).exists() if source[0] == "." else source in found["volumes"]
+            assert there, f"{name}: {volume}"
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_grafana_finds_its_source_and_its_dashboard() -> None:
+    folder = DEPLOY / "grafana"
+    source = yaml.safe_load((folder / "provisioning/datasources/prometheus.yaml").read_text())
+    provider = yaml.safe_load((folder / "provisioning/dashboards/newsift.yaml").read_text())
+    board = json.loads((folder / "dashboards" / "newsift.json").read_text("utf-8"))
+    uid = source["datasources"][0]["uid"]
+    assert {panel["datasource"]["uid"] for panel in board["panels"]} == {uid}
+    path = provider["providers"][0]["options"]["path"]
+    grafana = compose()["services"]["grafana"]
+    assert f"./grafana/dashboards:{path}:ro" in grafana["volumes"]
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == f"{path}/newsift.json"
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_the_health_check_asks_the_worker(status: int, code: int) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/healthz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        done = health(server.server_port)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert done.returncode == code, done.stderr
+
+
+def test_a_worker_that_does_not_answer_is_not_well() -> None:
+    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    port = server.server_port
+    server.server_close()
+    done = health(port)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def health(port: int) -> subprocess.CompletedProcess[str]:
+    """Run the check of health as the container does."""
+    return subprocess.run(
+        [sys.executable, DEPLOY / "image" / "health.py"],
+        env={"NEWSIFT_WEB__PORT": str(port)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip

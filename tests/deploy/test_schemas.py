@@ -1,0 +1,169 @@
+"""The schemas of the topics: what the code reads and writes, and no more, is what they say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+import encoder
+from worker.config import Topics
+from worker.pipeline import Pipeline, Settings
+from worker.posts import Post, Reason, read_post
+from worker.seedcache import SeedEmbedder
+from worker.seeds import Seed, SeedBook, read_seed
+
+SCHEMAS = Path(__file__).parents[2] / "deploy" / "schemas"
+NAMES = sorted(file.stem for file in SCHEMAS.glob("*.json"))
+SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
+
+
+class Sent:
+    """A message as a consumer hands it out."""
+
+    topic, partition, timestamp, key = "tweets", 2, 1_700_000_000_123, b"k"
+
+    def __init__(self, offset: int, value: bytes | None, **headers: bytes) -> None:
+        self.offset, self.value, self.headers = offset, value, list(headers.items())
+
+
+def load(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def closed(schema: Any) -> Any:
+    """The schema with every object closed to keys that it does not name."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(part) for key, part in schema.items()}
+    return made | {"additionalProperties": False} if made.get("type") == "object" else made
+
+
+def accepts(name: str, value: object) -> bool:
+    return bool(Draft202012Validator(load(name)).is_valid(value))
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Any:
+    """What the pipeline makes of a few posts, good and bad, and two seeds."""
+    enc = encoder.load("default", device="cpu")
+    book = SeedBook()
+    for name, extra in (("a", {}), ("b", {"title": "Ferry", "event": "fire", "threshold": 0.01})):
+        text = (SAMPLES / "seeds" / "ferry-fire.md").read_text("utf-8")
+        book.apply(name.encode(), json.dumps({"text": text} | extra).encode())
+    plain = {"id": 7, "text": "fire on the ferry Astrid Vane off Port Maren"}
+    full = {"author": "ann", "created_at": "2026-03-01T10:00:00+02:00", "lang": "en", "url": "u"}
+    values = [json.dumps(plain).encode(), json.dumps(plain | full).encode(), b"{", None, b"x" * 999]
+    messages = [Sent(n, value, attempt=b"2") for n, value in enumerate(values)]
+    seeds = SeedEmbedder(enc, None, 0.001, None).make(book)
+    pipeline = Pipeline(enc, Settings(max_bytes=500))
+    return pipeline.run(messages, seeds, lambda: "2026-03-01T10:00:00.000Z")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_schema_is_one(name: str) -> None:
+    schema = load(name)
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"] == f"urn:newsift:schema:{name}:1"
+
+
+def test_match_records_of_the_pipeline_hold_what_the_schema_names_and_no_more(outcome: Any) -> None:
+    values = [json.loads(r.value) for r in outcome.records if r.kind == "match"]
+    assert [len(value["matches"]) for value in values] == [2, 2]
+    for value in values:
+        Draft202012Validator(load("match")).validate(value)
+        Draft202012Validator(closed(load("match"))).validate(value)
+        assert value["matches"][0]["why"]
+
+
+def test_dead_letters_of_the_pipeline_have_the_headers_of_the_schema(outcome: Any) -> None:
+    letters = [record for record in outcome.records if record.kind == "rejected"]
+    assert len(letters) == 3
+    for letter in letters:
+        headers = {name: value.decode() for name, value in letter.headers}
+        Draft202012Validator(closed(load("rejected-headers"))).validate(headers)
+
+
+def test_the_reasons_are_those_of_the_code() -> None:
+    named = load("rejected-headers")["properties"]["reason"]["enum"]
+    assert named == [reason.value for reason in Reason]
+
+
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [
+        ({"text": "An article"}, True),
+        ({"text": "An article", "title": None, "event": "e", "url": "u", "more": 1}, True),
+        ({"text": "a", "threshold": 1, "expires_at": "2026-03-01T10:00:00Z"}, True),
+        ({"text": "a", "expires_at": "2026-03-01t10:00:00.5+02:00"}, True),
+        ({}, False),
+        ({"text": ""}, False),
+        ({"text": " \n"}, False),
+        ({"text": 1}, False),
+        ({"text": "a", "title": 1}, False),
+        ({"text": "a", "title": "t" * 1025}, False),
+        ({"text": "a", "event": "e" * 257}, False),
+        ({"text": "a", "url": "u" * 2049}, False),
+        ({"text": "a", "threshold": 0}, False),
+        ({"text": "a", "threshold": 1.01}, False),
+        ({"text": "a", "threshold": "0.5"}, False),
+        ({"text": "a", "threshold": True}, False),
+        ({"text": "a", "expires_at": "tomorrow"}, False),
+        ({"text": "a", "expires_at": 1_700_000_000}, False),
+        (["text"], False),
+    ],
+)
+def test_the_seed_schema_and_the_worker_agree(value: object, good: bool) -> None:
+    assert accepts("seed", value) == good
+    assert isinstance(read_seed(b"s", json.dumps(value).encode()), Seed) == good
+
+
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [
+        ({"id": "1", "text": "words"}, True),
+        ({"id": 1, "text": "words", "lang": None, "more": {}}, True),
+        ({"id": "1", "text": "w", "author": "a", "created_at": "2026-03-01", "url": "u"}, True),
+        ({"id": "", "text": "words"}, False),
+        ({"text": "words"}, False),
+        ({"id": "1"}, False),
+        ({"id": "1", "text": None}, False),
+        ({"id": "1", "text": 5}, False),
+        ({"id": 1.5, "text": "words"}, False),
+        ({"id": "1", "text": "words", "lang": 5}, False),
+    ],
+)
+def test_the_post_schema_and_the_worker_agree(value: object, good: bool) -> None:
+    assert accepts("post", value) == good
+    assert isinstance(read_post(json.dumps(value).encode(), "plain"), Post) == good
+
+
+def references(part: Any) -> set[str]:
+    """Every $ref in a document."""
+    if isinstance(part, list):
+        return set().union(*map(references, part))
+    if not isinstance(part, dict):
+        return set()
+    own = {part["$ref"]} if isinstance(part.get("$ref"), str) else set()
+    return own.union(*map(references, part.values()))
+
+
+def test_asyncapi_names_the_topics_and_every_schema() -> None:
+    document = yaml.safe_load((SCHEMAS / "asyncapi.yaml").read_text("utf-8"))
+    names = Topics()
+    assert {key: channel["address"] for key, channel in document["channels"].items()} == {
+        key: getattr(names, key) for key in ("posts", "seeds", "matches", "rejected")
+    }
+    found = references(document)
+    assert {f"./{name}.json" for name in NAMES} == {ref for ref in found if ref[0] == "."}
+    for ref in found:
+        part: Any = document
+        for step in ref.removeprefix("#/").split("/") if ref[0] == "#" else ():
+            part = part[step]
+        assert part

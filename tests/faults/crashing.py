@@ -1,0 +1,101 @@
+"""Faults inside a worker's own process, scripted from outside by one environment variable.
+
+The harness puts a `sitecustomize` that calls `install` on the worker's path, so the command under
+test stays `faust -A worker worker`. A fault writes its proof before it acts, on the disk, so
+that a story can tell a fault survived from a fault that never came.
+"""
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "NEWSIFT_TEST_FAULT"
+UNBEARABLE = "unbearable"  # a post whose text holds this never fits into memory
+INFINITE = "infinite"  # one whose embedding is no number
+UNLUCKY = "unlucky"  # one that makes the encoder raise
+SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP}
+
+
+class InjectedError(Exception):
+    """An error that no line of the worker expects."""
+
+
+class Fault:
+    """One scripted fault: at a boundary, or in the encoder."""
+
+    def __init__(self, script: dict[str, Any]) -> None:
+        self._at, self._nth, self._do = script.get("at"), script.get("nth", 1), script.get("do")
+        self._room = script.get("room", 10**9)  # so many posts fit into memory at once
+        self._unlucky = script.get("unlucky", False)
+        self._proof = Path(script["proof"])
+        self._reached: Counter[str] = Counter()
+
+    def reached(self, boundary: str) -> None:
+        """Act, if it is this boundary's turn."""
+        self._reached[boundary] += 1
+        if boundary == self._at and self._reached[boundary] == self._nth:
+            self.prove(f"{self._do} at {boundary}")
+            self._act()
+
+    def embed(self, posts: Any, enc: Any, texts: Sequence[str]) -> Any:
+        """Embed posts, or fail at it."""
+        if len(texts) > self._room or any(UNBEARABLE in text for text in texts):
+            self.prove("memory" if len(texts) > self._room else UNBEARABLE)
+            raise MemoryError
+        if self._unlucky and any(UNLUCKY in text for text in texts):
+            self.prove(UNLUCKY)
+            raise InjectedError("the encoder failed, as the test wanted")
+        made = posts(enc, texts)
+        wrong = [row for row, text in enumerate(texts) if INFINITE in text]
+        if wrong:
+            self.prove(INFINITE)
+            dense = made.dense.copy()
+            dense[wrong] = float("nan")
+            made = replace(made, dense=dense)
+        return made
+
+    def prove(self, what: str) -> None:
+        """Write that the fault came, so that it outlives the process."""
+        with self._proof.open("a", encoding="utf-8") as file:
+            file.write(f"{what}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _act(self) -> None:
+        if self._do == "raise":
+            raise InjectedError("an error at a boundary, as the test wanted")
+        os.kill(os.getpid(), SIGNALS[str(self._do)])
+
+
+def install() -> None:
+    """Script this process, if its environment says so."""
+    if VARIABLE not in os.environ:
+        return
+    from encoder.encoder import Encoder
+    from worker import crashpoint
+
+    script = json.loads(os.environ[VARIABLE])
+    fault = Fault(script)
+    if script.get("early"):
+        commit_early()
+    posts = Encoder.posts
+    crashpoint.set_hook(fault.reached)
+    Encoder.posts = lambda enc, texts: fault.embed(posts, enc, texts)  # type: ignore[method-assign,assignment]
+
+
+def commit_early() -> None:
+    """Break the worker's promise: commit what has only been read, as many systems do."""
+    from worker.ledger import Ledger, Offsets
+
+    def committable(ledger: Ledger) -> Offsets:
+        ends: Offsets = {}
+        for batch in ledger._batches:
+            ends |= batch.ends
+        return ends
+
+    Ledger.committable = committable  # type: ignore[method-assign,assignment]

@@ -1,0 +1,35 @@
+"""Messages that are no posts, with their reasons, and texts that are strange and yet posts."""
+
+MAX_BYTES = 200_000  # posts.max_bytes in the stories
+
+POISON: list[tuple[str, bytes | None]] = [
+    ("bad_json", b'{"id": "1", "text": "cut'),
+    ("bad_json", b"\x00\x01\x02"),
+    ("bad_json", b"the storm in the city"),
+    ("wrong_type", b'{"id": {"not": "a string"}, "text": "storm"}'),
+    ("wrong_type", b'["not", "an", "object"]'),
+    ("too_deep", b"[" * 100_000 + b"]" * 100_000),
+    ("invalid_utf8", b'{"id": "1", "text": "\xff\xfe"}'),
+    ("lone_surrogate", b'{"id": "1", "text": "\\ud800 storm"}'),
+    ("no_id", b'{"text": "storm"}'),
+    ("no_id", b'{"id": "", "text": "storm"}'),
+    ("no_text", b'{"id": "1"}'),
+    ("no_text", b'{"id": "1", "text": ["a", "list"]}'),
+    ("empty_value", None),
+    ("empty_value", b""),
+    ("too_large", b'{"id": "1", "text": "' + b"storm " * 40_000 + b'"}'),
+    ("unknown_form", b'{"neither": "this", "nor": "that"}'),
+]
+
+ODD_TEXTS = [
+    "",
+    " \n\t ",
+    "https://example.org/a https://example.org/b",
+    "🌪️🌊🔥",
+    "عاصفة في المدينة",
+    "\u200b\u200d\ufeff",
+    "storm\x00flood",
+    "flood " * 20_000,
+    "\u202estorm\u202c",
+    "STORM " + "a" * 50_000,
+]

@@ -1,0 +1,132 @@
+"""A worker as the operating system sees it: the process `faust -A worker worker`."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.faults import crashing
+
+ROOT = Path(__file__).parents[2]
+ARGUMENTS = ["-A", "worker", "worker"]
+FAUST = Path(sys.executable).with_name("faust")
+ENDS_WITHIN_S = 90
+SITE = "from tests.faults import crashing\n\ncrashing.install()\n"
+# Imports take most of a start, so tests fork their workers from a process that has done them.
+PRELOADED = ["worker.service", "worker.web", "faust.cli.faust", "tests.faults.warm"]
+
+
+class Process(Protocol):
+    """A started process, whichever way it was started."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+
+
+class Forked:
+    """A worker out of a process that had imported all it needs; else as the command does it."""
+
+    def __init__(self, env: dict[str, str], log: Path) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        os.environ["OMP_NUM_THREADS"] = "1"  # the server forks, so it must have no threads
+        self._process = context.Process(target=run_forked, args=(env, str(log)), daemon=True)
+        self._process.start()
+        self.pid = self._process.pid or 0
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        return self._process.exitcode
+
+
+def run_forked(env: dict[str, str], log: str) -> None:
+    """Be a worker from here on: what the `faust` command does, with this environment and log."""
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.environ.update(env)
+    os.chdir(ROOT)
+    crashing.install()
+    sys.argv = ["faust", *ARGUMENTS]
+    from faust.cli.faust import cli
+
+    cli()
+
+
+def commanded(env: dict[str, str], log: Path, folder: Path) -> Process:
+    """A worker as anybody starts it: by the command, in a fresh interpreter."""
+    (folder / "sitecustomize.py").write_text(SITE, "utf-8")
+    env = os.environ | env | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [FAUST, *ARGUMENTS],
+            cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+        )  # fmt: skip
+
+
+class Worker:
+    """A running worker, with at most one fault scripted into it."""
+
+    def __init__(
+        self, folder: Path, config: Path, fault: dict[str, Any] | None = None, *, fork: bool = True
+    ) -> None:
+        folder.mkdir(parents=True)
+        self.proof = folder / "proof"
+        self.log = folder / "log"
+        self.log.touch()
+        env = {"NEWSIFT_CONFIG": str(config), "OMP_NUM_THREADS": "1"}
+        if fault is not None:
+            env[crashing.VARIABLE] = json.dumps(fault | {"proof": str(self.proof)})
+        self.process: Process = Forked(env, self.log) if fork else commanded(env, self.log, folder)
+
+    @property
+    def said(self) -> str:
+        """All that the worker has written."""
+        return self.log.read_text("utf-8", "replace")
+
+    @property
+    def proofs(self) -> list[str]:
+        """The faults that fired in it."""
+        return self.proof.read_text("utf-8").splitlines() if self.proof.exists() else []
+
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.process.poll() is None
+
+    def ready(self) -> None:
+        """Wait until it says that it is ready."""
+        deadline = time.monotonic() + ENDS_WITHIN_S
+        while "ready:" not in self.said:
+            assert self.alive(), f"the worker ended with {self.process.poll()}:\n{self.said}"
+            assert time.monotonic() < deadline, f"the worker is not ready:\n{self.said}"
+            time.sleep(0.02)
+
+    def ended(self) -> int:
+        """Wait for its end; the exit code, negative for a signal."""
+        deadline = time.monotonic() + ENDS_WITHIN_S
+        while (code := self.process.poll()) is None:
+            assert time.monotonic() < deadline, f"the worker goes on:\n{self.said}"
+            time.sleep(0.01)
+        return code
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, if it still runs."""
+        if self.alive():
+            os.kill(self.process.pid, number)
+
+    def terminate(self) -> int:
+        """End it as an operator would; the exit code."""
+        self.signal(signal.SIGTERM)
+        return self.ended()
+
+    def kill(self) -> None:
+        """End it at once, if it still runs."""
+        self.signal(signal.SIGKILL)
+        self.ended()

@@ -1,0 +1,29 @@
+"""Imported before workers are forked: every kernel a worker runs is loaded by then, once."""
+
+import time
+from types import SimpleNamespace
+
+from encoder.backend import open_backend
+from encoder.encoder import Encoder
+from tests.encoder.small import small_model
+from worker.pipeline import Pipeline, Settings
+from worker.seedcache import SeedEmbedder
+from worker.seeds import SeedBook
+
+
+def warm_up() -> None:
+    """Filter one post by one seed, in this thread alone: what forks must own no other."""
+    model = small_model()
+    enc = Encoder(model, *open_backend(model, "cpu", 1))
+    book = SeedBook()
+    book.apply(b"seed", b'{"text": "storm flood", "threshold": 0.001}')
+    seeds = SeedEmbedder(enc, None, 0.01, None).make(book)
+    message = SimpleNamespace(
+        topic="t", partition=0, offset=0, timestamp=0, key=None, headers=(),
+        value=b'{"id": "1", "text": "storm flood"}',
+    )  # fmt: skip
+    outcome = Pipeline(enc, Settings()).run([message], seeds, lambda: str(time.time()))
+    assert outcome.matched == 1
+
+
+warm_up()

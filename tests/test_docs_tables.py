@@ -1,0 +1,50 @@
+"""The tables of docs/config.md and docs/metrics.md: as in the code, row by row."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from worker.config import DEFAULTS, KINDS, RULES, load_config
+from worker.metrictable import METRICS, OTHER, Row
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def rows(page: str, header: str) -> list[list[str]]:
+    """The cells of the table under a header."""
+    text = (DOCS / page).read_text("utf-8")
+    table = text.split(f"| {header} |\n", 1)[1].split("\n\n", 1)[0]
+    return [re.split(r" \| ", line.strip("| ")) for line in table.splitlines()[1:]]
+
+
+def labels(row: Row) -> str:
+    """The labels of a metric, and the values where there are only so many."""
+    values = "" if row.closed in ((), (OTHER,)) else f": {', '.join(row.closed)}"
+    return ", ".join(row.labels) + values or "-"
+
+
+def test_every_key_stands_with_its_default_and_its_rule() -> None:
+    wanted = [
+        [f"`{section}.{key}`", f"`{yaml.safe_dump(default).splitlines()[0]}`",
+         RULES[section][key].says + (", or null" if KINDS[section][key].optional else "")]
+        for section, keys in DEFAULTS.items() for key, default in keys.items()
+    ]  # fmt: skip
+    assert rows("config.md", "key | default | what it may be") == wanted
+
+
+def test_every_metric_stands_with_its_type_and_its_labels() -> None:
+    wanted = [
+        [f"`{row.name}`", row.kind.removeprefix("batch "), labels(row), row.says] for row in METRICS
+    ]
+    assert rows("metrics.md", "metric | type | labels | meaning") == wanted
+
+
+def test_the_example_of_a_login_is_right(tmp_path: Path) -> None:
+    text = (DOCS / "config.md").read_text("utf-8")
+    example = text.split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "word").write_text("x")
+    file = tmp_path / "config.yaml"
+    file.write_text(example.replace("/run/secrets/kafka", "word"))
+    kafka = load_config(file, {}).kafka
+    assert (kafka.username, kafka.ca_file) == ("newsift", tmp_path / "ca.pem")

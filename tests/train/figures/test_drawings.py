@@ -1,0 +1,251 @@
+"""What stands on the sheets: words, numbers and marks; and the command that writes them."""
+
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from encoder.artifact import write_model
+from encoder.errors import InputError
+from tests.encoder.small import small_model
+from tests.train.data import folder, write
+from tests.train.figures.test_numbers import log_line, study
+from tests.worker.fake import Command
+from train.figures import cli
+from train.figures.case import confusion, judge, read_case
+from train.figures.draw import FIGURES, chosen, draw
+from train.figures.histograms import counts, percent, thresholds
+from train.figures.softmax import MEAN_EXP, attention_weights, random_logits
+from train.figures.style import paper, rendered
+from train.figures.subject import Sheet, Subject
+from train.protocol.judge import Scores
+from train.readers import Passed
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    root = tmp_path_factory.mktemp("figures")
+    write_model(root / "model", small_model(layers=2))
+    logs = []
+    for run, count in (("first", 3), ("second", 12)):
+        lines = [log_line(10 * i, teacher=3 / i, pairs=1 / i) for i in range(1, count + 1)]
+        logs.append(write(root / run / "log.jsonl", lines))
+    data, case = folder(root / "data"), study(root / "case")
+    # No split: the few pairs of the test split are too few to be laid out.
+    return Subject(str(root / "model"), data, tuple(logs), case, None, 0.01, "cpu")
+
+
+@pytest.fixture(autouse=True)
+def style() -> Iterator[None]:
+    with paper():
+        yield
+
+
+def words(figure: Figure) -> str:
+    """All that is written on a figure."""
+    return "\n".join(str(text.get_text()) for text in figure.findobj(Text))
+
+
+def sheets(name: str, subject: Subject) -> dict[str, Sheet]:
+    return {sheet.name: sheet for sheet in FIGURES[name](subject)}
+
+
+def test_bars_are_the_weights_and_differ_by_more_than_colour(subject: Subject) -> None:
+    figure = sheets("attention", subject)["attention"].figure
+    for axes, count in zip(figure.axes, (5, 25), strict=True):
+        weights = attention_weights(random_logits(count))
+        bars = [c for c in axes.containers if isinstance(c, BarContainer)]
+        for container, values in zip(bars, weights.values(), strict=True):
+            drawn = [bar.get_height() for bar in container]
+            assert drawn == pytest.approx(values[values > 0])
+        looks = {(bars[i][0].get_facecolor(), bars[i][0].get_hatch()) for i in range(3)}
+        assert len(looks) == 3
+        assert f"above 0: {count}, " in axes.get_title()
+        assert axes.get_ylabel() == "attention weight"
+
+
+def test_a_dot_for_every_head_lies_at_its_alpha(subject: Subject) -> None:
+    figure = sheets("alpha", subject)["alpha"].figure
+    for axes, layer in zip(figure.axes, subject.encoder.model.weights.layers, strict=True):
+        dots = {str(line.get_label()): line for line in axes.lines}
+        assert dots["ring"].get_ydata() == pytest.approx(layer.ring.alpha)
+        assert dots["star"].get_ydata() == pytest.approx(layer.star.alpha)
+        assert dots["ring"].get_marker() != dots["star"].get_marker()
+        assert f"star {layer.star.alpha.mean():.2f}" in axes.get_title()
+    assert {"sparsemax", "softmax", "ring", "star"} <= set(words(figure).split("\n"))
+
+
+def test_runs_lie_over_one_another_in_a_panel_for_each_series(subject: Subject) -> None:
+    figure = sheets("curves", subject)["curves"].figure
+    panels = {axes.get_title(): axes for axes in figure.axes}
+    assert list(panels) == ["loss: teacher", "loss: pairs", "dev: score"]
+    first, second = panels["loss: teacher"].lines
+    assert first.get_ydata() == pytest.approx([3, 1.5, 1])
+    assert second.get_xdata() == pytest.approx(np.arange(10, 121, 10))
+    assert first.get_linestyle() != second.get_linestyle()
+    legend = figure.legends[0].get_texts()
+    assert [text.get_text() for text in legend] == ["first", "second"]
+
+
+def test_the_line_of_precision_begins_and_ends_where_it_must(subject: Subject) -> None:
+    axes = sheets("precision-recall", subject)["precision-recall"].figure.axes[0]
+    (line,) = axes.lines
+    recall, precision = (np.asarray(x) for x in line.get_data())
+    assert recall[-1] == pytest.approx(100)
+    assert (np.diff(recall) > 0).all()
+    assert ((precision > 0) & (precision <= 100)).all()
+    assert "small: mAP " in str(line.get_label())
+    assert "%" in axes.get_xlabel() + axes.get_ylabel()
+
+
+def test_histograms_hold_all_kinds_and_the_thresholds(subject: Subject) -> None:
+    made = sheets("scores", subject)
+    axes = made["scores-crises"].figure.axes[0]
+    (crisis,) = subject.crises
+    scores = Scores.of(subject.scorer, crisis)
+    stairs = {patch.get_label(): patch.get_data().values for patch in axes.patches}  # type: ignore[attr-defined]
+    for name, kind in (("off topic", scores.off), ("background", scores.background)):
+        assert stairs[name] == pytest.approx(percent(counts(kind)))
+    cuts = thresholds(subject, crisis.seeds)
+    assert [line.get_xdata()[0] for line in axes.lines] == pytest.approx(cuts.tolist())  # type: ignore[index]
+    assert "automatic threshold" in words(made["scores-crises"].figure)
+    pairs = made["scores-pairs"].figure
+    assert "60 and 3,540 pairs" in words(pairs)
+    (line,) = pairs.axes[0].lines
+    middle = np.median(thresholds(subject, subject.pair_sets[0].stories))
+    assert line.get_xdata() == pytest.approx([middle, middle])
+
+
+def test_the_matrix_says_every_count(subject: Subject) -> None:
+    assert subject.case is not None
+    made = sheets("case", subject)
+    axes = made["case-confusion"].figure.axes[0]
+    read = read_case(subject.case, Passed())
+    table = confusion(judge(subject.encoder, read, subject.rate))
+    cells = {text.get_position(): text.get_text() for text in axes.texts}
+    assert cells == {(j, i): str(count) for (i, j), count in np.ndenumerate(table)}
+    rows = [text.get_text() for text in axes.get_yticklabels()]
+    assert rows == [*read.events, "no event"]
+
+
+def test_the_table_of_posts_stands_beside_its_files(subject: Subject) -> None:
+    sheet = sheets("case", subject)["case-posts"]
+    drawn = words(sheet.figure)
+    for text in ("storm flood river", "a cat", "Most similar", "Least similar"):
+        assert text in drawn
+        assert text in sheet.beside["txt"].decode()
+    assert sheet.beside["csv"].decode().count("\n") == 5
+
+
+def test_posts_are_marked_and_numbered_by_article(subject: Subject, tmp_path: Path) -> None:
+    things = ("storm flood", "match game", "police fire")
+    rows = [
+        {"post": f"{thing} {i}", "title": f"about {thing} $1 $2", "article": thing}
+        for thing in things
+        for i in range(4)
+    ]
+    write(tmp_path / "pairs" / "shared.jsonl", rows)
+    one = Subject(subject.model, tmp_path, split=None, device="cpu")
+    figure = sheets("tsne", one)["tsne"].figure
+    axes = figure.axes[0]
+    assert len({line.get_marker() for line in axes.lines}) == 3
+    assert [len(np.asarray(line.get_xdata())) for line in axes.lines] == [4, 4, 4]
+    assert [text.get_text() for text in axes.texts] == ["1", "2", "3"]
+    assert "1  about storm flood $1 $2 (4)" in words(figure)
+    assert "12 posts on the 3 most shared articles of shared" in words(figure)
+
+
+def test_the_appendix_draws_the_expectation(subject: Subject) -> None:
+    axes = sheets("appendix", subject)["appendix"].figure.axes[0]
+    line = next(line for line in axes.lines if str(line.get_label()).startswith("expectation"))
+    sizes, values = (np.asarray(x) for x in line.get_data())
+    assert values == pytest.approx(MEAN_EXP * sizes)
+    axes.figure.canvas.draw()
+    assert {"1", "10", "1,000"} <= {text.get_text() for text in axes.get_xticklabels()}
+
+
+@pytest.mark.parametrize("name", list(FIGURES))
+def test_a_figure_has_named_axes_and_the_same_bytes_each_time(name: str, subject: Subject) -> None:
+    once, again = FIGURES[name](subject), FIGURES[name](subject)
+    for sheet, other in zip(once, again, strict=True):
+        made = rendered(sheet.figure, sheet.title)
+        assert made == rendered(other.figure, other.title)
+        assert sheet.beside == other.beside
+        assert ET.fromstring(made["svg"]).tag.endswith("svg")
+        assert b"<dc:date>" not in made["svg"]
+        for axes in sheet.figure.axes:
+            assert not axes.axison or (axes.get_xlabel() and named_up(sheet.figure, axes))
+
+
+def named_up(figure: Figure, axes: Axes) -> bool:
+    """Whether a panel, or the first of its row, says what rises in it; curves say so above."""
+    return bool(axes.get_ylabel() or axes.get_title() or figure.axes[0].get_ylabel())
+
+
+def test_a_figure_without_its_data_is_passed_over(subject: Subject, tmp_path: Path) -> None:
+    said: list[str] = []
+    bare = Subject(subject.model, None, (), tmp_path / "none", device="cpu")
+    files = [file.name for file in draw(bare, list(FIGURES), tmp_path, said.append)]
+    assert {file.partition(".")[0] for file in files} == {"attention", "alpha", "appendix"}
+    assert [line.partition(":")[0] for line in said] == [
+        "tsne", "curves", "precision-recall", "scores", "case"
+    ]  # fmt: skip
+    assert all("needs --" in line for line in said)
+
+
+def test_crises_alone_or_pairs_alone_give_one_histogram(subject: Subject, tmp_path: Path) -> None:
+    assert subject.data is not None
+    for part, name in (("pairs", "scores-pairs"), ("crisis", "scores-crises")):
+        root = tmp_path / part
+        root.mkdir()
+        (root / part).symlink_to(subject.data / part)
+        one = Subject(subject.model, root, split=None, rate=0.01, device="cpu")
+        assert list(sheets("scores", one)) == [name]
+
+
+def test_the_command_writes_what_was_asked_for(
+    newsift: Command, subject: Subject, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "folder"
+    done = newsift(
+        "figures", subject.model, "--out", out, "--only", "alpha,curves", "--device", "cpu"
+    )
+    assert done.code == 0
+    assert done.out.split() == [str(out / "alpha.svg"), str(out / "alpha.png")]
+    assert sorted(file.name for file in out.iterdir()) == ["alpha.png", "alpha.svg"]
+    assert done.err == "newsift: curves: needs --log RUN/log.jsonl\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--only", "curves"], "nothing to draw"),
+        (["--only", "alpah"], "--only: no figure 'alpah'"),
+        (["--data", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_drawn_ends_with_two(
+    newsift: Command, tmp_path: Path, options: list[str], said: str
+) -> None:
+    done = newsift("figures", "default", "--out", tmp_path / "out", *options)
+    assert done.code == 2
+    assert said in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_library_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(InputError, match=r'sklearn is not installed.*"newsift\[figures\]"'):
+        cli.require(cli.NEEDED)
+
+
+def test_names_may_be_repeated_and_joined_by_commas() -> None:
+    assert chosen(["alpha, case", "alpha"]) == ["alpha", "case"]
+    assert chosen([]) == list(FIGURES)

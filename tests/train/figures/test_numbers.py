@@ -1,0 +1,284 @@
+"""The figures' numbers against scikit-learn, scipy, the entmax package and slow loops."""
+
+import csv
+import io
+from collections import Counter
+from math import exp
+from pathlib import Path
+
+import entmax as published
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad  # type: ignore[import-untyped]
+from sklearn.manifold import trustworthiness
+from sklearn.metrics import (
+    average_precision_score,
+    confusion_matrix,
+    precision_recall_curve,
+    precision_score,
+    recall_score,
+)
+
+from encoder.errors import InputError
+from tests.train.data import write
+from tests.worker.small import small_encoder
+from train.figures import case
+from train.figures.alpha import learned
+from train.figures.curves import named_apart, read_log
+from train.figures.histograms import EDGES, counted_pairs, percent
+from train.figures.precision import curve
+from train.figures.softmax import MEAN_EXP, attention_weights, random_logits, simulate
+from train.figures.subject import MissingDataError
+from train.figures.tsne import distances, layout, middle, most_shared
+from train.protocol.ranking import rank_pairs
+from train.readers import Passed, Story
+
+
+@pytest.mark.parametrize("count", [5, 25])
+def test_attention_weights_are_those_of_the_published_functions(count: int) -> None:
+    z = random_logits(count)
+    weights = attention_weights(z)
+    assert (np.diff(z) <= 0).all()
+    assert len(z) == count
+    assert weights[1.0] == pytest.approx(np.exp(z) / np.exp(z).sum(), abs=1e-6)
+    assert weights[1.5] == pytest.approx(published.entmax15(torch.tensor(z)).numpy(), abs=1e-6)
+    assert weights[2.0] == pytest.approx(published.sparsemax(torch.tensor(z)).numpy(), abs=1e-6)
+    above = [np.count_nonzero(values) for values in weights.values()]
+    assert above[0] == count
+    assert above == sorted(above, reverse=True)
+
+
+def test_the_appendix_expects_what_the_integral_says_and_the_simulation_agrees() -> None:
+    first, second = (quad(lambda z, k=k: exp(k * z) / 2, -1, 1)[0] for k in (1, 2))
+    assert pytest.approx(first) == MEAN_EXP
+    assert f"{MEAN_EXP:.4f}" == "1.1752"
+    sums = simulate((3, 40), draws=4000)
+    error = np.sqrt((second - first**2) * np.array(sums.sizes) / 4000)
+    assert (np.abs(sums.mean - first * np.array(sums.sizes)) < 4 * error).all()
+    # Far from the ends the sum is as good as normal: the middle 95 % is ± 1.96 deviations.
+    spread = 1.96 * np.sqrt((second - first**2) * 40)
+    assert sums.high[1] - sums.low[1] == pytest.approx(2 * spread, rel=0.05)
+
+
+def test_every_head_of_every_layer_has_its_alpha() -> None:
+    weights = small_encoder().model.weights
+    tensors = weights.tensors()
+    for number, layer in enumerate(learned(weights)):
+        for part, values in layer.items():
+            assert values.tolist() == tensors[f"layers.{number}.{part}.alpha"].tolist()
+    assert len(learned(weights)) == weights.config.layers
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 15)), min_size=1, unique=True))
+def test_the_most_shared_articles_are_those_a_counter_finds(own: list[tuple[int, int]]) -> None:
+    chosen = most_shared(np.array(sorted(own), np.int64), 3)
+    shared = Counter(story for _, story in own)
+    first = sorted(shared, key=lambda story: (-shared[story], story))[:3]
+    assert list(chosen.stories) == first
+    expected = {}
+    for post, _ in own:
+        mine = [place for place, story in enumerate(first) if (post, story) in own]
+        if mine:
+            expected[post] = mine[0]
+    assert dict(zip(chosen.posts.tolist(), chosen.group.tolist(), strict=True)) == expected
+
+
+def test_posts_are_laid_out_beside_those_the_model_finds_similar() -> None:
+    topics = ("storm flood river city", "match game music", "police fire the city")
+    texts = [f"{topic} {extra}" for topic in topics for extra in (*"aio.,!'", "the")]
+    apart = distances(small_encoder(), texts)
+    posts = small_encoder().posts(texts)
+    assert apart == pytest.approx(np.maximum(1 - posts.similarity(posts), 0), abs=1e-5)
+    assert (np.diag(apart) == 0).all()
+    assert (apart == apart.T).all()
+    places = layout(apart)
+    assert trustworthiness(apart, places, n_neighbors=5, metric="precomputed") > 0.85
+    assert (layout(apart) == places).all()
+
+
+def test_the_middle_is_the_place_with_the_shortest_way_to_all() -> None:
+    places = np.random.default_rng(2).standard_normal((9, 2)).astype(np.float32)
+    ways = [sum(np.hypot(*(a - b)) for b in places) for a in places]
+    assert middle(places) == tuple(places[int(np.argmin(ways))].tolist())
+
+
+def test_precision_and_recall_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(4)
+    score = (rng.integers(-40, 90, (30, 20)) / 100).astype(np.float32)  # with ties
+    label = rng.random((30, 20)) < 0.1
+    score[label] += 0.2
+    points = curve(
+        rank_pairs(lambda: iter([(score[:, :7], label[:, :7]), (score[:, 7:], label[:, 7:])]))
+    )
+    precision, recall, cuts = precision_recall_curve(label.ravel(), score.ravel())
+    known = {float(c): (p, r) for p, r, c in zip(precision, recall, cuts, strict=False)}
+    assert {float(np.float32(s)) for s in points.score} == {float(s) for s in score[label]}
+    for s, p, r in zip(points.score, points.precision, points.recall, strict=True):
+        assert (p, r) == pytest.approx(known[float(np.float32(s))])
+    area = (points.precision * np.diff(points.recall, prepend=0)).sum()
+    assert area == pytest.approx(average_precision_score(label.ravel(), score.ravel()))
+
+
+def test_scores_are_counted_bin_by_bin() -> None:
+    rng = np.random.default_rng(8)
+    score = rng.uniform(-1, 1, (12, 9)).astype(np.float32)
+    score[0, 0], score[1, 1] = 1, -1
+    label = rng.random(score.shape) < 0.3
+    own, others = counted_pairs([(score[:, :4], label[:, :4]), (score[:, 4:], label[:, 4:])])
+    for kind, counted in ((label, own), (~label, others)):
+        slow = [0] * (len(EDGES) - 1)
+        for s in score[kind].tolist():
+            slow[max(i for i in range(len(slow)) if EDGES[i] <= s)] += 1
+        assert counted.tolist() == slow
+        assert percent(counted).sum() == pytest.approx(100)
+    assert not percent(np.zeros(3, np.int64)).any()
+
+
+def log_line(step: int, **losses: float) -> dict[str, object]:
+    return {"step": step, "losses": losses, "dev": {"score": step / 100}}
+
+
+def test_a_log_is_read_as_series_with_gaps(tmp_path: Path) -> None:
+    file = write(tmp_path / "run" / "log.jsonl", [log_line(10, a=1.5), log_line(20, b=3.0)])
+    with file.open("a") as log:
+        log.write('{"step": 30, "losses": {"a"')  # still being written
+    run = read_log(file)
+    assert run.name == "run"
+    assert run.steps.tolist() == [10, 20]
+    assert run.losses["a"] == pytest.approx([1.5, np.nan], nan_ok=True)
+    assert run.losses["b"] == pytest.approx([np.nan, 3], nan_ok=True)
+    assert run.dev["score"].tolist() == [0.1, 0.2]
+    assert [one.name for one in named_apart([run, run, run])] == ["run", "run (2)", "run (3)"]
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", "{}", '{"step": "x"}', '{"step": 1, "dev": {"a": []}}', "x"]
+)
+def test_a_line_that_no_trainer_wrote_is_named(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text(f'{{"step": 1, "losses": {{}}, "dev": {{}}}}\n{line}\n')
+    with pytest.raises(InputError, match=r"log\.jsonl:2: is no line of a training log"):
+        read_log(file)
+
+
+def test_a_log_without_a_line_is_missing_data(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("")
+    with pytest.raises(MissingDataError, match="has none yet"):
+        read_log(tmp_path / "log.jsonl")
+
+
+def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarray]:
+    """Random scores of 60 posts with four articles on three events."""
+    rng = np.random.default_rng(seed)
+    scores = rng.uniform(0, 1, (60, 4)).astype(np.float32)
+    cuts, owner = rng.uniform(0.7, 0.9, 4).astype(np.float32), np.array([0, 1, 1, 2])
+    labels = rng.integers(-1, 3, 60)
+    events = ("flood", "fire", "match")
+    posts = tuple(
+        case.LabelledPost(f'post {i}, "quoted"\nin lines', None if e < 0 else events[e])
+        for i, e in enumerate(labels.tolist())
+    )
+    seeds = tuple((events[e], Story(str(i), "", "text")) for i, e in enumerate(owner.tolist()))
+    found, seed_of = case.decide(scores, cuts, owner)
+    whole = case.Case("study", events, seeds, posts)
+    return case.Result(whole, scores.max(1), cuts[seed_of], labels, found), scores, cuts, owner
+
+
+def test_a_post_is_found_for_the_best_article_that_it_reaches() -> None:
+    made, scores, cuts, owner = result()
+    for i, row in enumerate(scores.tolist()):
+        reached = [(s, j) for j, s in enumerate(row) if s >= cuts[j]]
+        assert made.found[i] == (owner[max(reached)[1]] if reached else -1)
+        best = max(reached)[1] if reached else row.index(max(row))
+        assert made.threshold[i] == cuts[best]
+    assert {-1, 0, 1, 2} == set(made.found.tolist())
+
+
+def test_the_confusion_matrix_is_that_of_scikit_learn() -> None:
+    made = result()[0]
+    table = case.confusion(made)
+    expected = confusion_matrix(made.labelled, made.found, labels=[0, 1, 2, -1])
+    assert table.tolist() == expected.tolist()
+    precision, recall = case.precision_and_recall(table)
+    options = {"labels": [0, 1, 2], "average": "micro"}
+    assert precision == pytest.approx(precision_score(made.labelled, made.found, **options))
+    assert recall == pytest.approx(recall_score(made.labelled, made.found, **options))
+    assert np.isnan(case.precision_and_recall(np.zeros((2, 2), np.int64))).all()
+
+
+def test_the_table_lists_every_post_by_falling_score() -> None:
+    made, scores, _, _ = result()
+    rows = list(csv.DictReader(io.StringIO(case.as_csv(made).decode())))
+    best = scores.max(1)
+    order = sorted(range(60), key=lambda i: (-best[i], i))
+    assert [row["post"] for row in rows] == [made.case.posts[i].text for i in order]
+    assert [row["score"] for row in rows] == [f"{best[i]:.4f}" for i in order]
+    assert [row["labelled"] for row in rows] == [made.case.posts[i].event or "none" for i in order]
+    blocks = dict(case.blocks(made, 4))
+    about = [i for i in order if made.case.posts[i].event]
+    assert blocks["Most similar"] == order[:4]
+    assert blocks["Least similar"] == order[-4:]
+    assert blocks["Least similar of those about an event"] == about[-4:]
+    assert (
+        blocks["Most similar of those about no event"] == [i for i in order if i not in about][:4]
+    )
+
+
+def study(root: Path) -> Path:
+    """Two articles on one event and one on another, posts of all kinds."""
+    texts = {
+        "flood/1": "# Flood\n\nstorm flood river",
+        "flood/2": "river city",
+        "game": "match game",
+    }
+    for name, text in texts.items():
+        file = root / "seeds" / f"{name}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    rows = [
+        {"text": "storm flood river", "event": "flood"},
+        {"text": "match game", "event": "game"},
+        {"text": "a cat", "event": None},
+        {"text": "storm of music", "event": "flood", "label": "off-topic"},
+        {"text": "who", "event": "war"},
+        {"text": ""},
+    ]
+    write(root / "posts.jsonl", rows)
+    return root
+
+
+def test_a_case_study_is_read_from_a_folder(tmp_path: Path) -> None:
+    passed = Passed()
+    read = case.read_case(study(tmp_path), passed)
+    assert sorted(read.events) == ["flood", "game"]
+    assert {(event, story.title) for event, story in read.seeds} == {
+        ("flood", "Flood"), ("flood", ""), ("game", "")
+    }  # fmt: skip
+    assert [post.event for post in read.posts] == ["flood", "game", None, None]
+    assert passed.count == 2
+    assert "posts.jsonl:5: is about 'war', on which there is no article" in passed.told
+
+
+def test_a_folder_without_articles_or_posts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"needs seeds/EVENT\.md and posts\.jsonl"):
+        case.read_case(tmp_path, Passed())
+    study(tmp_path)
+    write(tmp_path / "posts.jsonl", [{"text": "who", "event": "war"}])
+    with pytest.raises(InputError, match="holds no post"):
+        case.read_case(tmp_path, Passed())
+
+
+def test_a_case_is_judged_at_the_automatic_thresholds(tmp_path: Path) -> None:
+    enc = small_encoder()
+    read = case.read_case(study(tmp_path), Passed())
+    made = case.judge(enc, read, 0.01)
+    articles = enc.articles([(story.title, story.text) for _, story in read.seeds])
+    cuts = enc.thresholds(articles, 0.01)
+    for i, post in enumerate(read.posts):
+        row = enc.posts([post.text]).similarity(articles)[0]
+        assert made.score[i] == pytest.approx(row.max(), abs=1e-6)
+        hits = [event for (event, _), s, c in zip(read.seeds, row, cuts, strict=True) if s >= c]
+        assert made.event(int(made.found[i])) in (hits or ["none"])

@@ -1,0 +1,179 @@
+"""The protocol from files to tables, on a small folder and a small model."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import encoder
+from encoder.artifact import write_model
+from encoder.errors import InputError
+from tests.encoder.small import small_model
+from tests.train.data import folder, pair_rows, write
+from tests.worker.fake import Command
+from train.protocol import evaluate as protocol
+from train.protocol.judge import PREVALENCE, Scores, judge_crisis, judge_pairs, judge_threshold
+from train.protocol.peers import Ours, Vectors
+from train.protocol.sets import CrisisSet, pair_set, read_crises, read_pair_sets
+from train.readers import Pair, Passed, Story
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "small"
+    write_model(path, small_model())
+    return path
+
+
+def crisis() -> CrisisSet:
+    seeds = (Story("1", "flood", "a flood in the city"), Story("2", "", "storm and river"))
+    on = tuple(f"flood {w} storm" for w in ("city", "river", "police", "the"))
+    off = ("music", "a match", "cat and game")
+    return CrisisSet("flood", seeds, on, off, tuple(f"music {w}" for w in "abcdefg"))
+
+
+def test_a_pair_set_holds_every_text_once_and_every_pair() -> None:
+    a, b = Story("1", "A", "a text"), Story("2", "A", "a text, copied")
+    other = Story("3", "C", "c text")
+    found = pair_set("x", [Pair("p", a), Pair("q", b), Pair("p", a)], [other, a])
+    assert found.posts == ("p", "q")
+    assert found.stories == (a, other)
+    assert found.own.tolist() == [[0, 0], [1, 0]]
+
+
+def test_pools_join_only_where_nothing_was_trained_on(tmp_path: Path) -> None:
+    folder(tmp_path)
+    write(tmp_path / "pairs" / "small_pool.jsonl", [{"title": "more", "article": "of it"}])
+    whole = read_pair_sets(tmp_path, None, Passed())
+    assert [one.name for one in whole] == ["small"]
+    assert len(whole[0].stories) == 61
+    parts = [read_pair_sets(tmp_path, split, Passed())[0] for split in ("train", "dev", "test")]
+    assert sum(len(part.posts) for part in parts) == 60
+    names = [{story.title for story in part.stories} for part in parts]
+    assert not names[0] & names[1]
+    assert not names[0] & names[2]
+
+
+def test_crises_come_with_seeds_and_background(tmp_path: Path) -> None:
+    found = read_crises(folder(tmp_path), Passed())
+    assert [one.name for one in found] == ["flood"]
+    assert (len(found[0].on), len(found[0].off), len(found[0].seeds)) == (20, 20, 1)
+    assert 10 < len(found[0].background) < 90
+
+
+def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
+    rows = pair_rows(40)
+    pairs = pair_set("x", [Pair(r["post"], Story("", r["title"], r["article"])) for r in rows])
+    enc = encoder.load(model)
+    figures = judge_pairs(Ours("m", enc), pairs)
+    scores = enc.posts(pairs.posts).similarity(
+        enc.articles([(s.title, s.text) for s in pairs.stories])
+    )
+    own = {tuple(pair) for pair in pairs.own.tolist()}
+    ranked = sorted(product(range(40), range(40)), key=lambda ij: -scores[ij])
+    hits = [ij in own for ij in ranked]
+    assert figures["P@50"] == pytest.approx(sum(hits[:50]) / 50)
+    expected = np.mean([sum(hits[: r + 1]) / (r + 1) for r, hit in enumerate(hits) if hit])
+    assert figures["mAP"] == pytest.approx(expected, abs=2e-3)
+
+
+def test_an_event_scores_the_maximum_over_its_seeds(model: Path) -> None:
+    enc, given = encoder.load(model), crisis()
+    scores = Scores.of(Ours("m", enc), given)
+    each = enc.posts(given.on).similarity(
+        enc.articles([("flood", "a flood in the city"), ("", "storm and river")])
+    )
+    assert np.allclose(scores.on, each.max(1))
+    assert len(scores.off) == 3
+    assert len(scores.background) == 7
+
+
+def test_precision_at_80_percent_recall_counts_a_stream(model: Path) -> None:
+    enc, given = encoder.load(model), crisis()
+    figures = judge_crisis(Ours("m", enc), given)
+    scores = Scores.of(Ours("m", enc), given)
+    cut = sorted(scores.on)[::-1][3]  # 80 % of four posts are reached with the fourth
+    alarm = (1 - PREVALENCE) * float(np.mean(scores.background >= cut))
+    assert figures["P@R80"] == pytest.approx(PREVALENCE / (PREVALENCE + alarm))
+
+
+def test_the_automatic_threshold_is_the_encoders(model: Path) -> None:
+    enc, given = encoder.load(model), crisis()
+    figures = judge_threshold(enc, Ours("m", enc), given, 0.01)
+    articles = enc.articles([(s.title, s.text) for s in given.seeds])
+    reached = enc.posts(given.on).similarity(articles) >= enc.thresholds(articles, 0.01)
+    assert figures["recall"] == pytest.approx(float(reached.any(1).mean()))
+    passed = enc.posts(given.background).similarity(articles) >= enc.thresholds(articles, 0.01)
+    assert figures["passed in 1,000, a seed"] == pytest.approx(1000 * float(passed.mean()))
+
+
+def test_the_mix_of_a_model_can_be_set_aside(model: Path) -> None:
+    enc = encoder.load(model)
+    dense = Ours("m", enc, mix=0.0).prepare(["flood"], [Story("", "", "the flood")])
+    assert isinstance(dense, Vectors)
+    expected = float(dense.posts.dense[0] @ dense.articles.dense[0])
+    assert float(dense.block(slice(None))[0, 0]) == pytest.approx(expected)
+
+
+def test_blocks_give_what_the_whole_gives(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pair_rows(30)
+    pairs = pair_set("x", [Pair(r["post"], Story("", r["title"], r["article"])) for r in rows])
+    ours = Ours("m", encoder.load(model))
+    whole = judge_pairs(ours, pairs)
+    monkeypatch.setattr("train.protocol.judge.SCORES_AT_ONCE", 100)
+    assert judge_pairs(ours, pairs) == pytest.approx(whole, abs=1e-6, nan_ok=True)
+
+
+def test_the_command_prints_tables_and_names_what_it_passed_over(
+    newsift: Command, model: Path, tmp_path: Path
+) -> None:
+    file = folder(tmp_path) / "pairs" / "bad.jsonl"
+    file.write_text("no json\n")
+    report = tmp_path / "report.md"
+    done = newsift(
+        "evaluate", model, "--data", tmp_path, "--split", "all", "--no-peers", "--draws", 20,
+        "--rate", 0.01, "--markdown", report,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "small: 60 posts × 60 articles, 60 pairs" in done.out
+    assert "flood: 20 posts on topic, 20 off, 1 seeds" in done.out
+    assert "bad.jsonl:1: is no JSON object" in done.err
+    assert "|  | mAP | AUC | mRP | macro AP |" in report.read_text()
+
+
+def test_the_command_gives_json_with_the_peers(
+    newsift: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent() -> None:
+        raise InputError("MiniLM is not installed")
+
+    monkeypatch.setattr(protocol, "Teacher", absent)
+    folder(tmp_path)
+    done = newsift(
+        "evaluate",
+        model,
+        "--data",
+        tmp_path,
+        "--split",
+        "all",
+        "--json",
+        "--draws",
+        5,
+        "--rate",
+        0.01,
+    )
+    assert done.code == 0, done.err
+    pairs, event = json.loads(done.out)
+    assert list(pairs["figures"]) == [str(model), "BM25", "TF-IDF, idf of these texts"]
+    assert pairs["figures"]["BM25"]["P@3000"] > 0
+    assert event["intervals"]["AUC off"]["BM25"][1]["low"] <= 1
+    assert "no MiniLM" in done.err
+    assert "no TF-IDF by the training text" in done.err
+
+
+def test_a_folder_without_labels_is_refused(newsift: Command, model: Path, tmp_path: Path) -> None:
+    done = newsift("evaluate", model, "--data", tmp_path)
+    assert done.code == 2
+    assert "pairs/" in done.err

@@ -1,0 +1,67 @@
+"""The peers against scikit-learn and against the formula of BM25, written as a loop."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from encoder.weights import F32
+from train.protocol.peers import Bm25, Scorer, TfIdf
+from train.readers import Story
+
+POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
+STORIES = [
+    Story("1", "Flood", "The river flood hit the old city. Flood flood."),
+    Story("2", "", "A match of music in the rain"),
+    Story("3", "Fire", "police and fire"),
+]
+
+
+def scores(scorer: Scorer) -> F32:
+    return scorer.prepare(POSTS, STORIES).block(slice(None))
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def full(story: Story) -> str:
+    return f"{story.title}. {story.text}"
+
+
+def test_bm25_is_its_formula() -> None:
+    documents = [words(full(story)) for story in STORIES]
+    mean = sum(map(len, documents)) / 3
+    for i, post in enumerate(POSTS):
+        for j, document in enumerate(documents):
+            expected = 0.0
+            for word in words(post):
+                having = sum(word in other for other in documents)
+                idf = math.log(1 + (3 - having + 0.5) / (having + 0.5))
+                tf = document.count(word)
+                expected += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean))
+            assert scores(Bm25())[i, j] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("counted", [None, ["flood and fire", "the rain in the city", "a match"]])
+def test_tf_idf_equals_scikit_learn(counted: list[str] | None) -> None:
+    texts = [full(story) for story in STORIES]
+    vectorizer = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True)
+    vectorizer.fit([*POSTS, *texts] if counted is None else counted)
+    vocabulary = set(vectorizer.get_feature_names_out())
+    vectorizer.idf_ = vectorizer.idf_ - 1  # scikit-learn adds one to each idf, the formula does not
+    expected = (vectorizer.transform(POSTS) @ vectorizer.transform(texts).T).toarray()
+    if counted is None:
+        assert np.allclose(scores(TfIdf("", counted)), expected, atol=1e-6)
+    else:
+        # words that were not counted have an idf for us and no place for scikit-learn
+        known = [all(w in vocabulary for w in words(t)) for t in POSTS]
+        found = scores(TfIdf("", counted))
+        assert np.array_equal(found[known] > 0, expected[known] > 0)
+
+
+def test_a_post_without_words_scores_nothing() -> None:
+    for scorer in (Bm25(), TfIdf("")):
+        assert not scores(scorer)[3].any()

@@ -1,0 +1,62 @@
+"""`newsift broker` in the foreground."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from click.testing import CliRunner
+from kafka import KafkaAdminClient
+
+from worker.cli.broker import broker
+
+NEWSIFT = [sys.executable, "-c", "from worker.cli import main; main()", "broker"]
+
+
+@contextmanager
+def started(*options: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [*NEWSIFT, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
+    with started("--port", "0", "--partitions", "3") as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        with KafkaAdminClient(bootstrap_servers=address) as admin:
+            assert admin.list_topics() == []
+        process.send_signal(number)
+        _, said = process.communicate(timeout=10)
+        assert process.returncode == 0
+        assert said == f"A Kafka broker in memory, at {address}; Ctrl-C ends it.\n"
+
+
+def test_a_port_that_is_taken_is_one_line() -> None:
+    with started("--port", "0") as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        port = address.rpartition(":")[2]
+        second = subprocess.run(
+            [*NEWSIFT, "--port", port], capture_output=True, text=True, timeout=20, check=False
+        )
+    assert second.returncode == 2
+    assert second.stdout == ""
+    assert second.stderr == (
+        f"newsift: port: cannot listen on {address} (Address already in use); "
+        "free it or choose another\n"
+    )
+
+
+def test_help_states_the_limits() -> None:
+    text = CliRunner().invoke(broker, ["--help"]).output
+    for limit in ("in memory", "One node", "No TLS", "No transactions", "--retention-mb"):
+        assert limit in text

@@ -1,0 +1,69 @@
+"""A small whole encoder, seeds over its words, and messages, for tests of the pure core."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import encoder
+from encoder.artifact import write_model
+from tests.encoder.small import WORDS, small_model
+from worker.seedcache import SeedEmbedder
+from worker.seeds import SeedBook, SeedSet
+
+__all__ = ["WORDS", "Mail", "book_of", "mail", "seed_set", "small_encoder", "value"]
+
+ARTICLES = {
+    "flood": "storm flood river city the river flood in the city",
+    "game": "match game music the match of the game",
+    "pets": "cat music a cat and the cat",
+    "raid": "police fire in the city police",
+}
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A message as aiokafka hands it out."""
+
+    value: bytes | None
+    topic: str = "tweets"
+    partition: int = 0
+    offset: int = 0
+    timestamp: int = 1_700_000_000_000
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = field(default=())
+
+
+@cache
+def small_encoder(mix: float = 0.6) -> encoder.Encoder:
+    """The encoder of tests.encoder.small, loaded once a process."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        write_model(path, small_model(mix=mix))
+        return encoder.load(path, device="cpu", threads=1)
+
+
+def value(**keys: object) -> bytes:
+    """A record's value."""
+    return json.dumps(keys).encode()
+
+
+def mail(post_id: str, text: str, offset: int = 0, **more: object) -> Mail:
+    """A plain post in a message."""
+    return Mail(value(id=post_id, text=text, **more), offset=offset)
+
+
+def book_of(**seeds: Mapping[str, object]) -> SeedBook:
+    """A book with these seeds."""
+    book = SeedBook()
+    for name, keys in seeds.items():
+        book.apply(name.encode(), value(**keys))
+    return book
+
+
+def seed_set(threshold: float | None = 0.4, rate: float = 0.01, **more: object) -> SeedSet:
+    """The set of the four articles above, each with `more` in its record."""
+    book = book_of(**{name: {"text": text, **more} for name, text in ARTICLES.items()})
+    return SeedEmbedder(small_encoder(), None, rate, threshold).make(book)

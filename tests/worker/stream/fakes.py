@@ -1,0 +1,171 @@
+"""A producer and a consumer without a broker, which fail when a test says so."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError, NotLeaderForPartitionError
+
+Sent = tuple[str, int, bytes | None, bytes | None]  # topic, partition, key, value
+
+
+PATIENCE_S = 20
+
+
+async def met(condition: Callable[[], object]) -> None:
+    """Let everybody work until this holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+class FakeBatch:
+    """A batch of at most so many bytes, but of one record at least."""
+
+    def __init__(self, limit: int) -> None:
+        self.records: list[tuple[bytes | None, bytes | None]] = []
+        self._left = limit
+        self.closed = False
+
+    def append(self, *, timestamp: int | None, key: Any, value: Any, headers: Any) -> object | None:
+        size = len(key or b"") + len(value or b"")
+        if self.records and size > self._left:
+            return None
+        self._left -= size
+        self.records.append((key, value))
+        return object()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeCluster:
+    """What the producers of one test write to, and how it behaves at each attempt."""
+
+    def __init__(self) -> None:
+        self.written: list[Sent] = []
+        self.attempts = 0
+        self.made: list[FakeProducer] = []
+        self.answering = True
+        self.away = False  # nothing is acknowledged and nobody can connect
+        self.errors: deque[KafkaError | None] = deque()  # one for each attempt, None is success
+        self.stuck = 0  # so many producers, from the first on, never hear an acknowledgement
+        self.parcel = 1000
+        self.back = asyncio.Event()
+
+    def producer(self) -> "FakeProducer":
+        self.made.append(FakeProducer(self))
+        return self.made[-1]
+
+
+class FakeProducer:
+    """As much of aiokafka's producer as the delivery uses."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+        self._stuck = len(cluster.made) < cluster.stuck
+        self.stopped = False
+
+    async def start(self) -> None:
+        if self._cluster.away:
+            raise NotLeaderForPartitionError
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        return {0, 1, 2, 3}
+
+    def create_batch(self) -> FakeBatch:
+        return FakeBatch(self._cluster.parcel)
+
+    async def answers(self, topics: Sequence[str]) -> bool:
+        return self._cluster.answering
+
+    async def send_batch(self, batch: FakeBatch, topic: str, *, partition: int) -> Awaitable[None]:
+        assert batch.closed
+        self._cluster.attempts += 1
+        fate = self._cluster.errors.popleft() if self._cluster.errors else None
+        return asyncio.ensure_future(self._acknowledge(batch, topic, partition, fate))
+
+    async def _acknowledge(
+        self, batch: FakeBatch, topic: str, partition: int, fate: KafkaError | None
+    ) -> None:
+        if self._stuck:
+            await asyncio.Event().wait()
+        if self._cluster.away:
+            await self._cluster.back.wait()
+        if fate is not None:
+            raise fate
+        self._cluster.written += [(topic, partition, key, value) for key, value in batch.records]
+
+
+class FakeConsumer:
+    """As much of aiokafka's consumer as the ingest uses: what it hands out, a test has put in."""
+
+    def __init__(self) -> None:
+        self.ready: deque[dict[TopicPartition, list[Any]] | Exception] = deque()
+        self.listener: Any = None
+        self.places: set[TopicPartition] = set()
+        self.commits: list[dict[TopicPartition, int]] = []
+        self.commit_error: Exception | None = None
+        self.begins: dict[TopicPartition, int] = {}
+        self.sought: dict[TopicPartition, int] = {}
+        self.polled = 0
+        self.held: set[TopicPartition] = set()
+        self.on_commit: Callable[[], None] = lambda: None
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def subscribe(self, topics: list[str], listener: Any) -> None:
+        self.listener = listener
+
+    async def getmany(
+        self, *, timeout_ms: int, max_records: int
+    ) -> dict[TopicPartition, list[Any]]:
+        self.polled += 1
+        await asyncio.sleep(0)
+        if not self.ready or self.held:
+            return {}
+        found = self.ready.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        self.on_commit()
+        await asyncio.sleep(0)
+        if self.commit_error is not None:
+            raise self.commit_error
+        self.commits.append(dict(offsets))
+
+    def assignment(self) -> set[TopicPartition]:
+        return self.places
+
+    def paused(self) -> set[TopicPartition]:
+        return set(self.held)
+
+    def pause(self, *places: TopicPartition) -> None:
+        self.held |= set(places)
+
+    def resume(self, *places: TopicPartition) -> None:
+        self.held -= set(places)
+
+    async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: self.begins.get(place, 0) for place in places}
+
+    async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 100)
+
+    async def committed(self, place: TopicPartition) -> int | None:
+        return None
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        self.sought[place] = offset
+
+    async def seek_to_beginning(self, *places: TopicPartition) -> None:
+        self.sought |= {place: self.begins.get(place, 0) for place in places}

@@ -1,0 +1,145 @@
+"""The worker as the process that users start, with a small model, and clients to talk to it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+
+from encoder.artifact import write_model
+from tests.encoder.small import small_model
+
+ROOT = Path(__file__).parents[3]
+FAUST = Path(sys.executable).with_name("faust")
+PATIENCE_S = 40.0
+
+
+@dataclass
+class Running:
+    """A worker's process, and what it has said so far."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def said(self) -> str:
+        """Everything on its stderr."""
+        return self.log.read_text("utf-8")
+
+    def hears(self, words: str) -> None:
+        """Wait until it says these words."""
+        until(lambda: words in self.said or self.process.poll() is not None)
+        assert words in self.said, self.said
+
+    def ended(self) -> int:
+        """Wait for its end, and tell its exit code."""
+        return self.process.wait(PATIENCE_S)
+
+    def leave(self) -> int:
+        """Ask it to end, as the shell or a supervisor does."""
+        self.process.terminate()
+        return self.ended()
+
+
+def until(met: Callable[[], bool]) -> None:
+    """Wait for a condition, for a long time if it must be."""
+    limit = time.monotonic() + PATIENCE_S
+    while not met():
+        assert time.monotonic() < limit, "waited in vain"
+        time.sleep(0.02)
+
+
+def write_small_model(folder: Path) -> Path:
+    """A model that loads in no time."""
+    write_model(folder / "model", small_model())
+    return folder / "model"
+
+
+def environment(address: str, folder: Path, **more: str) -> dict[str, str]:
+    """The environment of a worker with a small model and a cache in this folder."""
+    model = folder / "model"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NEWSIFT_")}
+    return kept | {
+        "NEWSIFT_KAFKA": address,
+        "NEWSIFT_MODEL__NAME": str(model if model.is_dir() else write_small_model(folder)),
+        "NEWSIFT_MODEL__THREADS": "1",
+        "NEWSIFT_MODEL__DEVICE": "cpu",
+        "NEWSIFT_MATCHING__THRESHOLD": "0.4",
+        "NEWSIFT_CACHE__FOLDER": str(folder / "cache"),
+        "NEWSIFT_WEB__PORT": "0",
+        **more,
+    }
+
+
+@contextmanager
+def worker(address: str, folder: Path, **more: str) -> Iterator[Running]:
+    """Run `faust -A worker worker` while the block lasts."""
+    log = folder / f"worker-{time.monotonic_ns()}.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [FAUST, "-A", "worker", "worker"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=file,
+            env=environment(address, folder, **more),
+        )  # fmt: skip
+    try:
+        yield Running(process, log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def publish(address: str, topic: str, records: Iterable[tuple[str | None, Any]]) -> None:
+    """Send records: keys as text, values as bytes or as what becomes JSON."""
+    producer = KafkaProducer(bootstrap_servers=address)
+    for key, value in records:
+        raw = value if isinstance(value, bytes) or value is None else json.dumps(value).encode()
+        producer.send(topic, raw, key=None if key is None else key.encode())
+    producer.flush()
+    producer.close()
+
+
+def posts(address: str, texts: Iterable[str], start: int = 0) -> None:
+    """Publish plain posts, numbered from here on."""
+    records = ((str(n), {"id": str(n), "text": text}) for n, text in enumerate(texts, start))
+    publish(address, "tweets", records)
+
+
+def seeds(address: str, **articles: str) -> None:
+    """Publish seeds by their ids."""
+    publish(address, "seed-articles", ((name, {"text": text}) for name, text in articles.items()))
+
+
+def read(address: str, topic: str, count: int) -> list[Any]:
+    """The first records of a topic, all of them if there are fewer; waits for so many."""
+    consumer = KafkaConsumer(topic, bootstrap_servers=address, auto_offset_reset="earliest")
+    found: list[Any] = []
+    limit = time.monotonic() + PATIENCE_S
+    while len(found) < count and time.monotonic() < limit:
+        found += [record for some in consumer.poll(100).values() for record in some]
+    consumer.close()
+    return found
+
+
+def topics(address: str) -> set[str]:
+    """Every topic that the broker has."""
+    admin = KafkaAdminClient(bootstrap_servers=address)
+    found = set(admin.list_topics())
+    admin.close()
+    return found
+
+
+def behind(address: str, group: str = "newsift-ingest") -> int:
+    """How many posts the group has not yet committed, by the broker's own words."""
+    consumer = KafkaConsumer(bootstrap_servers=address, group_id=group, enable_auto_commit=False)
+    places = [TopicPartition("tweets", n) for n in sorted(consumer.partitions_for_topic("tweets"))]
+    ends = consumer.end_offsets(places)
+    begins = consumer.beginning_offsets(places)
+    lag = sum(ends[p] - (consumer.committed(p) or begins[p]) for p in places)
+    consumer.close()
+    return int(lag)

@@ -1,0 +1,177 @@
+"""Delivery with a fake producer: late, failing and refused acknowledgements."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from aiokafka.errors import (
+    KafkaError,
+    MessageSizeTooLargeError,
+    NotLeaderForPartitionError,
+    OutOfOrderSequenceNumber,
+    TopicAuthorizationFailedError,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.worker.stream.fakes import FakeCluster
+from worker.delivery import PATIENCE, Delivery
+from worker.errors import BrokerError
+from worker.outbox import PARTITION, Letter
+
+TOPICS = ("matched-tweets", "rejected-tweets")
+Story = Callable[[FakeCluster, Delivery, list[bool]], Awaitable[None]]
+
+
+def letters(count: int, topic: str = TOPICS[0]) -> list[Letter]:
+    return [Letter(topic, b"%d" % n, b"value %d" % n, (), n) for n in range(count)]
+
+
+def unshrinkable(_: Letter) -> Letter | None:
+    return None
+
+
+def play(story: Story, deadline_s: float = 0.01, parcel: int = 1000, stuck: int = 0) -> FakeCluster:
+    """Run a story with a started delivery; the list tells when it said that the output stalls."""
+
+    async def run() -> FakeCluster:
+        cluster, stalls = FakeCluster(), list[bool]()
+        cluster.parcel, cluster.stuck = parcel, stuck
+        delivery = Delivery(cluster.producer, TOPICS, deadline_s, stalls.append)
+        await delivery.start()
+        await story(cluster, delivery, stalls)
+        await delivery.stop()
+        assert all(producer.stopped for producer in cluster.made)
+        return cluster
+
+    return asyncio.run(run())
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(TOPICS), st.none() | st.binary(max_size=4)), max_size=30),
+    st.integers(1, 60),
+    st.lists(st.sampled_from([None, NotLeaderForPartitionError(), OutOfOrderSequenceNumber()]),
+             max_size=8),
+)  # fmt: skip
+def test_every_letter_arrives_whatever_fails_on_the_way(
+    addressed: list[tuple[str, bytes | None]], parcel: int, errors: list[KafkaError | None]
+) -> None:
+    sent = [Letter(topic, key, b"value %d" % n, (), n) for n, (topic, key) in enumerate(addressed)]
+
+    async def story(cluster: FakeCluster, delivery: Delivery, _: list[bool]) -> None:
+        cluster.errors.extend(errors)
+        await delivery.deliver(sent, unshrinkable)
+
+    written = play(story, 5.0, parcel=parcel).written
+    assert Counter((topic, key, value) for topic, _, key, value in written) == Counter(
+        (letter.topic, letter.key, letter.value) for letter in sent
+    )
+
+
+def test_records_of_one_key_share_a_partition_and_keep_their_order() -> None:
+    sent = [Letter(TOPICS[0], b"key %d" % (n % 5), b"%d" % n, (), n) for n in range(50)]
+
+    async def story(_: FakeCluster, delivery: Delivery, __: list[bool]) -> None:
+        await delivery.deliver(sent, unshrinkable)
+
+    written = play(story, 5.0).written
+    for number in range(5):
+        key = b"key %d" % number
+        mine = [(partition, value) for _, partition, k, value in written if k == key]
+        assert [value for _, value in mine] == [x.value for x in sent if x.key == key]
+        assert {partition for partition, _ in mine} == {PARTITION(key, [0, 1, 2, 3], [])}
+
+
+def test_it_does_not_return_before_the_acknowledgement() -> None:
+    async def story(cluster: FakeCluster, delivery: Delivery, stalls: list[bool]) -> None:
+        cluster.away, cluster.answering = True, False
+        delivering = asyncio.ensure_future(delivery.deliver(letters(3), unshrinkable))
+        while True not in stalls:
+            await asyncio.sleep(0)
+        assert not delivering.done()
+        assert cluster.written == []
+        cluster.away = False
+        cluster.back.set()
+        await delivering
+        assert stalls[-1] is False
+
+    assert len(play(story).written) == 3
+
+
+def test_an_outage_of_many_deadlines_is_waited_for_and_nothing_is_sent_twice() -> None:
+    """aiokafka goes on trying: a second attempt of ours would only make duplicates."""
+
+    async def story(cluster: FakeCluster, delivery: Delivery, stalls: list[bool]) -> None:
+        cluster.away, cluster.answering = True, False
+        delivering = asyncio.ensure_future(delivery.deliver(letters(3), unshrinkable))
+        while stalls.count(True) < 4 * PATIENCE:
+            await asyncio.sleep(0)
+        attempts = cluster.attempts
+        cluster.away = False
+        cluster.back.set()
+        await delivering
+        assert cluster.attempts == attempts
+
+    cluster = play(story)
+    assert len(cluster.written) == 3
+    assert len(cluster.made) == 1
+
+
+def test_a_producer_that_is_stuck_while_the_broker_is_well_is_replaced() -> None:
+    async def story(_: FakeCluster, delivery: Delivery, __: list[bool]) -> None:
+        await delivery.deliver(letters(3), unshrinkable)
+
+    cluster = play(story, stuck=1)
+    assert len(cluster.written) == 3
+    assert len(cluster.made) == 2
+
+
+def test_a_broker_that_is_well_and_never_acknowledges_is_an_error() -> None:
+    async def story(_: FakeCluster, delivery: Delivery, __: list[bool]) -> None:
+        with pytest.raises(BrokerError, match="no acknowledgement from matched-tweets or rejec"):
+            await delivery.deliver(letters(3), unshrinkable)
+
+    assert len(play(story, stuck=100).made) == 2
+
+
+def test_a_refusal_is_raised_and_not_retried() -> None:
+    async def story(cluster: FakeCluster, delivery: Delivery, _: list[bool]) -> None:
+        cluster.errors.append(TopicAuthorizationFailedError(TOPICS[0]))
+        with pytest.raises(TopicAuthorizationFailedError):
+            await delivery.deliver(letters(1), unshrinkable)
+
+    assert play(story, 5.0).attempts == 1
+
+
+def test_what_is_too_large_together_is_sent_one_by_one_and_what_is_too_large_alone_smaller() -> (
+    None
+):
+    asked: list[int] = []
+
+    async def story(cluster: FakeCluster, delivery: Delivery, _: list[bool]) -> None:
+        one_place = [replace(letter, key=b"k") for letter in letters(3)]
+        # The three together, then the first, the second and the third alone: the second is refused.
+        cluster.errors.extend([MessageSizeTooLargeError(), None, MessageSizeTooLargeError(), None])
+
+        def shrink(letter: Letter) -> Letter:
+            asked.append(letter.source)
+            return replace(letter, topic=TOPICS[1], value=None)
+
+        await delivery.deliver(one_place, shrink)
+
+    written = play(story, 5.0).written
+    assert asked == [1]
+    assert [(topic, value) for topic, _, _, value in written] == [
+        (TOPICS[0], b"value 0"), (TOPICS[0], b"value 2"), (TOPICS[1], None),
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_made_smaller_is_an_error() -> None:
+    async def story(cluster: FakeCluster, delivery: Delivery, _: list[bool]) -> None:
+        cluster.errors.append(MessageSizeTooLargeError())
+        with pytest.raises(MessageSizeTooLargeError):
+            await delivery.deliver(letters(1), unshrinkable)
+
+    play(story, 5.0)

@@ -1,0 +1,134 @@
+"""The ledger against a model that keeps every single offset, and looks at all of them each time."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from aiokafka import TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from encoder.errors import InputError
+from tests.worker.small import Mail
+from worker.ledger import Batch, Ledger, Progress
+
+PARTITIONS = 3
+PLACES = [TopicPartition("tweets", number) for number in range(PARTITIONS)]
+counts = st.lists(st.integers(0, 3), min_size=PARTITIONS, max_size=PARTITIONS).filter(any)
+
+
+@dataclass
+class Slow:
+    """Every offset of every partition that was read, and whether it is finished."""
+
+    read: list[list[Batch]] = field(default_factory=lambda: [[] for _ in PLACES])
+    begin: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+
+    def committable(self) -> dict[TopicPartition, int]:
+        found = {}
+        for place, begin, owners in zip(PLACES, self.begin, self.read, strict=True):
+            end = begin
+            for owner in owners[begin:]:
+                if owner.progress is not Progress.FINISHED:
+                    break
+                end += 1
+            if end > begin:
+                found[place] = end
+        return found
+
+
+class Ledgers(RuleBasedStateMachine):
+    """Batches come, are taken and finished in any order, committed, and dropped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger, self.slow = Ledger(3), Slow()
+        self.taken: list[Batch] = []
+
+    @rule(sizes=counts)
+    def read(self, sizes: list[int]) -> None:
+        mails = [
+            Mail(b"", partition=number, offset=len(self.slow.read[number]) + at)
+            for number, size in enumerate(sizes)
+            for at in range(size)
+        ]
+        batch = self.ledger.add(mails)
+        for mail in mails:
+            self.slow.read[mail.partition].append(batch)
+
+    @rule()
+    def take(self) -> None:
+        waiting = self.ledger.waiting
+        batch = self.ledger.take()
+        assert (batch is not None) == (waiting > 0)
+        if batch is not None:
+            self.taken.append(batch)
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        batch = self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1)))
+        self.ledger.finish(batch)
+        assert len(batch.messages) == 0
+
+    @rule(late=counts)
+    def commit(self, late: list[int]) -> None:
+        """What is read while the commit is on its way is not committed by it."""
+        offsets = self.ledger.committable()
+        self.read(late)
+        self.ledger.committed(offsets)
+        for place, end in offsets.items():
+            self.slow.begin[place.partition] = end
+
+    @rule()
+    def rebalance(self) -> None:
+        """All is read again from what was committed; who still works on a batch works in vain."""
+        self.ledger.drop()
+        assert not any(self.ledger.holds(batch) for batch in self.taken)
+        for number, begin in enumerate(self.slow.begin):
+            del self.slow.read[number][begin:]
+        self.taken.clear()
+
+    @invariant()
+    def commits_what_the_model_commits(self) -> None:
+        found = {p: end for p, end in self.ledger.committable().items()
+                 if end > self.slow.begin[p.partition]}  # fmt: skip
+        assert found == self.slow.committable()
+
+    @invariant()
+    def keeps_what_is_not_committed(self) -> None:
+        open_batches = {
+            id(owner)
+            for begin, owners in zip(self.slow.begin, self.slow.read, strict=True)
+            for owner in owners[begin:]
+        }
+        assert len(self.ledger) == len(open_batches)
+        assert self.ledger.full == (len(open_batches) >= 3)
+
+
+TestLedger = Ledgers.TestCase
+
+
+@given(counts)
+def test_a_batch_ends_after_the_last_offset_of_each_partition(sizes: list[int]) -> None:
+    mails = [Mail(b"", partition=n, offset=7 + i) for n, s in enumerate(sizes) for i in range(s)]
+    batch = Ledger(1).add(mails)
+    assert batch.ends == {PLACES[n]: 7 + s for n, s in enumerate(sizes) if s}
+
+
+def test_faust_would_commit_past_a_head_that_is_not_finished_the_ledger_does_not() -> None:
+    """With 10 committed and {11, 12} acked Faust commits 13; so 11's batch has to hold it back."""
+    ledger = Ledger(3)
+    batches = [ledger.add([Mail(b"", offset=offset)]) for offset in (10, 11, 12)]
+    for batch in batches:
+        assert ledger.take() is batch
+    ledger.finish(batches[1])
+    ledger.finish(batches[2])
+    assert ledger.committable() == {}
+    ledger.finish(batches[0])
+    assert ledger.committable() == {PLACES[0]: 13}
+
+
+def test_a_ledger_without_slots_is_refused() -> None:
+    with pytest.raises(InputError, match="slots: 0"):
+        Ledger(0)

@@ -1,0 +1,216 @@
+"""`newsift replay`: what reaches the posts topic, in which order, how fast, and how it ends."""
+
+import gzip
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import worker.cli.replay
+from tests.worker.fake import Command
+from tests.worker.kafka_side import POSTS, Kafka
+from worker.cli.replay import Line, Pace
+
+ODD = [
+    b'{"id": "1",   "text": "spaces stay"}',
+    b'{"id": "\xc3\xa9", "text": "\xc3\xa9"}',
+    b"[1, 2",
+    b"\xff\xfe",
+    b'{"text": "no id"}',
+    b'{"id": 12345678901234567890, "text": "a number"}',
+    b'{"data": {"id": "9", "text": "of X"}}',
+]
+
+
+def post(name: object, **more: Any) -> bytes:
+    return json.dumps({"id": str(name), "text": f"post {name}"} | more).encode()
+
+
+def packed(content: bytes) -> bytes:
+    return gzip.compress(content)
+
+
+@pytest.mark.parametrize("pack", [bytes, packed], ids=["plain", "gzip"])
+def test_lines_arrive_byte_by_byte(
+    newsift: Command, kafka: Kafka, tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    file = tmp_path / "posts"
+    file.write_bytes(pack(b"\r\n\n  \n".join(ODD)))
+    done = newsift("replay", file)
+    assert (done.code, done.out) == (0, "")
+    found = kafka.records(POSTS)
+    assert sorted(record.value for record in found) == sorted(ODD)
+    keys = {record.value: record.key for record in found}
+    assert [keys[line] for line in ODD] == [
+        b"1", "é".encode(), None, None, None, b"12345678901234567890", b"9",
+    ]  # fmt: skip
+    assert f"newsift: 7 posts sent to tweets on {kafka.address}" in done.err
+    assert "no posts: bad_json 1, invalid_utf8 1, no_id 1" in done.err
+
+
+def test_files_come_one_after_the_other(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"\n".join(post(f"{name}{n}") for n in range(50)))
+    done = newsift("replay", "b", "-", "a", stdin=post("of the pipe"))
+    assert done.code == 0
+    ids = [f"b{n}" for n in range(50)] + ["of the pipe"] + [f"a{n}" for n in range(50)]
+    order = {name.encode(): place for place, name in enumerate(ids)}
+    by_partition = itertools.groupby(kafka.records(POSTS), lambda record: record.partition)
+    places = [[order[record.key] for record in group] for _, group in by_partition]
+    assert all(part == sorted(part) for part in places)
+    assert sum(map(len, places)) == 101
+
+
+def test_skip_goes_on_where_it_ended(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\n\n".join(map(post, range(5))))
+    (tmp_path / "b").write_bytes(b"\n".join(map(post, range(5, 10))))
+    newsift("replay", "a", "b", "--skip", "7")
+    assert sorted(record.key for record in kafka.records(POSTS)) == [b"7", b"8", b"9"]
+
+
+def test_check_sends_nothing(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
+    (tmp_path / "odd").write_bytes(b"\n".join(ODD))
+    done = newsift("replay", "odd", "--check")
+    assert (done.code, done.out) == (2, "7 lines, 4 the worker can read\n")
+    assert "3 lines are no posts: bad_json 1, invalid_utf8 1, no_id 1" in done.err
+    (tmp_path / "good").write_bytes(post(1))
+    assert newsift("replay", "good", "--check", "--kafka", "127.0.0.1:1").code == 0
+    assert kafka.records(POSTS) == []
+
+
+class Clock:
+    """Time that passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(worker.cli.replay, "time", made)
+    return made
+
+
+def due(clock: Clock, pace: Pace, lines: list[Line]) -> list[float]:
+    """When each line went out, in seconds after the start."""
+    times = []
+    for line in lines:
+        pace.wait(line)
+        times.append(round(clock.now - 100, 2))
+    return times
+
+
+def test_a_rate_is_kept(clock: Clock) -> None:
+    assert due(clock, Pace(4, None), [Line(b"x")] * 5) == [0, 0.25, 0.5, 0.75, 1]
+
+
+def test_what_is_far_behind_is_not_caught_up_with(clock: Clock) -> None:
+    pace = Pace(10, None)
+    assert due(clock, pace, [Line(b"x")] * 2) == [0, 0.1]
+    clock.now += 60
+    assert due(clock, pace, [Line(b"x")] * 3) == [60.1, 60.2, 60.3]
+
+
+def test_posts_can_come_as_they_were_made(clock: Clock) -> None:
+    made = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z", None, "2026-01-01T00:00:05Z",
+            "2026-01-01T00:01:00Z"]  # fmt: skip
+    lines = [Line(b"x", created_at=moment) for moment in made]
+    assert due(clock, Pace(None, 10), lines) == [0, 1, 1, 1, 6]
+
+
+def test_without_a_rate_nothing_waits(clock: Clock) -> None:
+    assert (
+        due(clock, Pace(None, None), [Line(b"x", created_at="2026-01-01T00:00:00Z")] * 3) == [0] * 3
+    )
+
+
+def test_a_record_that_the_broker_refuses_says_where_to_go_on(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
+    big = post("big", more="x" * 2**21)
+    (tmp_path / "a").write_bytes(b"\n".join([post(1), post(2), big, post(3)]))
+    done = newsift("replay", "a", "--rate", "50")
+    assert (done.code, done.out) == (1, "")
+    assert "newsift: 2 posts sent" in done.err
+    assert "--skip 2" in done.err
+    assert "too large" in done.err.splitlines()[-1]
+    assert {record.key for record in kafka.records(POSTS)} >= {b"1", b"2"}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["gone"], "gone: cannot be read (No such file or directory)"),
+        (["."], "cannot be read (Is a directory)"),
+        (["cut.gz"], "the gzip input is damaged or cut off"),
+        (["long"], "line 2 is longer than 0 MiB"),
+        (["fine", "--rate", "0"], "--rate"),
+        (["fine", "--rate", "1", "--speed", "1"], "exclude each other"),
+        ([], "FILE"),
+    ],
+)
+def test_what_is_refused(
+    newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    args: list[str], said: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(worker.cli.replay, "LONGEST_LINE", 2000)
+    (tmp_path / "fine").write_bytes(post(1))
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(os.urandom(9000))[:-100])
+    (tmp_path / "long").write_bytes(b"\n" + b"x" * 5000)
+    done = newsift("replay", *args)
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_a_missing_topic_is_said_before_anything_is_read(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_TOPICS__POSTS", "nowhere")
+    done = newsift("replay", "-", stdin=post(1))
+    assert done.code == 2
+    assert "no topic 'nowhere'" in done.err
+
+
+def test_ctrl_c_tells_what_was_sent(kafka: Kafka, tmp_path: Path) -> None:
+    file = tmp_path / "many"
+    file.write_bytes(b"\n".join(map(post, range(10_000))))
+    root = str(__file__).partition("/tests/")[0]
+    command = [sys.executable, "-W", "ignore", "-c", "from worker.cli import main; main()"]
+    process = subprocess.Popen(
+        [*command, "replay", str(file), "--rate", "100"],
+        cwd=root, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    ends = time.monotonic() + 60
+    while len(kafka.records(POSTS)) < 20 and time.monotonic() < ends:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    sent = len(kafka.records(POSTS))
+    assert 20 <= sent < 10_000
+    assert f"newsift: {sent:,} posts sent" in told
+    assert f"--skip {sent}\n" in told
+    assert told.endswith("newsift: interrupted\n")
+    assert {int(record.key) for record in kafka.records(POSTS)} == set(range(sent))
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\r" not in newsift("replay", "-", stdin=post(1)).err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert "\r\x1b[K1 posts, " in newsift("replay", "-", stdin=post(1)).err

@@ -1,0 +1,72 @@
+"""The state of a run on disk: whole or not at all, and nothing in it is ever unpickled."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from encoder.errors import InputError
+from encoder.files import write_atomically
+
+FORMAT = "newsift.checkpoint/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Tensors by name, and the plain values beside them."""
+
+    tensors: Mapping[str, Tensor]
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, file: Path) -> None:
+        """Put the state in place of the file in one step; a full disk leaves the old one."""
+        note = {"format": FORMAT, "values": json.dumps(dict(self.values))}
+        named = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        write_atomically(file, save(named, metadata=note))
+
+    @classmethod
+    def read(cls, file: Path) -> "Checkpoint | None":
+        """The state in the file; None if there is no such file."""
+        if not file.exists():
+            return None
+        try:
+            with safe_open(file, framework="pt") as opened:
+                note = opened.metadata() or {}
+                if note.get("format") != FORMAT:
+                    raise InputError(f"{file}: is no {FORMAT}; remove it to start anew")
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            return cls(tensors, json.loads(note["values"]))
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{file}: cannot be read; remove it to start anew ({error})"
+            ) from error
+
+
+def of_adam(optimizer: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
+    """The state of an optimizer, by the names of its parameters."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{names[i]}/{key}": value for i, entry in state.items() for key, value in entry.items()
+    }
+
+
+def into_adam(
+    optimizer: torch.optim.Optimizer, names: list[str], tensors: Mapping[str, Tensor]
+) -> None:
+    """Give an optimizer the state that `of_adam` took."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for i, name in enumerate(names):
+        mine = {
+            key.rpartition("/")[2]: value
+            for key, value in tensors.items()
+            if key.rpartition("/")[0] == name
+        }
+        if mine:
+            state[i] = mine
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})

@@ -1,0 +1,141 @@
+"""The encoders that are compared: one Siamese frame, one interface, the same token vectors.
+
+Each maps flat tokens with offsets to vectors [n, d]; a text's vector never depends on the batch.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from encoder.config import AstConfig, Side
+from encoder.errors import InputError
+from encoder.siamese import Siamese
+from encoder.star import Attention, Texts, neighbours
+from encoder.weights import F32
+
+NGRAMS = (1, 2, 3, 4)
+FIXED_ALPHA = {"softmax": -torch.inf, "entmax15": 0.0, "sparsemax": torch.inf}  # before the sigmoid
+
+
+class TokenTable(nn.Module):
+    """What all of them have: a vector for every token of the vocabulary."""
+
+    def __init__(self, config: AstConfig, vectors: F32) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Parameter(torch.tensor(vectors))
+
+    def look_up(self, ids: Tensor) -> Tensor:  # [N] -> [N, d]
+        """The tokens' vectors."""
+        return F.embedding(ids, self.embedding)
+
+
+class Mean(TokenTable):
+    """The mean of the token vectors."""
+
+    def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
+        """One vector a text [n, d]; zero for a text without tokens."""
+        return Texts.at(offsets, len(ids)).mean(self.look_up(ids))
+
+
+class Cnn(TokenTable):
+    """Kim's network: filters over n-grams of 1 to 4 tokens, their maximum over the text."""
+
+    def __init__(self, config: AstConfig, vectors: F32) -> None:
+        super().__init__(config, vectors)
+        width = config.dim // len(NGRAMS)
+        widths = [width] * (len(NGRAMS) - 1) + [config.dim - width * (len(NGRAMS) - 1)]
+        self.filters = nn.ModuleList(
+            nn.Linear(n * config.dim, w) for n, w in zip(NGRAMS, widths, strict=True)
+        )
+
+    def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
+        """One vector a text [n, d]; what an n-gram lacks at a text's end counts as zeros."""
+        texts = Texts.at(offsets, len(ids))
+        longest = max(NGRAMS) - 1
+        near = neighbours(F.pad(self.look_up(ids), (0, 0, longest, longest)), longest)[longest:]
+        same = texts.outside(longest)[longest:].logical_not()  # [4, N, 1]
+        shifted = [x * inside for x, inside in zip(near, same, strict=True)]  # 4 × [N, d]
+        found = [
+            texts.max(F.relu(layer(torch.cat(shifted[:n], 1))))
+            for n, layer in zip(NGRAMS, self.filters, strict=True)
+        ]
+        return torch.cat(found, 1)
+
+
+class Gru(TokenTable):
+    """A gated recurrent network; a text's vector is its last state, of both directions if two."""
+
+    def __init__(self, config: AstConfig, vectors: F32, both_ways: bool = False) -> None:
+        super().__init__(config, vectors)
+        hidden = config.dim // (1 + both_ways)
+        self.gru = nn.GRU(config.dim, hidden, batch_first=True, bidirectional=both_ways)
+
+    def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
+        """One vector a text [n, d]; zero for a text without tokens."""
+        texts = Texts.at(offsets, len(ids))
+        filled = texts.lengths > 0
+        out = self.embedding.new_zeros(texts.count, self.config.dim)
+        if not filled.any():
+            return out
+        place = torch.arange(len(ids), device=ids.device) - texts.spread(offsets[:-1])
+        longest = int(texts.lengths.max())
+        padded = self.embedding.new_zeros(texts.count, longest, self.config.dim)
+        padded = padded.index_put((texts.text, place), self.look_up(ids))  # [n, longest, d]
+        packed = pack_padded_sequence(
+            padded[filled], texts.lengths[filled].cpu(), batch_first=True, enforce_sorted=False
+        )
+        _, last = self.gru(packed)  # [directions, filled, hidden]
+        return out.index_put((filled.nonzero()[:, 0],), last.transpose(0, 1).flatten(1))
+
+
+def bi_gru(config: AstConfig, vectors: F32) -> Gru:
+    """The network that reads in both directions."""
+    return Gru(config, vectors, both_ways=True)
+
+
+def ast(config: AstConfig, vectors: F32, seed: int = 0) -> Siamese:
+    """The Adaptive Siamese Transformer, α learned per head."""
+    return Siamese.initial(config, vectors, seed)
+
+
+def fixed(kind: str) -> Callable[[AstConfig, F32, int], Siamese]:
+    """The same with one α for all heads that does not learn: an ablation."""
+
+    def make(config: AstConfig, vectors: F32, seed: int = 0) -> Siamese:
+        model = Siamese.initial(config, vectors, seed)
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.raw_alpha.requires_grad_(False).fill_(FIXED_ALPHA[kind])
+        return model
+
+    return make
+
+
+Make = Callable[..., nn.Module]
+ENCODERS: dict[str, Make] = {
+    "ast": ast,
+    "ast-softmax": fixed("softmax"),
+    "ast-sparsemax": fixed("sparsemax"),
+    "ast-entmax15": fixed("entmax15"),
+    "cnn": Cnn,
+    "gru": Gru,
+    "bi-gru": bi_gru,
+    "mean": Mean,
+}
+
+
+def make_encoder(kind: str, config: AstConfig, vectors: F32, seed: int) -> nn.Module:
+    """A new encoder of this kind, its weights drawn from the seed."""
+    if kind not in ENCODERS:
+        raise InputError(f"encoder: {kind!r} is not one of {', '.join(ENCODERS)}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ENCODERS[kind](config, vectors, *_seed(kind, seed))
+
+
+def _seed(kind: str, seed: int) -> tuple[int, ...]:
+    return (seed,) if kind.startswith("ast") else ()

@@ -1,0 +1,1 @@
+"""The paper's figures, drawn for a model: numbers by pure functions, drawing apart from them."""

@@ -1,0 +1,61 @@
+"""Every figure by its name, and the files that they become."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from encoder.errors import InputError
+from encoder.files import write_atomically
+from train.figures.alpha import draw_alpha
+from train.figures.case_sheets import draw_case
+from train.figures.curves import draw_curves
+from train.figures.histograms import draw_histograms
+from train.figures.precision import draw_precision
+from train.figures.softmax import draw_attention, draw_sums
+from train.figures.style import paper, rendered
+from train.figures.subject import MissingDataError, Sheet, Subject
+from train.figures.tsne import draw_tsne
+
+FIGURES: dict[str, Callable[[Subject], list[Sheet]]] = {
+    "attention": draw_attention,
+    "tsne": draw_tsne,
+    "alpha": draw_alpha,
+    "curves": draw_curves,
+    "precision-recall": draw_precision,
+    "scores": draw_histograms,
+    "case": draw_case,
+    "appendix": draw_sums,
+}
+
+
+def chosen(only: Sequence[str]) -> list[str]:
+    """The figures of these names, commas allowed; all if none is named."""
+    names = [name.strip() for part in only for name in part.split(",") if name.strip()]
+    for name in names:
+        if name not in FIGURES:
+            raise InputError(f"--only: no figure {name!r}; there are {', '.join(FIGURES)}")
+    return list(dict.fromkeys(names)) or list(FIGURES)
+
+
+def draw(
+    subject: Subject, names: Sequence[str], out: Path, say: Callable[[str], None]
+) -> Iterator[Path]:
+    """Draw the figures one after another and write them; one without its data is passed over."""
+    for name in names:
+        try:
+            with paper():
+                for sheet in FIGURES[name](subject):
+                    yield from write(sheet, out)
+        except MissingDataError as error:
+            say(f"{name}: {error}")
+
+
+def write(sheet: Sheet, out: Path) -> Iterator[Path]:
+    """Write a sheet as SVG and PNG, and what stands beside it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be made ({error.strerror})") from error
+    for ending, content in (rendered(sheet.figure, sheet.title) | sheet.beside).items():
+        file = out / f"{sheet.name}.{ending}"
+        write_atomically(file, content)
+        yield file

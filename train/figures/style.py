@@ -1,0 +1,119 @@
+"""How every figure looks: sizes for print, Okabe–Ito colours, and never colour alone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from train.figures.texts import drawable, wrapped
+
+WIDTH = 6.9  # inches, both columns of a printed page
+DPI = 200
+BLACK, GREY = "#000000", "#767676"
+BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+SKY, PURPLE = "#56B4E9", "#CC79A7"
+COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)  # yellow is too pale for a line
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))
+HATCHES = ("", "//////", "......", "xxxx", "\\\\\\\\", "++++", "oooo")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+SALT = "newsift"
+SHAPED = mpl.__version_info__[:2] >= (3, 11)  # from here on Arabic is joined and turned
+
+# Fonts for what the first does not hold; those that are not installed are left out.
+FONTS = (
+    "DejaVu Sans",
+    *(f"Noto Sans CJK {region}" for region in ("JP", "KR", "SC", "TC")),
+    *(f"Noto Sans {script}" for script in ("JP", "KR", "SC", "Arabic", "Hebrew", "Devanagari")),
+    "Source Han Sans",
+    "Noto Sans Thai",
+    "Noto Emoji",
+    "Symbola",
+)
+
+
+@cache
+def fonts() -> tuple[str, ...]:
+    """The families of the list that are installed, in its order."""
+    installed = {font.name for font in fontManager.ttflist}
+    return tuple(name for name in FONTS if name in installed)
+
+
+@cache
+def glyphs() -> frozenset[int]:
+    """The code points that at least one of the installed families can draw."""
+    held = (get_font(findfont(FontProperties(family=name))) for name in fonts())
+    return frozenset(code for font in held for code in font.get_charmap())
+
+
+@contextmanager
+def paper() -> Iterator[None]:
+    """Within this, figures are made and rendered in the style of the house."""
+    settings: Any = {
+        "font.family": list(fonts()),
+        "font.size": 8,
+        "axes.titlesize": 8,
+        "axes.labelsize": 8,
+        "xtick.labelsize": 7,
+        "ytick.labelsize": 7,
+        "legend.fontsize": 7,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.6,
+        "lines.linewidth": 1.2,
+        "hatch.linewidth": 0.5,
+        "text.parse_math": False,  # a post may hold two dollar signs
+        "svg.hashsalt": SALT,
+        "svg.fonttype": "path",
+        "savefig.dpi": DPI,
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+def page(height: float, width: float = WIDTH, arranged: bool = True) -> Figure:
+    """An empty figure, in inches; its panels are arranged unless each is put in its place."""
+    return Figure(figsize=(width, height), layout="constrained" if arranged else None)
+
+
+def shown(text: str, columns: int = 40, lines: int = 1) -> str:
+    """A text from outside as it can be drawn: cut, in glyphs that are there, not read as a sign."""
+    made = "\n".join(wrapped(drawable(text, glyphs(), SHAPED), columns, lines))
+    return f" {made}" if made.startswith("_") else made  # a legend leaves out what starts so
+
+
+def dashes(number: int) -> dict[str, Any]:
+    """The colour and the line of the series of this number."""
+    style = DASHES[number % len(DASHES)]
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Powers of ten on a logarithmic axis as 1, 10, 100: what 10³ says takes a formula to set."""
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def grid(axes: Axes) -> None:
+    """Faint lines to read values by, behind what is drawn."""
+    axes.grid(True, color="#DDDDDD", linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def rendered(figure: Figure, title: str) -> dict[str, bytes]:
+    """The figure as SVG and PNG, the same bytes each time: no date, no version, no random name."""
+    kinds = {"svg": {"Date": None, "Title": title}, "png": {"Software": None, "Title": title}}
+    made = {}
+    for kind, metadata in kinds.items():
+        out = BytesIO()
+        figure.savefig(out, format=kind, metadata=metadata)
+        made[kind] = out.getvalue()
+    return made

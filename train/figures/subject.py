@@ -1,0 +1,71 @@
+"""What the figures are drawn of: a model, labelled data, logs of training, a case study."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+import encoder
+from encoder import Encoder
+from encoder.errors import InputError
+from train.protocol.peers import Ours
+from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
+from train.readers import Passed
+from train.splits import Split
+
+
+class MissingDataError(InputError):
+    """A figure cannot be drawn for want of data; the message says what it needs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """A drawn figure, and what stands beside it as files by their endings."""
+
+    name: str
+    title: str
+    figure: Figure
+    beside: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The model and the data; each part is read when a figure first asks for it."""
+
+    model: str = "default"
+    data: Path | None = None
+    logs: tuple[Path, ...] = ()
+    case: Path | None = None
+    split: Split | None = "test"
+    rate: float = 0.001
+    device: str = "auto"
+    passed: Passed = field(default_factory=Passed)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The model, loaded."""
+        return encoder.load(self.model, device=self.device)
+
+    @property
+    def scorer(self) -> Ours:
+        """The model as the protocol takes it."""
+        return Ours(self.model, self.encoder)
+
+    @cached_property
+    def pair_sets(self) -> list[PairSet]:
+        """The sets of pairs of the split; never none."""
+        if self.data is None or not (self.data / "pairs").is_dir():
+            raise MissingDataError("needs --data with a folder pairs/")
+        sets = read_pair_sets(self.data, self.split, self.passed)
+        if not sets:
+            raise MissingDataError(f"needs pairs of the split {self.split}; {self.data} holds none")
+        return sets
+
+    @cached_property
+    def crises(self) -> list[CrisisSet]:
+        """The labelled crises; never none."""
+        found = read_crises(self.data, self.passed) if self.data is not None else []
+        if not found:
+            raise MissingDataError("needs --data with a folder crisis/: seed articles and posts")
+        return found

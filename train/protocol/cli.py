@@ -1,0 +1,75 @@
+"""`newsift evaluate`: the protocol on one or several models."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from encoder.files import write_atomically
+
+SPLITS = {"test": "test", "dev": "dev", "train": "train", "all": None}
+
+
+@click.command()
+@click.argument("models", nargs=-1, metavar="MODEL…")
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True), required=True,
+    help="A folder with pairs/ and crisis/, laid out as the README says.",
+)  # fmt: skip
+@click.option(
+    "--split", default="test", type=click.Choice(list(SPLITS)), show_default=True,
+    help="Which pairs; `all` for a set that was never trained on.",
+)  # fmt: skip
+@click.option("--peers/--no-peers", default=True, help="BM25, TF-IDF, and MiniLM where installed.")
+@click.option("--draws", type=click.IntRange(0), default=200, show_default=True, help="0: none.")
+@click.option(
+    "--rate", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.001,
+    show_default=True, help="The share of everyday posts that the automatic threshold lets pass.",
+)  # fmt: skip
+@click.option(
+    "--mix", type=click.FloatRange(0, 1, max_open=True),
+    help="λ for all models in place of their own; 0 judges the dense half alone.",
+)  # fmt: skip
+@click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]))
+@click.option("--markdown", type=click.Path(path_type=Path), help="Also write the tables here.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array in place of tables.")
+def evaluate(
+    models: tuple[str, ...], data: Path, split: str, peers: bool, draws: int, rate: float,
+    mix: float | None, device: str, markdown: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Judge models on pairs of post and article, and on crises, beside what one could take instead.
+
+    A MODEL is a name or a directory; the default one if none is given. The first is the one with
+    which the others are compared. Pairs of the test split belong to articles that no recipe here
+    trains on.
+    """
+    from train.protocol import report
+    from train.protocol.evaluate import Asked
+    from train.protocol.evaluate import evaluate as run
+
+    say = (lambda line: click.echo(f"\r\033[K{line}", nl=False, err=True)) if _live() else _quiet
+    asked = Asked(
+        models or ("default",), data, SPLITS[split],  # type: ignore[arg-type]
+        peers, draws, rate, device, mix,
+    )  # fmt: skip
+    judged, passed = run(asked, say)
+    say("")
+    if passed.count:
+        told = "; ".join(passed.told)
+        click.echo(f"newsift: rows passed over: {passed.count} ({told}, …)", err=True)
+    if markdown is not None:
+        write_atomically(markdown, (report.as_markdown(judged) + "\n").encode())
+    if as_json:
+        click.echo(json.dumps(report.as_json(judged), ensure_ascii=False))
+    else:
+        click.echo(report.as_text(judged))
+
+
+def _live() -> bool:
+    return sys.stderr.isatty()
+
+
+def _quiet(line: str) -> None:
+    if line.startswith("no "):
+        click.echo(f"newsift: {line}", err=True)

@@ -1,0 +1,146 @@
+"""The whole protocol: every scorer on every set, with the bootstrap of their differences."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import encoder
+from encoder.errors import InputError
+from encoder.weights import F32
+from train.baseline import is_baseline
+from train.corpus import articles, posts
+from train.protocol.baselines import Compared
+from train.protocol.bootstrap import Interval, clusters, paired, paired_auc
+from train.protocol.judge import (
+    Figures,
+    Scores,
+    blocks,
+    judge_crisis,
+    judge_pairs,
+    judge_threshold,
+)
+from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf
+from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
+from train.readers import Passed
+from train.splits import Split, story_key
+from train.teacher import Teacher
+
+Say = Callable[[str], None]
+DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    models: Sequence[str]
+    data: Path
+    split: Split | None = "test"
+    peers: bool = True
+    draws: int = 200
+    rate: float = 0.001
+    device: str = "auto"
+    mix: float | None = None
+
+
+@dataclass(slots=True)
+class Judged:
+    """The figures of every scorer on one set, and the intervals where they could be drawn."""
+
+    kind: str  # "pairs" or "crisis"
+    name: str
+    size: str
+    figures: dict[str, Figures] = field(default_factory=dict)
+    intervals: dict[str, dict[str, tuple[Interval, Interval]]] = field(default_factory=dict)
+
+
+def evaluate(asked: Asked, say: Say) -> tuple[list[Judged], Passed]:
+    """Judge the models, and the peers that are installed, on all sets of the data."""
+    passed = Passed()
+    sets = read_pair_sets(asked.data, asked.split, passed)
+    crises = read_crises(asked.data, passed)
+    if not sets and not crises:
+        raise InputError(f"{asked.data}: holds neither pairs of this split nor crises")
+    scorers = [open_model(name, asked) for name in asked.models]
+    models = [scorer for scorer in scorers if isinstance(scorer, Ours)]
+    if asked.peers:
+        scorers += peers(models[0] if models else None, asked.data, say)
+    judged = [judge_set(one, scorers, asked.draws, say) for one in sets]
+    judged += [judge_event(one, scorers, models, asked, say) for one in crises]
+    return judged, passed
+
+
+def open_model(name: str, asked: Asked) -> Scorer:
+    """A model that can be served, or an encoder that is only compared, by its manifest."""
+    if is_baseline(Path(name)):
+        return Compared.load(name, asked.device, asked.mix)
+    return Ours(name, encoder.load(name, device=asked.device), asked.mix)
+
+
+def peers(model: Ours | None, data: Path, say: Say) -> list[Scorer]:
+    """What a user would take instead; MiniLM only where it is installed."""
+    found: list[Scorer] = [Bm25(), TfIdf("TF-IDF, idf of these texts")]
+    try:
+        training = [*posts(data), *(f"{title} {text}" for title, text in articles(data))]
+        found.append(TfIdf("TF-IDF, idf of the training text", training))
+    except InputError as error:
+        say(f"no TF-IDF by the training text: {error}")
+    try:
+        teacher = Teacher()
+    except InputError as error:
+        say(f"no MiniLM: {error}")
+        return found
+    lead, whole = MiniLm("MiniLM, lead", teacher), MiniLm("MiniLM, chunks", teacher, whole=True)
+    found += [lead, whole]
+    if model is not None and model.encoder.model.idf is not None:
+        found.append(MiniLm("MiniLM, chunks + words", teacher, whole=True, words=model.encoder))
+    return found
+
+
+def judge_set(pairs: PairSet, scorers: Iterable[Scorer], draws: int, say: Say) -> Judged:
+    """All scorers on one set of pairs."""
+    size = f"{len(pairs.posts):,} posts × {len(pairs.stories):,} articles, {len(pairs.own):,} pairs"
+    judged = Judged("pairs", pairs.name, size)
+    held: dict[str, F32] = {}
+    for scorer in scorers:
+        say(f"{pairs.name}: {scorer.name}")
+        judged.figures[scorer.name] = judge_pairs(scorer, pairs)
+        if draws and len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS:
+            ready = scorer.prepare(pairs.posts, pairs.stories)
+            held[scorer.name] = np.concatenate([score for score, _ in blocks(ready, pairs)], 1)
+    if held:
+        say(f"{pairs.name}: {draws} draws")
+        label = np.zeros((len(pairs.posts), len(pairs.stories)), np.bool_)
+        label[pairs.own[:, 0], pairs.own[:, 1]] = True
+        stories = clusters([story_key(story) for story in pairs.stories])
+        drawn = paired(list(held.values()), label, clusters(pairs.posts), stories, draws)
+        judged.intervals["mAP"] = dict(zip(held, drawn, strict=True))
+    return judged
+
+
+def judge_event(
+    crisis: CrisisSet, scorers: Sequence[Scorer], models: Sequence[Ours], asked: Asked, say: Say
+) -> Judged:
+    """All scorers on one crisis; the automatic threshold belongs to our models alone."""
+    size = f"{len(crisis.on):,} posts on topic, {len(crisis.off):,} off, {len(crisis.seeds)} seeds"
+    judged = Judged("crisis", crisis.name, f"{size}, {len(crisis.background):,} background")
+    held: list[Scores] = []
+    for scorer in scorers:
+        say(f"{crisis.name}: {scorer.name}")
+        judged.figures[scorer.name] = judge_crisis(scorer, crisis)
+        held.append(Scores.of(scorer, crisis))
+    for model in models:
+        if model.mix not in (None, model.encoder.model.mix):
+            continue  # its thresholds belong to its own λ
+        judged.figures[model.name] |= judge_threshold(model.encoder, model, crisis, asked.rate)
+    names = [scorer.name for scorer in scorers]
+    for figure, side in (("AUC off", "off"), ("AUC background", "background")):
+        if asked.draws and len(getattr(crisis, side)):
+            groups = [(scores.on, getattr(scores, side)) for scores in held]
+            drawn = paired_auc(
+                groups, clusters(crisis.on), clusters(getattr(crisis, side)), asked.draws
+            )
+            judged.intervals[figure] = dict(zip(names, drawn, strict=True))
+    return judged

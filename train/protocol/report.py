@@ -1,0 +1,99 @@
+"""The figures as tables: for a terminal, for a README, and as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import isnan
+from typing import Any
+
+from train.protocol.evaluate import Judged
+from train.protocol.ranking import R_PRECISION_AT
+
+RANKED = ("mAP", "AUC", "mRP", "macro AP")
+EVENT = ("AUC off", "AUC background", "AP off", "AP background", "P@R80", "precision", "recall")
+PER_MILLE = "passed in 1,000, a seed"
+
+
+def percent(value: float | None) -> str:
+    """A share in percent as the paper prints it; a dash for what could not be measured."""
+    return "–" if value is None or isnan(value) else f"{100 * value:.2f}"
+
+
+def tables(judged: Sequence[Judged]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Every table as its title, its header and its rows."""
+    made = []
+    for one in judged:
+        made += _pairs(one) if one.kind == "pairs" else _crisis(one)
+        for figure, drawn in one.intervals.items():
+            first = next(iter(drawn))
+            rows = [
+                [name, _interval(own), "" if name == first else _interval(apart)]
+                for name, (own, apart) in drawn.items()
+            ]
+            title = f"{one.name}: {figure} with 95 % intervals, clusters drawn again"
+            made.append((title, ["", figure, f"against {first}"], rows))
+    return made
+
+
+def _pairs(one: Judged) -> list[tuple[str, list[str], list[list[str]]]]:
+    names = list(one.figures)
+    at = [r for r in R_PRECISION_AT if any(not isnan(f[f"P@{r}"]) for f in one.figures.values())]
+    precision = [[str(r), *(percent(one.figures[n][f"P@{r}"]) for n in names)] for r in at]
+    ranked = [[n, *(percent(one.figures[n][key]) for key in RANKED)] for n in names]
+    return [
+        (f"{one.name}: r-precision, {one.size}", ["r", *names], precision),
+        (f"{one.name}: {one.size}", ["", *RANKED], ranked),
+    ]
+
+
+def _crisis(one: Judged) -> list[tuple[str, list[str], list[list[str]]]]:
+    rows = []
+    for name, figures in one.figures.items():
+        passed = figures.get(PER_MILLE)
+        cells = [percent(figures.get(key)) for key in EVENT]
+        rows.append([name, *cells, "–" if passed is None else f"{passed:.2f}"])
+    return [(f"{one.name}: {one.size}", ["", *EVENT, PER_MILLE], rows)]
+
+
+def _interval(found: Any) -> str:
+    return f"{100 * found.value:.2f} ({100 * found.low:.2f} … {100 * found.high:.2f})"
+
+
+def as_text(judged: Sequence[Judged]) -> str:
+    """Tables aligned for a terminal."""
+    return "\n\n".join(_aligned(*table) for table in tables(judged))
+
+
+def as_markdown(judged: Sequence[Judged]) -> str:
+    """Tables for a README."""
+    parts = []
+    for title, header, rows in tables(judged):
+        lines = [f"**{title}**", "", _row(header), _row(["---"] * len(header)), *map(_row, rows)]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def as_json(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Everything as plain values; what could not be measured is null."""
+    return [_plain(asdict(one)) for one in judged]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _aligned(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = []
+    for row in (header, ["─" * width for width in widths], *rows):
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join([title, "", *lines])

@@ -1,0 +1,202 @@
+"""A recipe: everything that decides how a model is trained, read from YAML and checked."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+from encoder.config import AstConfig
+from encoder.errors import InputError
+from train.encoders import ENCODERS
+
+RECIPES = Path(__file__).parent / "recipes"
+TEACHER = "teacher"
+
+Share = Annotated[float, Meta(ge=0, lt=1)]
+Positive = Annotated[float, Meta(gt=0)]
+Weight = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+KINDS = ("pairs", "posts", "articles", "claims", "cloze")  # of steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What a token is, and the vectors it starts with."""
+
+    kind: Literal["wordpiece", "words"] = "wordpiece"
+    vectors: str = TEACHER  # the teacher's, or a file in the format of GloVe or word2vec
+    most: Count = 400_000  # words kept of such a file
+    whole_words: Annotated[int, Meta(ge=0)] = 0  # frequent words added to the word pieces
+
+    def __post_init__(self) -> None:
+        if (self.kind == "words") == (self.vectors == TEACHER):
+            raise ValueError(
+                f"tokens: the teacher has vectors of word pieces, a file those of words; kind "
+                f"{self.kind!r} does not go with vectors {self.vectors!r}"
+            )
+        if self.whole_words and self.kind == "words":
+            raise ValueError("tokens.whole_words: are added to word pieces alone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """How much each part of the loss counts; 0 leaves it out."""
+
+    triplet: Weight = 0.0
+    contrastive: Weight = 0.0
+    sigmoid: Weight = 0.0
+    vectors: Weight = 0.0
+    scores: Weight = 0.0
+    cloze: Weight = 0.0
+    margin: Positive = 0.075
+    temperature: Positive = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """How often a step is of each kind, and how many texts it then reads."""
+
+    pairs: Weight = 1.0
+    posts: Weight = 0.0
+    articles: Weight = 0.0
+    claims: Weight = 0.0
+    cloze: Weight = 0.0
+    pair_size: Count = 128
+    headline_size: Annotated[int, Meta(ge=0)] = 0  # pairs of a title and its own body, beside them
+    post_size: Count = 256
+    article_size: Count = 32
+    cloze_size: Count = 32
+    drop: Share = 0.0  # tokens left out at random
+    hide: Share = 0.0  # pairs whose shared words do not count in the score
+
+    def __post_init__(self) -> None:
+        if not any(getattr(self, kind) for kind in KINDS):
+            raise ValueError(f"batches: no kind of step is above 0; name one of {', '.join(KINDS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """How long, how fast, and when to stop."""
+
+    count: Count = 1000
+    rate: Positive = 1e-3
+    table_rate: Positive = 1e-3  # of what belongs to a token: its vector and its gates
+    star_rate: Positive | None = None  # of ring and star, if another
+    warm_up: Annotated[int, Meta(ge=0)] = 0
+    decay: bool = True  # to zero, in a straight line
+    clip: Positive = 1.0
+    average_from: Annotated[float, Meta(ge=0, le=1)] = 1.0  # the share of steps before averaging
+    average_every: Count = 20
+    judge_every: Count = 200
+    patience: Annotated[int, Meta(ge=0)] = 0  # judgements without a gain; 0 never stops early
+    keep_every: Count = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """All of it."""
+
+    encoder: str = "ast"
+    model: AstConfig = field(default_factory=AstConfig)
+    tokens: Tokens = field(default_factory=Tokens)
+    losses: Losses = field(default_factory=Losses)
+    batches: Batches = field(default_factory=Batches)
+    steps: Steps = field(default_factory=Steps)
+    mix: tuple[Share, ...] = (0.0,)  # λ; of several the best on the dev split
+    training_mix: Share = 0.0  # λ of the scores while training
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.encoder not in ENCODERS:
+            raise ValueError(f"encoder {self.encoder!r} is not one of {', '.join(ENCODERS)}")
+        if not self.mix:
+            raise ValueError("mix is empty; name at least one λ")
+        if not self.losses.vectors and any(map(self.asked, ("posts", "articles", "claims"))):
+            raise ValueError("batches: posts, articles, claims need losses.vectors above 0")
+        if not self.losses.cloze and self.asked("cloze"):
+            raise ValueError("batches.cloze: needs losses.cloze above 0")
+
+    def asked(self, kind: str) -> bool:
+        """Whether steps of this kind are wanted."""
+        return bool(getattr(self.batches, kind))
+
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether the teacher's vectors are read."""
+        losses = self.losses
+        return bool(losses.vectors or losses.scores) or self.tokens.vectors == TEACHER
+
+    @property
+    def digest(self) -> str:
+        """What tells this recipe from every other."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def read_recipe(name: str) -> Recipe:
+    """The recipe of this name that ships, or the one in the file."""
+    shipped = RECIPES / f"{name}.yaml"
+    file = shipped if shipped.is_file() else Path(name)
+    return parse(read_values(file), str(file))
+
+
+def read_values(file: Path) -> dict[str, Any]:
+    """The keys and values of a recipe's file, laid over those of the `base` beside it."""
+    found = read_yaml(file)
+    if not isinstance(found, dict):
+        raise InputError(f"{file}: a recipe must hold keys and values")
+    base = found.pop("base", None)
+    if base is None:
+        return found
+    below = read_yaml(file.with_name(f"{base}.yaml"))
+    if not isinstance(below, dict) or "base" in below:
+        raise InputError(f"{file}: base: {base!r} must be a recipe without a base of its own")
+    return below | {key: laid_over(below.get(key), value) for key, value in found.items()}
+
+
+def laid_over(below: object, value: object) -> object:
+    """A value in the place of the one below; of a section only the keys that it names."""
+    return below | value if isinstance(below, dict) and isinstance(value, dict) else value
+
+
+def read_yaml(file: Path) -> object:
+    """What a YAML file holds, out of plain values alone."""
+    try:
+        return yaml.safe_load(file.read_text("utf-8")) or {}
+    except OSError as error:
+        names = sorted(path.stem for path in RECIPES.glob("*.yaml"))
+        near = get_close_matches(file.stem, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"those that ship: {', '.join(names)}"
+        raise InputError(f"recipe {str(file)!r}: no such file; {hint}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: is no YAML ({' '.join(str(error).split())})") from error
+
+
+def parse(found: object, source: str) -> Recipe:
+    """A recipe out of plain values; an unknown key is refused and the nearest one named."""
+    known(found, Recipe, source)
+    try:
+        return msgspec.convert(found, Recipe)
+    except (msgspec.ValidationError, InputError) as error:
+        fault = str(error).replace("`$.", "`").replace(" - at `$`", "")
+        raise InputError(f"{source}: {fault}") from error
+
+
+def known(found: object, kind: type, source: str, at: str = "") -> None:
+    """Refuse a key that a recipe does not have."""
+    if not isinstance(found, dict):
+        raise InputError(f"{source}: {at.rstrip('.') or 'a recipe'} must hold keys and values")
+    hints = get_type_hints(kind)
+    for key, value in found.items():
+        if key not in hints:
+            near = get_close_matches(str(key), hints, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(hints)}"
+            raise InputError(f"{source}: unknown key {at}{key}; {hint}")
+        if is_dataclass(hints[key]):
+            known(value, hints[key], source, f"{at}{key}.")

@@ -1,0 +1,123 @@
+"""Training what belongs to single tokens: only the rows that a batch reads take part in a step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from encoder.config import Side
+from encoder.weights import I32, I64
+
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+VECTORS, GATES = "embedding", "residual.log_gates"
+TABLES = (VECTORS, GATES)
+
+
+class RowAdam:
+    """Adam over the rows of a table; a row that no batch reads stays as it is."""
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table  # [rows, …], changed in place
+        self.first, self.second = torch.zeros_like(table), torch.zeros_like(table)
+        self.steps = 0
+
+    def step(self, rows: Tensor, gradient: Tensor, rate: float) -> None:
+        """Move these rows, each of which is named once, against their gradient."""
+        self.steps += 1
+        one, two = BETAS
+        first = self.first[rows].mul_(one).add_(gradient, alpha=1 - one)
+        second = self.second[rows].mul_(two).addcmul_(gradient, gradient, value=1 - two)
+        self.first[rows], self.second[rows] = first, second
+        size = first / (1 - one**self.steps)
+        spread = (second / (1 - two**self.steps)).sqrt_().add_(EPSILON)
+        self.table[rows] -= rate * size / spread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flat:
+    """Texts as flat token ids with offsets."""
+
+    ids: I32
+    offsets: I64
+
+
+class Rows:
+    """The rows that some batches read, as leaves of one step's graph."""
+
+    def __init__(self, table: "TokenTable", batches: tuple[Flat, ...]) -> None:
+        every = np.concatenate([batch.ids for batch in batches])
+        rows, place = np.unique(every, return_inverse=True)
+        device = table.vectors.table.device
+        self.rows = torch.from_numpy(rows).long().to(device)
+        self._place = torch.from_numpy(place).to(device)
+        self._ends = np.cumsum([0, *(len(batch.ids) for batch in batches)])
+        self._batches = batches
+        self._table = table
+        self.vectors = table.vectors.table[self.rows].requires_grad_()
+        gates = None if table.gates is None else table.gates.table[self.rows].requires_grad_()
+        self.gates = gates
+
+    def embed(self, batch: int, side: Side) -> Tensor:
+        """The unit vectors of the texts of one batch: [n, d]."""
+        ids = self._place[self._ends[batch] : self._ends[batch + 1]]
+        offsets = torch.from_numpy(self._batches[batch].offsets).to(ids.device)
+        named = {VECTORS: self.vectors}
+        if self.gates is not None:
+            named[GATES] = self.gates.T
+        found = functional_call(self._table.model, named, (ids, offsets, side))
+        return F.normalize(found, dim=1)
+
+    def gradient_sum(self) -> Tensor:
+        """The sum of the gradients that the step has left: a number if all of them are."""
+        leaves = (self.vectors, self.gates)
+        grads = [leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None]
+        return torch.stack([grad.sum() for grad in grads]).sum() if grads else torch.zeros(())
+
+    def step(self, rate: float) -> None:
+        """Move the rows against the gradients that the step has left in them."""
+        for adam, leaf in ((self._table.vectors, self.vectors), (self._table.gates, self.gates)):
+            if adam is not None and leaf is not None and leaf.grad is not None:
+                adam.step(self.rows, leaf.grad, rate)
+
+
+class TokenTable:
+    """A model whose token vectors, and gates if it has any, are trained row by row."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        parameters = dict(model.named_parameters())
+        self.vectors = RowAdam(parameters["embedding"].detach())
+        gates = parameters.get(GATES)
+        # one row a token, as the vectors have it: [vocabulary, sides]
+        self.gates = None if gates is None else RowAdam(gates.detach().T.contiguous())
+        own = set(TABLES)
+        self.rest = {
+            name: parameter
+            for name, parameter in parameters.items()
+            if name not in own and parameter.requires_grad
+        }
+
+    def rows(self, *batches: Flat) -> Rows:
+        """The rows that these batches read."""
+        return Rows(self, batches)
+
+    @property
+    def adams(self) -> dict[str, RowAdam]:
+        """The tables by name."""
+        both = {"vectors": self.vectors, "gates": self.gates}
+        return {name: rows for name, rows in both.items() if rows is not None}
+
+    def settle(self) -> None:
+        """Put the trained gates back into the model; its token vectors are the table itself."""
+        if self.gates is not None:
+            with torch.no_grad():
+                self.model.get_parameter(GATES).copy_(self.gates.table.T)
+
+    def unsettle(self) -> None:
+        """Take the gates out of the model again."""
+        if self.gates is not None:
+            self.gates.table.copy_(self.model.get_parameter(GATES).detach().T)

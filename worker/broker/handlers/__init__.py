@@ -1,0 +1,50 @@
+"""What answers each kind of request: one table by API key, with the versions served.
+
+The lower bounds are those of Kafka 4. The upper ones end before what a single node in memory has
+no use for: topic ids in Produce, Fetch and OffsetCommit, and the newer group protocol.
+"""
+
+from kafka.protocol import admin, consumer, metadata, producer, sasl
+
+from worker.broker.handlers import (
+    configs,
+    fetch,
+    groups,
+    membership,
+    node,
+    offsets,
+    positions,
+    produce,
+    topics,
+)
+from worker.broker.wire import API_VERSIONS, Api
+
+TABLE: dict[int, Api] = {
+    0: Api(producer.ProduceRequest, 3, 12, produce.produce),
+    1: Api(consumer.FetchRequest, 4, 12, fetch.fetch),
+    2: Api(consumer.ListOffsetsRequest, 1, 8, offsets.list_offsets),
+    3: Api(metadata.MetadataRequest, 0, 12, node.metadata),
+    8: Api(consumer.OffsetCommitRequest, 2, 9, positions.commit),
+    9: Api(consumer.OffsetFetchRequest, 1, 9, positions.fetch),
+    10: Api(metadata.FindCoordinatorRequest, 0, 6, node.find_coordinator),
+    11: Api(consumer.JoinGroupRequest, 2, 9, membership.join),
+    12: Api(consumer.HeartbeatRequest, 0, 4, membership.heartbeat),
+    13: Api(consumer.LeaveGroupRequest, 0, 5, membership.leave),
+    14: Api(consumer.SyncGroupRequest, 0, 5, membership.sync),
+    15: Api(admin.DescribeGroupsRequest, 0, 6, groups.describe),
+    16: Api(admin.ListGroupsRequest, 0, 5, groups.list_groups),
+    17: Api(sasl.SaslHandshakeRequest, 0, 1, node.sasl_handshake),
+    API_VERSIONS: Api(metadata.ApiVersionsRequest, 0, 4, node.api_versions),
+    19: Api(admin.CreateTopicsRequest, 2, 7, topics.create),
+    20: Api(admin.DeleteTopicsRequest, 1, 5, topics.delete),
+    21: Api(admin.DeleteRecordsRequest, 0, 2, offsets.delete_records),
+    22: Api(producer.InitProducerIdRequest, 0, 5, produce.init_producer_id),
+    23: Api(consumer.OffsetForLeaderEpochRequest, 2, 4, offsets.for_leader_epoch),
+    32: Api(admin.DescribeConfigsRequest, 1, 4, configs.describe),
+    33: Api(admin.AlterConfigsRequest, 0, 2, configs.alter),
+    37: Api(admin.CreatePartitionsRequest, 0, 3, topics.create_partitions),
+    42: Api(admin.DeleteGroupsRequest, 0, 2, groups.delete),
+    44: Api(admin.IncrementalAlterConfigsRequest, 0, 1, configs.alter_incrementally),
+    47: Api(consumer.OffsetDeleteRequest, 0, 0, positions.delete),
+    60: Api(admin.DescribeClusterRequest, 0, 2, node.describe),
+}

@@ -1,0 +1,149 @@
+"""The log of one partition: batches in order of offset, read by offset and by time."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from worker.broker.batch import Batch, Header, placed, read_records
+from worker.broker.codes import Code, Refused
+from worker.broker.sequences import Sequences
+
+OVERHEAD = 300  # bytes that Python keeps beside the data of a batch
+
+
+@dataclass(slots=True)
+class Budget:
+    """The memory that all logs of a broker share."""
+
+    limit: int
+    used: int = 0
+
+    @property
+    def over(self) -> int:
+        """How many bytes are to be given back."""
+        return self.used - self.limit
+
+
+class Log:
+    """An append-only sequence of record batches, trimmed at its front and thinned by compaction."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.start = 0
+        self.end = 0
+        self.size = 0
+        self.dirty = 0  # bytes that came since the last compaction
+        self.sequences = Sequences()
+        self.watchers: set[Callable[[], None]] = set()
+        self._budget = budget
+        self._batches: list[Batch] = []
+        self._lasts: list[int] = []  # the last offset of each batch, to find one by bisection
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The batches that are there, oldest first."""
+        return tuple(self._batches)
+
+    def append(self, data: bytes, header: Header) -> int:
+        """Store a checked batch at the end and wake who waits for it; the offset it got."""
+        base = self.end
+        last = base + header.last_offset_delta
+        self._batches.append(Batch(base, last, header.max_timestamp, placed(data, base)))
+        self._lasts.append(last)
+        self.end = last + 1
+        self.dirty += len(data)
+        self._count(len(data), 1)
+        self.wake()
+        return base
+
+    def read(self, offset: int, max_bytes: int, at_least_one: bool) -> list[bytes]:
+        """The batches from the one that holds this offset, as many as fit."""
+        if not self.start <= offset <= self.end:
+            raise Refused(
+                Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in [{self.start}, {self.end}]"
+            )
+        found: list[bytes] = []
+        for at in range(bisect_left(self._lasts, offset), len(self._batches)):
+            data = self._batches[at].data
+            max_bytes -= len(data)
+            if max_bytes < 0 and (found or not at_least_one):
+                break
+            found.append(data)
+        return found
+
+    def at_time(self, timestamp: int) -> tuple[int, int] | None:
+        """Time and offset of the first record that is not older; None if there is none."""
+        for batch in self._batches:
+            if batch.max_timestamp >= timestamp:
+                for record in read_records(batch.data):
+                    if record.timestamp >= timestamp and record.offset >= self.start:
+                        return record.timestamp, record.offset
+        return None
+
+    def newest(self) -> tuple[int, int] | None:
+        """Time and offset of the record with the highest timestamp; None in an empty log."""
+        if not self._batches:
+            return None
+        batch = max(self._batches, key=lambda batch: batch.max_timestamp)
+        record = max(read_records(batch.data), key=lambda record: record.timestamp)
+        return record.timestamp, record.offset
+
+    def delete_before(self, offset: int) -> None:
+        """Move the start up to an offset and forget the batches that lie wholly before it."""
+        self._drop(bisect_left(self._lasts, offset))
+        self.start = max(self.start, offset)
+
+    def drop_bytes(self, wanted: int) -> None:
+        """Forget the oldest batches until that many bytes of memory are free."""
+        count = 0
+        while wanted > 0 and count < len(self._batches):
+            wanted -= len(self._batches[count].data) + OVERHEAD
+            count += 1
+        self._drop(count)
+
+    def keep_bytes(self, limit: int) -> None:
+        """Forget the oldest batches as long as at least this many bytes stay."""
+        size, count = self.size, 0
+        while count < len(self._batches) and size - len(self._batches[count].data) >= limit:
+            size -= len(self._batches[count].data)
+            count += 1
+        self._drop(count)
+
+    def keep_since(self, timestamp: int) -> None:
+        """Forget the oldest batches while all their records are older than this time."""
+        count = 0
+        while count < len(self._batches) and self._batches[count].max_timestamp < timestamp:
+            count += 1
+        self._drop(count)
+
+    def replace(self, batches: Iterable[Batch], dirty: int) -> None:
+        """Put what compaction left in place of what was there; so many bytes it did not touch."""
+        size, count = self.size, len(self._batches)
+        self._batches = list(batches)
+        self._lasts = [batch.last for batch in self._batches]
+        left = sum(len(batch.data) for batch in self._batches)
+        self.dirty = dirty
+        self._count(left - size, len(self._batches) - count)
+
+    def delete(self) -> None:
+        """Forget everything, and wake who waits, to find the partition gone."""
+        self._drop(len(self._batches))
+        self.wake()
+
+    def wake(self) -> None:
+        """Call everyone who waits for this log to change."""
+        for call in tuple(self.watchers):
+            call()
+
+    def _drop(self, count: int) -> None:
+        if count:
+            self.start = max(self.start, self._lasts[count - 1] + 1)
+            self._count(-sum(len(batch.data) for batch in self._batches[:count]), -count)
+            del self._batches[:count]
+            del self._lasts[:count]
+
+    def _count(self, size: int, batches: int) -> None:
+        self.size += size
+        self._budget.used += size + batches * OVERHEAD

@@ -1,0 +1,138 @@
+"""The embedded broker: listens, reads requests, answers them; nothing a client sends ends it."""
+
+import asyncio
+import logging
+import os
+import time
+from typing import Any
+
+from worker.broker.handlers import TABLE
+from worker.broker.settings import Cluster, Settings
+from worker.broker.wire import BadFrameError, Client, framed, read_call, read_frame
+from worker.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+BUFFER = 4 * 2**20  # bytes read ahead for a connection
+EXPIRY_EVERY_S = 300
+ANY_HOST = {"0.0.0.0", "::"}
+
+
+class Broker:
+    """A single Kafka node in memory; stopped and started again in its loop, it keeps its data."""
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
+        self.settings = Settings(host, port, **options)
+        self.port = port
+        self._cluster: Cluster | None = None
+        self._server: asyncio.Server | None = None
+        self._cleaner: asyncio.Task[None] | None = None
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    @property
+    def address(self) -> str:
+        """Where clients on this machine reach it."""
+        host = "127.0.0.1" if self.settings.host in ANY_HOST else self.settings.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def cluster(self) -> Cluster:
+        """The topics and groups, once it has been started."""
+        assert self._cluster is not None, "the broker has not been started"
+        return self._cluster
+
+    async def start(self) -> None:
+        """Listen; on the same port as before, if it was stopped."""
+        if self._cluster is None:
+            served = {key: (api.low, api.high) for key, api in TABLE.items()}
+            self._cluster = Cluster.of(self.settings, asyncio.get_running_loop(), served)
+        host = self.settings.host
+        try:
+            self._server = await asyncio.start_server(
+                self._connected, host, self.port, limit=BUFFER
+            )
+        except OSError as error:
+            number = error.errno or 0  # a name that cannot be resolved has a negative one
+            why = os.strerror(number) if number > 0 else error.strerror
+            raise ConfigError(
+                f"port: cannot listen on {host}:{self.port} ({why}); free it or choose another"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._cleaner = asyncio.create_task(self._keep_clean())
+
+    async def stop(self) -> None:
+        """Hang up and stop listening. Records and offsets stay, members have to join again."""
+        if self._server is None or self._cleaner is None:
+            return
+        self._server.close()
+        self._server = None
+        self._cleaner.cancel()
+        await asyncio.gather(self._cleaner, return_exceptions=True)
+        await self.drop_connections()
+        self.cluster.groups.forget_members()
+
+    async def drop_connections(self) -> None:
+        """Hang up on every client, as a network that fails does; they may come back at once."""
+        tasks = dict(self._connections)
+        for task, writer in tasks.items():
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def compact(self, topic: str) -> None:
+        """Compact a topic now, whatever its settings say about when."""
+        await self.cluster.topics.compact(topic)
+
+    async def _keep_clean(self) -> None:
+        expired = time.monotonic()
+        while True:
+            await asyncio.sleep(self.settings.clean_every_s)
+            try:
+                await self.cluster.topics.clean()
+                if time.monotonic() - expired >= EXPIRY_EVERY_S:
+                    self.cluster.topics.expire()
+                    expired = time.monotonic()
+            except Exception as error:  # noqa: BLE001 - a log that cannot be cleaned stays as it is
+                log.error("cleaning: %s: %s", type(error).__name__, error)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None or self._server is None:
+            writer.transport.abort()  # it came in while we stopped
+            return
+        self._connections[task] = writer
+        client = self._client(reader, writer)
+        try:
+            await self._serve(reader, writer, client)
+        except BadFrameError as error:
+            log.warning("%s: %s; hung up", client.peer, error)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the client is gone, or we are stopping
+        except Exception as error:  # noqa: BLE001 - one client's request must not end the broker
+            log.error("%s: %s: %s; hung up", client.peer, type(error).__name__, error)
+        finally:
+            del self._connections[task]
+            writer.close()
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: Client
+    ) -> None:
+        while (frame := await read_frame(reader, self.settings.max_request_bytes)) is not None:
+            call = read_call(frame, TABLE, client)
+            del frame
+            response = await TABLE[call.api_key].handler(self.cluster, call)
+            if response is not None:
+                writer.write(framed(call, response))
+                await writer.drain()
+
+    def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
+        """The client; it is told the address it came to, when we listen on all."""
+        host = self.settings.host
+        if host in ANY_HOST:
+            host = writer.get_extra_info("sockname")[0]
+
+        def has_hung_up() -> bool:
+            return reader.at_eof() or reader.exception() is not None
+
+        peer = writer.get_extra_info("peername") or ("a client that is gone",)
+        return Client(peer[0], host, self.port, has_hung_up)

@@ -1,0 +1,73 @@
+"""What can be set about an embedded broker, and what its handlers share."""
+
+import itertools
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from worker.broker.groups import Groups
+from worker.broker.log import Budget
+from worker.broker.members import Timers
+from worker.broker.topics import Topics
+from worker.errors import ConfigError
+
+NODE = 0
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a broker; nonsense is refused with the name and the remedy."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    retention_bytes: int = 512 * MIB
+    partitions: int = 4
+    auto_create: bool = True
+    max_request_bytes: int = 100 * MIB
+    max_response_bytes: int = 50 * MIB
+    min_session_s: float = 1.0
+    max_session_s: float = 1800.0
+    rebalance_delay_s: float = 0.0
+    clean_every_s: float = 15.0
+
+    def __post_init__(self) -> None:
+        least = {
+            "port": 0, "retention_bytes": MIB, "partitions": 1, "max_request_bytes": 1024,
+            "max_response_bytes": 1024, "min_session_s": 0, "max_session_s": self.min_session_s,
+            "rebalance_delay_s": 0, "clean_every_s": 0.01,
+        }  # fmt: skip
+        for name, low in least.items():
+            value = getattr(self, name)
+            if not value >= low:
+                raise ConfigError(f"{name}: {value!r} is too small; use {low} or more")
+        if not self.host:
+            raise ConfigError("host: is empty; use 0.0.0.0 to listen on every address")
+        if self.port > 65535:
+            raise ConfigError(f"port: {self.port} is no port; use one up to 65535, or 0 for any")
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Everything that the handlers of requests work on: one node's topics and groups."""
+
+    settings: Settings
+    topics: Topics
+    groups: Groups
+    id: str
+    served: Mapping[int, tuple[int, int]]  # API key: lowest and highest version
+    producer_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
+
+    @classmethod
+    def of(cls, settings: Settings, timers: Timers, served: Mapping[int, tuple[int, int]]) -> Self:
+        """An empty cluster with these settings."""
+        topics = Topics(Budget(settings.retention_bytes), settings.partitions, now_ms)
+        groups = Groups(timers, settings.rebalance_delay_s)
+        return cls(settings, topics, groups, uuid.uuid4().hex[:22], served)
+
+
+def now_ms() -> int:
+    """The time of day in milliseconds, as Kafka counts it."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,221 @@
+"""The topics of a broker, their partitions, and what keeps them within its memory."""
+
+import asyncio
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from worker.broker.batch import Header, read_header, read_records, stamped
+from worker.broker.codes import Code, Refused, refuse_transactions
+from worker.broker.compaction import compact, is_due
+from worker.broker.configs import TopicConfig
+from worker.broker.log import OVERHEAD, Budget, Log
+
+LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
+MOST_PARTITIONS = 10_000
+FREED_AT_ONCE = 64  # one part in this many is freed at a time, so that it is seldom done
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+
+
+@dataclass(slots=True)
+class Topic:
+    """A named list of partitions with their settings."""
+
+    name: str
+    logs: list[Log]
+    config: TopicConfig
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+    def log(self, partition: int) -> Log:
+        """The log of a partition."""
+        if not 0 <= partition < len(self.logs):
+            raise Refused(
+                Code.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {partition}"
+            )
+        return self.logs[partition]
+
+
+class Topics:
+    """All topics by name; appending to them, and forgetting what is over the limits."""
+
+    def __init__(self, budget: Budget, partitions: int, clock: Callable[[], int]) -> None:
+        self.budget = budget
+        self.clock = clock
+        self._partitions = partitions
+        self._topics: dict[str, Topic] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._topics
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(tuple(self._topics.values()))
+
+    def __getitem__(self, name: str) -> Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        return topic
+
+    def create(
+        self,
+        name: str,
+        partitions: int = -1,
+        given: Mapping[str, str | None] | None = None,
+        only_check: bool = False,
+    ) -> Topic:
+        """A new topic, or what is wrong with it; -1 partitions are the broker's default."""
+        self._check_name(name)
+        wanted = self._partitions if partitions == -1 else partitions
+        self._check_room(wanted)
+        config = TopicConfig.of(given or {})
+        topic = Topic(name, [Log(self.budget) for _ in range(wanted)], config)
+        if not only_check:
+            self._topics[name] = topic
+        return topic
+
+    def grow(self, name: str, partitions: int, only_check: bool = False) -> None:
+        """Give a topic more partitions; fewer, or as many, are refused."""
+        topic = self[name]
+        if partitions <= len(topic.logs):
+            raise Refused(
+                Code.INVALID_PARTITIONS,
+                f"{name} has {len(topic.logs)} partitions, which cannot become {partitions}",
+            )
+        self._check_room(partitions - len(topic.logs))
+        if not only_check:
+            topic.logs += [Log(self.budget) for _ in range(partitions - len(topic.logs))]
+
+    def delete(self, name: str) -> None:
+        """Forget a topic with all it holds."""
+        topic = self[name]
+        del self._topics[name]
+        for log in topic.logs:
+            log.delete()
+
+    def append(self, topic: Topic, log: Log, data: bytes) -> tuple[int, int]:
+        """Check and store one batch; its offset, and the time given to it or -1."""
+        header = self._checked(topic, data)
+        if header.producer_id >= 0:
+            stored = log.sequences.duplicate_of(header)
+            if stored is not None:
+                return stored, -1
+        now = self.clock()
+        if topic.config.is_append_time:
+            data = stamped(data, header, now)
+            header = header._replace(max_timestamp=now)
+        self._make_room(len(data) + OVERHEAD)
+        offset = log.append(data, header)
+        if header.producer_id >= 0:
+            log.sequences.remember(header, offset)
+        if topic.config.retention_bytes >= 0 and topic.config.is_trimmed:
+            log.keep_bytes(topic.config.retention_bytes)
+        return offset, now if topic.config.is_append_time else -1
+
+    async def compact(self, name: str) -> None:
+        """Compact every partition of a topic now."""
+        topic = self[name]
+        for log in topic.logs:
+            self._compact(topic, log)
+            await asyncio.sleep(0)  # whoever waits for the broker gets a turn
+
+    async def clean(self) -> None:
+        """Compact what is dirty enough; what every broker does now and then."""
+        for topic in self:
+            for log in topic.logs if topic.config.is_compacted else ():
+                if is_due(log, self.clock(), topic.config.dirty_ratio):
+                    self._compact(topic, log)
+                    await asyncio.sleep(0)
+
+    def expire(self) -> None:
+        """Forget the records that are older than their topic keeps them."""
+        now = self.clock()
+        for topic in self:
+            if topic.config.is_trimmed and topic.config.retention_ms >= 0:
+                for log in topic.logs:
+                    log.keep_since(now - topic.config.retention_ms)
+
+    def _compact(self, topic: Topic, log: Log) -> None:
+        config = topic.config
+        compact(log, self.clock(), config.delete_retention_ms, config.compaction_lag_ms)
+
+    def _checked(self, topic: Topic, data: bytes) -> Header:
+        if len(data) > topic.config.max_message_bytes:
+            raise Refused(
+                Code.MESSAGE_TOO_LARGE,
+                f"a batch of {len(data)} bytes is over max.message.bytes of {topic.name}, "
+                f"{topic.config.max_message_bytes}",
+            )
+        header = read_header(data)
+        if header.attributes & TRANSACTIONAL:
+            raise refuse_transactions()
+        if header.attributes & CONTROL:
+            raise Refused(Code.INVALID_RECORD, "clients may not write control batches")
+        if not topic.config.is_append_time:
+            self._check_time(topic.config, header)
+        if topic.config.is_compacted:
+            self._check_keys(topic, data)
+        return header
+
+    def _check_time(self, config: TopicConfig, header: Header) -> None:
+        now = self.clock()
+        late = header.max_timestamp - now > config.after_max_ms
+        early = 0 <= header.first_timestamp < now - config.before_max_ms
+        if late or early:
+            raise Refused(
+                Code.INVALID_TIMESTAMP,
+                f"times {header.first_timestamp} to {header.max_timestamp} are too far from {now}",
+            )
+
+    def _check_keys(self, topic: Topic, data: bytes) -> None:
+        if any(record.key is None for record in read_records(data)):
+            raise Refused(
+                Code.INVALID_RECORD,
+                f"Compacted topic cannot accept message without key in topic {topic.name}",
+            )
+
+    def _make_room(self, size: int) -> None:
+        """Forget the oldest batches of the fullest logs, or thin out, until this much fits."""
+        self.budget.used += size
+        try:
+            while self.budget.over > 0:
+                self._free(max(self.budget.over, self.budget.limit // FREED_AT_ONCE))
+        finally:
+            self.budget.used -= size
+
+    def _free(self, size: int) -> None:
+        trimmed = (log for topic in self if topic.config.is_trimmed for log in topic.logs)
+        fullest = max(trimmed, key=lambda log: log.size, default=None)
+        if fullest is not None and len(fullest):
+            fullest.drop_bytes(size)
+            return
+        compacted = ((t, log) for t in self if t.config.is_compacted for log in t.logs)
+        topic, dirtiest = max(compacted, key=lambda pair: pair[1].dirty, default=(None, None))
+        if topic is None or dirtiest is None or dirtiest.dirty < size:
+            raise Refused(
+                Code.KAFKA_STORAGE_ERROR,
+                f"full: {self.budget.limit} bytes of records that may not be forgotten",
+            )
+        self._compact(topic, dirtiest)
+
+    def _check_name(self, name: str) -> None:
+        if not LEGAL.fullmatch(name) or name in {".", ".."}:
+            raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
+        if name in self._topics:
+            raise Refused(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        for other in self._topics:
+            if other.replace(".", "_") == name.replace(".", "_"):
+                raise Refused(
+                    Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with '{other}'"
+                )
+
+    def _check_room(self, wanted: int) -> None:
+        if wanted < 1:
+            raise Refused(
+                Code.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1"
+            )
+        if sum(len(topic.logs) for topic in self) + wanted > MOST_PARTITIONS:
+            raise Refused(
+                Code.INVALID_PARTITIONS, f"{wanted} more are over {MOST_PARTITIONS} partitions"
+            )

@@ -1,0 +1,125 @@
+"""What the exceptions of aiokafka and kafka-python mean, by name, so that neither is imported."""
+
+import errno
+import re
+import ssl
+from collections.abc import Iterator
+
+from worker.config import Config
+from worker.errors import AccessError, BrokerError
+
+Verdict = tuple[type[AccessError] | type[BrokerError], str]
+
+LOGIN = {
+    "AuthenticationFailedError", "SaslAuthenticationFailed", "SaslAuthenticationFailedError",
+}  # fmt: skip
+MECHANISM = {
+    "UnsupportedSaslMechanismError", "AuthenticationMethodNotSupported", "IllegalSaslStateError",
+}  # fmt: skip
+OLD = {"IncompatibleBrokerVersion", "UnrecognizedBrokerVersion", "UnsupportedVersionError"}
+MISSING = {"UnknownTopicOrPartitionError", "UnknownTopicIdError"}
+RIGHTS = {
+    "TopicAuthorizationFailedError": "no right on the topic{}; grant Describe and Read on what is "
+    "read, Write on what is written",
+    "GroupAuthorizationFailedError": "no right on the consumer group{}; grant Read on it",
+    "ClusterAuthorizationFailedError": "no right on the cluster{}; grant IdempotentWrite, and "
+    "Create or Alter for commands that create topics",
+    "TransactionalIdAuthorizationFailedError": "no right on the transactional id{}; grant Write",
+}
+NO_TLS = {
+    "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF_WHILE_READING",
+}  # fmt: skip
+BROKER_S = re.compile(r"error_message='([^']*)'")
+LARGE = {"MessageSizeTooLargeError", "RecordTooLargeError", "RecordListTooLargeError"}
+UNREACHABLE = {
+    "KafkaConnectionError", "NoBrokersAvailable", "KafkaUnavailableError", "KafkaTimeoutError",
+    "RequestTimedOutError", "NodeNotReadyError", "BrokerNotAvailableError", "ConnectionError",
+    "MetadataEmptyBrokerList", "TimeoutError", "gaierror",
+}  # fmt: skip
+NETWORK = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what led to it, each once."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+
+
+def names(error: BaseException) -> set[str]:
+    """The names of an error's classes: the same for both clients where they mean the same."""
+    return {cls.__name__ for cls in type(error).__mro__}
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Whether an error says no more than that nobody answered."""
+    network = isinstance(error, OSError) and error.errno in NETWORK
+    return network or bool(names(error) & UNREACHABLE)
+
+
+def told(error: BaseException) -> str:
+    """An error as its kind and what it says."""
+    name, text = type(error).__name__, str(error)
+    if own := BROKER_S.search(text):  # kafka-python puts the whole request around it
+        return f"{name}: {own[1]}"
+    return text if text.split(":")[0].endswith(name) else f"{name}: {text}" if text else name
+
+
+def explained(error: BaseException, config: Config) -> Verdict | None:
+    """What an error means and what helps; None if it only says that nobody answered."""
+    for found in chain(error):
+        if verdict := _one(found, config):
+            return verdict
+    if any(is_unreachable(found) for found in chain(error)):
+        return None
+    return BrokerError, f"failed with {told(error)}; see the broker's log"
+
+
+def _one(error: BaseException, config: Config) -> Verdict | None:
+    kafka, known = config.kafka, names(error)
+    if isinstance(error, ssl.SSLError):
+        return AccessError, tls_said(error)
+    if known & LOGIN:
+        return AccessError, login_said(config)
+    if known & MECHANISM:
+        return AccessError, (
+            f"does not offer kafka.sasl_mechanism {kafka.sasl_mechanism}; "
+            "set the one that the broker's listener has, and check kafka.security_protocol"
+        )
+    for name in known & set(RIGHTS):
+        what = f" {error.args[0]}" if error.args else ""
+        user = f"user {kafka.username}" if kafka.username else "an anonymous client"
+        return AccessError, f"{user} has {RIGHTS[name].format(what)}"
+    if known & MISSING:
+        what = f" {error.args[0]}" if error.args else ""
+        return AccessError, f"a topic{what} is missing; run `newsift topics create`"
+    if known & OLD:
+        return AccessError, f"does not speak what newsift needs ({error}); use Kafka 2.4 or later"
+    if known & LARGE:
+        return BrokerError, "a record is too large; raise max.message.bytes of the topic"
+    return None
+
+
+def login_said(config: Config) -> str:
+    """What to say when the name or the password is wrong."""
+    return (
+        f"the login of {config.kafka.username} is refused; check kafka.username, "
+        "NEWSIFT_KAFKA__PASSWORD or kafka.password_file, and kafka.sasl_mechanism"
+    )
+
+
+def tls_said(error: ssl.SSLError) -> str:
+    """What to say when the encrypted connection does not come about."""
+    reason = getattr(error, "verify_message", None) or getattr(error, "reason", None)
+    reason = reason or error.args[-1]
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({reason}); set kafka.ca_file to the "
+            "authority that signed it, and name the host as the certificate does"
+        )
+    if reason in NO_TLS:
+        return "does not speak TLS on this port; check kafka.security_protocol and the port"
+    return f"TLS failed ({reason}); check kafka.ca_file, kafka.cert_file and kafka.key_file"

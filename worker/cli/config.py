@@ -1,0 +1,59 @@
+"""`newsift config`: whether the configuration is right, and what is in force."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from worker.cli.common import CONFIG, KAFKA
+from worker.config import Config
+from worker.configload import Loaded, load, overridden
+from worker.configtext import packaged, plain, rendered
+from worker.kafka import tls_context
+
+
+@click.group()
+def config() -> None:
+    """Check the configuration, or show what is in force."""
+
+
+@config.command()
+@CONFIG
+@KAFKA
+def check(config_file: Path | None, kafka: str | None) -> None:
+    """Check the file, the variables, and the certificates that they name."""
+    found = load(config_file, overridden(os.environ, kafka))
+    tls_context(found.config)
+    usual = plain(Config())
+    changed = [
+        f"{section}.{key}"
+        for section, values in plain(found.config).items()
+        for key, value in values.items()
+        if value != usual[section][key]
+    ]
+    said = f"not by default: {', '.join(changed)}" if changed else "every key has its default"
+    click.echo(f"{_file(found)}: right; {said}", err=True)
+
+
+@config.command()
+@CONFIG
+@KAFKA
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--template", is_flag=True, help="Print the defaults with what each key means.")
+def show(config_file: Path | None, kafka: str | None, as_json: bool, template: bool) -> None:
+    """Print every key with its value, and where the value comes from; never a password."""
+    if template:
+        click.echo(packaged(), nl=False)
+        return
+    found = load(config_file, overridden(os.environ, kafka))
+    if as_json:
+        values = plain(found.config)
+        file = None if found.file is None else str(found.file)
+        click.echo(json.dumps({"file": file, "values": values, "origins": dict(found.origins)}))
+        return
+    click.echo(rendered(found), nl=False)
+
+
+def _file(found: Loaded) -> str:
+    return "the defaults" if found.file is None else str(found.file)

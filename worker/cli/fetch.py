@@ -1,0 +1,242 @@
+"""A page of the web: bounded in time and size, and never from inside the own network."""
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Any, TypeVar
+from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
+
+from encoder.errors import InputError
+
+SECONDS = 20.0
+STEP_SECONDS = 8.0  # for one answer of the network
+LARGEST_PAGE = 5 * 2**20
+REDIRECTS = 5
+PAGES = ("text/html", "application/xhtml+xml", "text/plain")
+HEADERS = {
+    "User-Agent": "newsift (seed articles)",
+    "Accept": ", ".join(PAGES),
+    "Accept-Encoding": "gzip, deflate",
+    "Connection": "close",
+}
+NAT64 = IPv6Network("64:ff9b::/96")
+
+T = TypeVar("T")
+Address = IPv4Address | IPv6Address
+Resolve = Callable[[str, int], list[str]]
+
+
+def resolved(host: str, port: int) -> list[str]:
+    """The addresses of a host."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the open Internet: not private, local, reserved or multicast."""
+    found: Address = ip_address(address.partition("%")[0])
+    if isinstance(found, IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour
+        if found in NAT64:
+            inner = IPv4Address(int(found) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+        if found.is_site_local:
+            return False
+    return found.is_global and not (found.is_multicast or found.is_reserved)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a fetch may cost, and where it may go."""
+
+    seconds: float = SECONDS
+    size: int = LARGEST_PAGE
+    redirects: int = REDIRECTS
+    resolve: Resolve = resolved
+    allow: Callable[[str], bool] = field(default=is_public)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as it was found: where it stood in the end, its bytes, and its character set."""
+
+    url: str
+    body: bytes
+    charset: str | None
+
+
+def fetch(url: str, limits: Limits | None = None) -> Page:
+    """The page behind an address of the web; refused with a reason where it cannot be had."""
+    limits = limits or Limits()
+    return within(limits.seconds, lambda: _fetch(url, limits), url)
+
+
+def within(seconds: float, work: Callable[[], T], url: str) -> T:
+    """The result of the work, given up after so many seconds, whatever it is waiting for."""
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
+            failed.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise InputError(f"{url}: took longer than {seconds:g} s; save the text and add the file")
+    return done[0]
+
+
+def _fetch(url: str, limits: Limits) -> Page:
+    deadline = time.monotonic() + limits.seconds
+    for _ in range(limits.redirects + 1):
+        target = _target(url)
+        try:
+            with _opened(target, limits) as answer:
+                if answer.status in (301, 302, 303, 307, 308) and answer.getheader("Location"):
+                    url = urljoin(url, answer.getheader("Location") or "")
+                    continue
+                return _page(url, answer, limits.size, deadline)
+        except (OSError, http.client.HTTPException, ValueError, zlib.error) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{url}: cannot be fetched ({_reason(error)})") from error
+    raise InputError(f"{url}: redirects more than {limits.redirects} times; give the last address")
+
+
+def _target(url: str) -> SplitResult:
+    """The parts of an address that may be fetched."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise InputError(f"{url}: is no address of the web ({error})") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"{url}: is no address of the web; give one as https://…")
+    if parts.username is not None or parts.password is not None:
+        raise InputError(f"{parts.scheme}://…@{parts.hostname}: holds a login; give one without")
+    return parts
+
+
+@contextmanager
+def _opened(target: SplitResult, limits: Limits) -> Iterator[http.client.HTTPResponse]:
+    """The answer to a request that goes to a checked address of the host, and to no other."""
+    secure = target.scheme == "https"
+    host = target.hostname or ""
+    port = target.port or (443 if secure else 80)
+    kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+    connection = kind(host, port)
+    # The socket is ours: resolving the name a second time could give another address.
+    connection.sock = _connected(host, port, limits)
+    with closing(connection):
+        if secure:
+            context = ssl.create_default_context()
+            connection.sock = context.wrap_socket(connection.sock, server_hostname=host)
+        path = urlunsplit(("", "", target.path or "/", target.query, ""))
+        connection.request("GET", quote(path, safe="/%:@!$&'()*+,;=~?"), headers=HEADERS)
+        with connection.getresponse() as answer:
+            yield answer
+
+
+def _connected(host: str, port: int, limits: Limits) -> socket.socket:
+    addresses = limits.resolve(host, port)
+    for address in addresses:
+        if not limits.allow(address):
+            raise InputError(
+                f"{host} is at {address}, which is no address of the open Internet; "
+                "save the text and add the file"
+            )
+    failed: OSError | None = None
+    for address in addresses:
+        try:
+            return socket.create_connection((address, port), timeout=STEP_SECONDS)
+        except OSError as error:
+            failed = error
+    raise failed or OSError("the name has no address")
+
+
+def _page(url: str, answer: http.client.HTTPResponse, size: int, deadline: float) -> Page:
+    if answer.status != 200:
+        raise InputError(f"{url}: answers {answer.status} {answer.reason}; save the text instead")
+    kind = answer.headers.get_content_type()
+    if kind not in PAGES:
+        raise InputError(f"{url}: is no page of text but {kind}; save the text and add the file")
+    if (answer.length or 0) > size:
+        raise _too_large(url, size)
+    body = b"".join(_unpacked(url, _chunks(url, answer, size, deadline), answer, size))
+    return Page(url, body, answer.headers.get_content_charset())
+
+
+def _chunks(
+    url: str, answer: http.client.HTTPResponse, size: int, deadline: float
+) -> Iterator[bytes]:
+    read = 0
+    while chunk := answer.read1(2**16):
+        read += len(chunk)
+        if read > size:
+            raise _too_large(url, size)
+        if time.monotonic() > deadline:
+            raise InputError(f"{url}: took too long")
+        yield chunk
+    if answer.length:
+        raise InputError(f"{url}: ends {answer.length} bytes early; try again")
+
+
+def _unpacked(
+    url: str, chunks: Iterator[bytes], answer: http.client.HTTPResponse, size: int
+) -> Iterator[bytes]:
+    """The chunks without their compression, never more than the size."""
+    coding = (answer.getheader("Content-Encoding") or "identity").strip().lower()
+    if coding == "identity":
+        yield from chunks
+        return
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise InputError(f"{url}: is packed as {coding!r}; save the text and add the file")
+    left = size
+    unpack: Any = None
+    for chunk in chunks:
+        unpack = unpack or _decompressor(chunk, coding)
+        while chunk:
+            part = unpack.decompress(chunk, left + 1)
+            left -= len(part)
+            if left < 0:
+                raise _too_large(url, size)
+            yield part
+            chunk = unpack.unconsumed_tail
+    if unpack is not None and not unpack.eof:
+        raise InputError(f"{url}: ends early; try again")
+
+
+def _decompressor(first: bytes, coding: str) -> Any:
+    """For gzip and zlib; some servers send deflate without zlib's head."""
+    if coding == "deflate":
+        try:
+            zlib.decompressobj().decompress(first, 1)
+        except zlib.error:
+            return zlib.decompressobj(-zlib.MAX_WBITS)
+    return zlib.decompressobj(32 + zlib.MAX_WBITS)
+
+
+def _too_large(url: str, size: int) -> InputError:
+    return InputError(f"{url}: is larger than {size / 2**20:g} MiB; save the text and add the file")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {STEP_SECONDS:g} s"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

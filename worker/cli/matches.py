@@ -1,0 +1,68 @@
+"""`newsift matches`: what the workers found, live or from some time on."""
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from worker.cli.common import kafka_options
+from worker.cli.table import flush
+from worker.cli.times import since as moment
+from worker.clients import Cluster, Message, connected
+from worker.config import Config
+
+
+@click.command()
+@click.option("--since", metavar="TIME", help="From this time on: 2h, or in RFC 3339.")
+@click.option("--seed", "seeds", multiple=True, metavar="ID", help="Only matches with this seed.")
+@click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts.")
+@click.option(
+    "--follow/--no-follow", default=None,
+    help="Go on with what comes; the default, unless --since is given.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print one row a match.")
+@kafka_options
+def matches(
+    since: str | None, seeds: tuple[str, ...], events: tuple[str, ...], limit: int | None,
+    follow: bool | None, as_json: bool, as_csv: bool, config: Config,
+) -> None:  # fmt: skip
+    """Print the posts that match, as they are found; their words are lit by what they add.
+
+    With --since, or --no-follow for all that is kept, it ends with the last one that is there.
+    """
+    from worker.cli.match_view import read_match, view
+
+    start = None if since is None else moment(since)
+    live = follow if follow is not None else start is None
+    shown = unread = 0
+    printer = view(as_json, as_csv)
+    with connected(config) as cluster:
+        for batch in _batches(cluster, config, start, live):
+            for message in sorted(batch, key=lambda message: message.timestamp):
+                record = read_match(message.value)
+                if record is None or message.value is None:
+                    unread += 1
+                elif found := record.narrowed(seeds, events):
+                    printer.show(message.value, record, found)
+                    shown += 1
+                if shown == limit:
+                    return
+            flush()
+    if unread:
+        click.echo(f"newsift: {unread} records are no match records: passed over", err=True)
+
+
+def _batches(
+    cluster: Cluster, config: Config, start: int | None, live: bool
+) -> Iterator[list[Message]]:
+    topic = config.topics.matches
+    offsets = None if start is None else cluster.at(topic, start)
+    if not live:
+        yield from cluster.read(topic, offsets)
+        return
+    if sys.stderr.isatty():
+        where = config.kafka.bootstrap_servers
+        click.echo(f"newsift: matches of {where} as they come; Ctrl-C ends", err=True)
+    yield from cluster.follow(topic, cluster.ends(topic) if offsets is None else offsets)

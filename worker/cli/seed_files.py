@@ -1,0 +1,121 @@
+"""Seed articles from files: plain text, Markdown with a title, or JSON."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from encoder.errors import InputError
+from worker.cli.common import read_article
+
+KEYS = ("text", "title", "event", "url", "threshold", "expires_at")
+SUFFIXES = (".txt", ".md", ".markdown", ".json", ".jsonl")
+LARGEST_FILE = 2**26
+
+
+@dataclass(frozen=True, slots=True)
+class SeedDraft:
+    """A seed that is not published yet: its id, its record, and where it comes from."""
+
+    id: str
+    record: dict[str, Any]
+    source: str
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> bytes:
+        """The key of the record."""
+        return self.id.encode("utf-8", "surrogatepass")
+
+    @property
+    def value(self) -> bytes:
+        """The bytes of the record, without what is not set."""
+        return record_bytes(self.record)
+
+
+def record_bytes(record: dict[str, Any]) -> bytes:
+    """A seed's record as JSON, without the keys that are not set."""
+    kept = {name: value for name, value in record.items() if value is not None and value != ""}
+    try:
+        return json.dumps(kept, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(kept).encode()
+
+
+def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
+    """The seeds of these files, and of the folders' files, in order; two of one id are refused."""
+    drafts: dict[str, SeedDraft] = {}
+    for file in _files(paths):
+        for draft in read_seed_file(file):
+            if other := drafts.get(draft.id):
+                raise InputError(
+                    f"{draft.source} and {other.source} are both seed {draft.id!r}; "
+                    "rename one, or add it with --id"
+                )
+            drafts[draft.id] = draft
+    return list(drafts.values())
+
+
+def read_seed_file(file: Path) -> list[SeedDraft]:
+    """The seeds of one file; a seed's id is its `id`, else the file's name without its ending."""
+    suffix = file.suffix.lower()
+    if suffix in (".json", ".jsonl"):
+        return list(_json_drafts(file, suffix == ".jsonl"))
+    title, text = read_article(_checked(file))
+    return [SeedDraft(file.stem, {"text": text, "title": title}, str(file))]
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+        if not inside:
+            raise InputError(f"{path}: holds no seed ({', '.join(SUFFIXES)})")
+        yield from inside
+
+
+def _checked(file: Path) -> Path:
+    if file.is_file() and file.stat().st_size > LARGEST_FILE:
+        raise InputError(f"{file}: is larger than {LARGEST_FILE >> 20} MiB; that is no article")
+    return file
+
+
+def _json_drafts(file: Path, lines: bool) -> Iterator[SeedDraft]:
+    text = _text(_checked(file))
+    rows = [row for row in text.split("\n") if row.strip()] if lines else [text]
+    found = [item for row in rows for item in _items(row, file)]
+    if not found:
+        raise InputError(f"{file}: holds no seed")
+    for number, item in enumerate(found, 1):
+        source = f"{file}" if len(found) == 1 else f"{file}, seed {number}"
+        if not isinstance(item, dict):
+            raise InputError(f'{source}: is no JSON object; write {{"text": …, "title": …}}')
+        yield _json_draft(item, file.stem if len(found) == 1 else None, source)
+
+
+def _json_draft(item: dict[str, Any], name: str | None, source: str) -> SeedDraft:
+    given = item.get("id", name)
+    if not isinstance(given, str):
+        raise InputError(f"{source}: has no 'id' that is a string; give it one")
+    ignored = tuple(key for key in item if key not in (*KEYS, "id"))
+    return SeedDraft(given, {key: item[key] for key in KEYS if key in item}, source, ignored)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: is not UTF-8 at byte {error.start + 1}; convert it") from error
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+
+
+def _items(text: str, file: Path) -> list[Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{file}: is no JSON; mend it") from None
+    return found if isinstance(found, list) else [found]

@@ -1,0 +1,66 @@
+"""Tables for people, and lines of JSON for programs."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from shutil import get_terminal_size
+from typing import Any
+
+import click
+
+from worker.cli.lit import printable
+
+WIDEST = 100  # characters, where nothing says how wide the reader's page is
+NARROWEST = 20
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under a header; the last column is cut where the terminal ends."""
+    cells = [list(header), *([shown(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(header) - 1)]
+    left = max(page_width() - sum(widths) - 2 * len(widths), NARROWEST)
+    for line in cells:
+        parts = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
+        click.echo("  ".join([*parts, cut(line[-1], left)]).rstrip())
+
+
+def page_width() -> int:
+    """The width of the terminal; where output goes elsewhere, nothing is cut."""
+    return get_terminal_size((WIDEST, 24)).columns if sys.stdout.isatty() else sys.maxsize
+
+
+def cut(text: str, width: int) -> str:
+    """The text, cut to a width with a sign that it was."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def shown(cell: object) -> str:
+    """A cell in one line without what would steer a terminal; - for nothing."""
+    return "-" if cell is None or cell == "" else one_line(str(cell))
+
+
+def one_line(text: str) -> str:
+    """A text in one line, without what would steer a terminal."""
+    return printable(" ".join(text.split()))
+
+
+def counted(counts: Counter[str]) -> str:
+    """What was counted, the most first."""
+    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
+
+
+def print_json(rows: Iterable[Any]) -> None:
+    """Print one JSON object a line."""
+    for row in rows:
+        click.echo(json.dumps(row, ensure_ascii=False))
+
+
+def write_line(line: bytes) -> None:
+    """Write a line of bytes to standard output as it is."""
+    sys.stdout.buffer.write(line + b"\n")
+
+
+def flush() -> None:
+    """Hand on what was written, so that a reader sees it now."""
+    sys.stdout.flush()

@@ -1,0 +1,232 @@
+"""The configuration: every key of config.yaml, typed, with its default and its rule."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+from worker.configtypes import (
+    ANY,
+    FILE,
+    FOLDER,
+    LINE,
+    RATE,
+    SECRET,
+    SERVERS,
+    THRESHOLD,
+    TOPIC_NAME,
+    Kind,
+    Rule,
+    between,
+    counted,
+    is_line,
+    one_of,
+)
+from worker.errors import ConfigError
+from worker.secret import Secret
+
+APP_ID = "newsift"  # Faust's id, and the group that Faust takes for itself
+FORMATS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+GROUP = Rule(
+    f"a group other than {APP_ID!r}, which Faust takes", lambda x: is_line(x) and x != APP_ID
+)
+
+
+class Section:
+    """A part of the configuration; it refuses values that cannot be."""
+
+    def __post_init__(self) -> None:
+        section = type(self).__name__.lower()
+        for name, rule in RULES[section].items():
+            value = getattr(self, name)
+            if value is not None and not rule.test(value):
+                raise ConfigError(f"{section}.{name}: {shown(value)} is not {rule.says}")
+        for complaint in self.complaints():
+            raise ConfigError(f"{section}.{complaint}")
+
+    def complaints(self) -> Iterator[str]:
+        """What is wrong between keys that are each right by themselves."""
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka(Section):
+    """How to reach the broker, and as whom."""
+
+    bootstrap_servers: Annotated[str, SERVERS] = "127.0.0.1:9092"
+    group: Annotated[str, GROUP] = "newsift-ingest"
+    security_protocol: Annotated[str, one_of(*PROTOCOLS)] = "PLAINTEXT"
+    sasl_mechanism: Annotated[str | None, one_of(*MECHANISMS)] = None
+    username: Annotated[str | None, LINE] = None
+    password: Annotated[Secret | None, SECRET] = None
+    password_file: Annotated[Path | None, FILE] = None
+    ca_file: Annotated[Path | None, FILE] = None
+    cert_file: Annotated[Path | None, FILE] = None
+    key_file: Annotated[Path | None, FILE] = None
+    session_timeout_s: Annotated[float, between(1, 1800)] = 10.0
+    request_timeout_s: Annotated[float, between(0.1, 600)] = 15.0
+
+    def complaints(self) -> Iterator[str]:
+        """Half a login, half a certificate, or either where the protocol has no use for it."""
+        protocol = f"security_protocol {self.security_protocol}"
+        login = {"sasl_mechanism": self.sasl_mechanism, "username": self.username,
+                 "password": self.password}  # fmt: skip
+        for name, value in login.items():
+            if self.security_protocol.startswith("SASL") and value is None:
+                remedy = "NEWSIFT_KAFKA__PASSWORD or kafka.password_file"
+                remedy = remedy if name == "password" else f"kafka.{name}"
+                yield f"{name}: null, and {protocol} needs one; set {remedy}"
+            if not self.security_protocol.startswith("SASL") and value is not None:
+                yield f"{name}: set, and {protocol} has no login; set SASL_SSL or leave it out"
+        for name in ("ca_file", "cert_file", "key_file"):
+            if not self.security_protocol.endswith("SSL") and getattr(self, name) is not None:
+                yield f"{name}: set, and {protocol} has no TLS; set SSL or SASL_SSL"
+        if self.key_file is not None and self.cert_file is None:
+            yield "key_file: set, and cert_file is not; set both"
+
+
+@dataclass(frozen=True, slots=True)
+class Topics(Section):
+    """The names of the topics, and how they are made."""
+
+    posts: Annotated[str, TOPIC_NAME] = "tweets"
+    seeds: Annotated[str, TOPIC_NAME] = "seed-articles"
+    matches: Annotated[str, TOPIC_NAME] = "matched-tweets"
+    rejected: Annotated[str, TOPIC_NAME] = "rejected-tweets"
+    create: Annotated[bool, ANY] = True
+    partitions: Annotated[int, counted(1, 10_000)] = 4
+    replication: Annotated[int | None, counted(1, 100)] = None
+
+    def complaints(self) -> Iterator[str]:
+        """Two topics of one name."""
+        for one, other in combinations(("posts", "seeds", "matches", "rejected"), 2):
+            if getattr(self, one) == getattr(self, other):
+                name = getattr(self, other)
+                yield f"{other}: {name!r} is topics.{one} too; give each its own name"
+
+
+@dataclass(frozen=True, slots=True)
+class Posts(Section):
+    """What the input looks like."""
+
+    format: Annotated[str, one_of(*FORMATS)] = "auto"
+    max_bytes: Annotated[int, counted(1, 2**30)] = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Matching(Section):
+    """When a post is a match, and what is said about it."""
+
+    threshold: Annotated[float | None, THRESHOLD] = None
+    background_rate: Annotated[float, RATE] = 0.001
+    max_matches: Annotated[int, counted(1, 1000)] = 10
+    why: Annotated[bool, ANY] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Section):
+    """The encoder."""
+
+    name: Annotated[str, LINE] = "default"
+    device: Annotated[str, one_of("auto", "cpu", "cuda")] = "auto"
+    threads: Annotated[int | None, counted(1, 1024)] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Section):
+    """How much is under way at once, and how long things may take."""
+
+    in_flight: Annotated[int, counted(1, 64)] = 3
+    batch_bytes: Annotated[int, counted(1024, 2**30)] = 2**22
+    batch_posts: Annotated[int, counted(1, 1_000_000)] = 4096
+    produce_deadline_s: Annotated[float, between(0.1, 3600)] = 30.0
+    stall_s: Annotated[float, between(1, 86_400)] = 60.0
+    shutdown_s: Annotated[float, between(0.1, 600)] = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Web(Section):
+    """Where metrics and health are served."""
+
+    host: Annotated[str, LINE] = "127.0.0.1"
+    port: Annotated[int | None, counted(0, 65_535)] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cache(Section):
+    """Where embedded seeds are kept between starts."""
+
+    folder: Annotated[Path | None, FOLDER] = None
+
+    @property
+    def path(self) -> Path:
+        """The folder itself: as configured, else NEWSIFT_CACHE, else the user's own cache."""
+        if named := self.folder or os.environ.get("NEWSIFT_CACHE"):
+            return Path(named)
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "newsift"
+
+
+@dataclass(frozen=True, slots=True)
+class Log(Section):
+    """How much is said on stderr."""
+
+    level: Annotated[str, one_of("debug", "info", "warning", "error", "critical")] = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that can be configured, section by section."""
+
+    kafka: Kafka = field(default_factory=Kafka)
+    topics: Topics = field(default_factory=Topics)
+    posts: Posts = field(default_factory=Posts)
+    matching: Matching = field(default_factory=Matching)
+    model: Model = field(default_factory=Model)
+    stream: Stream = field(default_factory=Stream)
+    web: Web = field(default_factory=Web)
+    cache: Cache = field(default_factory=Cache)
+    log: Log = field(default_factory=Log)
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "kafka": Kafka, "topics": Topics, "posts": Posts, "matching": Matching, "model": Model,
+    "stream": Stream, "web": Web, "cache": Cache, "log": Log,
+}  # fmt: skip
+
+
+def _rules(section: type[Section]) -> dict[str, Rule]:
+    hints = get_type_hints(section, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+def _kinds(section: type[Section]) -> dict[str, Kind]:
+    return {name: Kind.of(hint) for name, hint in get_type_hints(section).items()}
+
+
+def _defaults(section: type[Any]) -> dict[str, Any]:
+    return {item.name: item.default for item in fields(section)}
+
+
+# By section and key.
+RULES = {name: _rules(section) for name, section in SECTIONS.items()}
+KINDS = {name: _kinds(section) for name, section in SECTIONS.items()}
+DEFAULTS = {name: _defaults(section) for name, section in SECTIONS.items()}
+
+
+def shown(value: object) -> str:
+    """A value as an error names it: short, and without what stands before an @."""
+    said = repr(str(value) if isinstance(value, Path) else value)
+    if "@" in said:
+        said = f"'***{said[said.rindex('@') :]}"
+    return said if len(said) <= 80 else said[:77] + "…"
+
+
+def load_config(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Config:
+    """Read config.yaml (NEWSIFT_CONFIG, ./config.yaml, else the defaults) and the environment."""
+    from worker.configload import load
+
+    return load(path, env).config

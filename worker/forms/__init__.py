@@ -1,0 +1,1 @@
+"""The forms in which posts arrive, one module each."""

@@ -1,0 +1,54 @@
+"""What a message can turn out to be: a post, rejected, or passed over."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Reason(StrEnum):
+    """Why a message became a dead letter; the list is closed."""
+
+    BAD_JSON = "bad_json"  # cut off, or not JSON at all
+    WRONG_TYPE = "wrong_type"  # no object, or a key that is read holds another type
+    TOO_DEEP = "too_deep"  # objects and arrays nested beyond the limit, wherever they stand
+    INVALID_UTF8 = "invalid_utf8"  # a byte anywhere in the value that is no UTF-8
+    LONE_SURROGATE = "lone_surrogate"  # half of an escaped pair: \ud83d alone
+    NO_ID = "no_id"  # missing, null or empty
+    NO_TEXT = "no_text"  # missing, null or no string
+    EMPTY_VALUE = "empty_value"  # null, or no bytes
+    TOO_LARGE = "too_large"  # over posts.max_bytes; kept without its value
+    UNKNOWN_FORM = "unknown_form"  # JSON, but no form that is known or configured
+    OUT_OF_MEMORY = "out_of_memory"  # a post that even by itself cannot be worked on
+    NOT_FINITE = "not_finite"  # its embedding is not a number
+    RECORD_TOO_LARGE = "record_too_large"  # the broker takes no record of that size
+
+
+class Post(msgspec.Struct, frozen=True):
+    """A post of any platform, with what the platform says of it."""
+
+    id: str
+    platform: str
+    text: str
+    author: str | None = None
+    created_at: str | None = None
+    lang: str | None = None
+    url: str | None = None
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A message that becomes a dead letter, and why."""
+
+    reason: Reason
+    detail: str
+
+
+class PassedOver(msgspec.Struct, frozen=True):
+    """A well-formed message that holds no post ("no_post"), or none with words ("no_words")."""
+
+    why: str
+
+
+Outcome = Post | Rejected | PassedOver
+
+NO_POST = PassedOver("no_post")
+NO_WORDS = PassedOver("no_words")

@@ -1,0 +1,115 @@
+"""Which form a message has, told by the keys that it has at its top."""
+
+import re
+
+import msgspec
+from msgspec import Raw
+
+ABSENT = Raw()
+TWEET_ID = re.compile(rb'"?[0-9]{15,19}"?')
+
+
+class Keys(msgspec.Struct, gc=False):
+    """The keys that tell the forms apart, their values unread."""
+
+    id: Raw = ABSENT
+    text: Raw = ABSENT
+    did: Raw = ABSENT
+    kind: Raw = ABSENT
+    time_us: Raw = ABSENT
+    event: Raw = ABSENT
+    stream: Raw = ABSENT
+    payload: Raw = ABSENT
+    data: Raw = ABSENT
+    content: Raw = ABSENT
+    account: Raw = ABSENT
+    uri: Raw = ABSENT
+    id_str: Raw = ABSENT
+    full_text: Raw = ABSENT
+    extended_tweet: Raw = ABSENT
+    retweeted_status: Raw = ABSENT
+    user: Raw = ABSENT
+    edit_history_tweet_ids: Raw = ABSENT
+    author_id: Raw = ABSENT
+    note_tweet: Raw = ABSENT
+    conversation_id: Raw = ABSENT
+    referenced_tweets: Raw = ABSENT
+    public_metrics: Raw = ABSENT
+    delete: Raw = ABSENT
+    scrub_geo: Raw = ABSENT
+    limit: Raw = ABSENT
+    status_withheld: Raw = ABSENT
+    user_withheld: Raw = ABSENT
+    disconnect: Raw = ABSENT
+    warning: Raw = ABSENT
+    errors: Raw = ABSENT
+
+    def x1(self) -> bool:
+        """Whether a key is there that the API v1.1 of X alone has."""
+        return bool(
+            self.id_str or self.full_text or self.extended_tweet or self.retweeted_status
+            or (self.user and b'"screen_name"' in bytes(self.user))
+        )  # fmt: skip
+
+    def x(self) -> bool:
+        """Whether a key is there that the API v2 of X alone has; older tweets had but `author_id`.
+
+        Others may have an `author_id` too, but hardly an id as long as a tweet's.
+        """
+        return bool(
+            self.edit_history_tweet_ids or self.note_tweet or self.conversation_id
+            or self.referenced_tweets or self.public_metrics
+            or (self.author_id and TWEET_ID.fullmatch(bytes(self.id)))
+        )  # fmt: skip
+
+    def notice(self) -> bool:
+        """Whether a key is there by which the streams of X say something besides posts."""
+        told = (
+            self.delete, self.scrub_geo, self.limit, self.status_withheld, self.user_withheld,
+            self.disconnect, self.warning,
+        )  # fmt: skip
+        return any(bytes(each).startswith(b"{") for each in told) or (
+            bytes(self.errors).startswith(b"[")
+        )
+
+
+KEYS = msgspec.json.Decoder(Keys)
+NOTICE = "notice"
+
+
+def shape(value: bytes) -> str | None:
+    """The form of a message; NOTICE for what the streams of X say besides posts; None if unknown.
+
+    Keys count and hardly what they hold, so that no odd value under a key that is not read can turn
+    a plain post into a rejected one.
+    """
+    keys = KEYS.decode(value)
+    if keys.text:
+        return _with_text(keys)
+    if keys.did and (keys.kind or keys.time_us):
+        return "bluesky"
+    if keys.event and (keys.payload or keys.stream):
+        return "mastodon"
+    if keys.content and (keys.account or keys.uri):
+        return "mastodon"
+    return _without_text(keys)
+
+
+def _with_text(keys: Keys) -> str:
+    if keys.x1():
+        return "x1"
+    if keys.x():
+        return "x"
+    if keys.content and keys.account and keys.uri:
+        return "mastodon"  # a status shows its author the source too, as `text`
+    return "plain"
+
+
+def _without_text(keys: Keys) -> str | None:
+    if keys.x1():
+        return "x1"
+    if keys.id:
+        return "x" if keys.x() else "plain"
+    if keys.data:
+        return "x"
+    return NOTICE if keys.notice() else None

@@ -1,0 +1,51 @@
+"""Points in time as platforms write them, to RFC 3339 in UTC."""
+
+import re
+from datetime import UTC, datetime
+
+RFC3339_UTC = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
+NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+MONTHS = {name: f"{number:02}" for number, name in enumerate(NAMES, 1)}
+LAST_SECOND = 10**11  # a larger number counts milliseconds
+
+
+def utc(written: str | float | None) -> str | None:
+    """A time as RFC 3339 in UTC; None where it cannot be read or names no offset."""
+    if written is None:
+        return None
+    if not isinstance(written, str):
+        return _since_1970(written)
+    try:
+        if not written[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018
+            written = _from_x1(written)
+        moment = datetime.fromisoformat(written)
+        if moment.tzinfo is None:
+            return None
+        return written if RFC3339_UTC.fullmatch(written) else _told(moment)
+    except (ValueError, OverflowError):
+        return None
+
+
+def milliseconds(told: str | None) -> int:
+    """What `utc` told, in milliseconds since 1970 as Kafka counts them; 0 for None."""
+    if told is None:
+        return 0
+    return max(0, round(datetime.fromisoformat(told).timestamp() * 1000))
+
+
+def _from_x1(written: str) -> str:
+    _, month, day, clock, offset, year = written.split(" ")
+    zone = "Z" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}"
+    return f"{year}-{MONTHS.get(month)}-{day}T{clock}{zone}"
+
+
+def _since_1970(count: float) -> str | None:
+    try:
+        seconds = count if abs(count) < LAST_SECOND else count / 1000
+        return _told(datetime.fromtimestamp(seconds, UTC))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _told(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

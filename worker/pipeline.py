@@ -1,0 +1,262 @@
+"""One batch: decode → encode → match → records to send, for the worker and the offline filter."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+
+from encoder.embeddings import Embeddings
+from encoder.encoder import Encoder
+from encoder.errors import InputError
+from encoder.weights import F32
+from worker import crashpoint
+from worker.matching import Found, Matcher
+from worker.posts import FORMS, MAX_BYTES, PassedOver, Post, Reason, read_post
+from worker.records import (
+    Match,
+    Message,
+    Record,
+    to_dead_letter,
+    to_match,
+    to_match_record,
+    why_tokens,
+)
+from worker.seeds import SeedSet
+
+__all__ = ["Message", "Outcome", "Pipeline", "Record", "Settings"]
+
+STAGES = ("decode", "encode", "match")
+T = TypeVar("T")
+Work = Callable[[Sequence[int]], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says of a batch."""
+
+    form: str = "auto"
+    max_bytes: int = MAX_BYTES
+    max_matches: int = 10
+    why: bool = True
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise InputError(f"form: {self.form!r} is unknown; use one of {', '.join(FORMS)}")
+        for name in ("max_bytes", "max_matches"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}: {getattr(self, name)} is less than 1")
+
+
+@dataclass
+class Outcome:
+    """What a batch came to: the records to send, in the order of their messages, and counts."""
+
+    read: int = 0
+    records: list[Record] = field(default_factory=list)
+    matched: int = 0  # posts
+    without_seeds: int = 0
+    passed_over: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[Reason] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)  # matches
+    best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+
+
+@dataclass(slots=True)
+class Matched:
+    """A post that matches, with its seeds by falling score."""
+
+    row: int  # which message
+    seeds: list[int]
+    scores: list[np.float32]
+    why: list[list[tuple[str, float]]] = field(default_factory=list)
+
+
+class Batch:
+    """The messages of one batch, on their way through the stages."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.messages = messages
+        self.posts: dict[int, Post] = {}
+        self.outcome = Outcome(read=len(messages))
+
+    def reject(self, index: int, reason: Reason, detail: str) -> None:
+        """Make a message a dead letter."""
+        self.posts.pop(index, None)
+        self.outcome.rejected[reason] += 1
+        self.outcome.records.append(to_dead_letter(index, self.messages[index], reason, detail))
+
+    def pass_over(self, index: int, why: str) -> None:
+        """Leave out a message that there is nothing to do with."""
+        self.posts.pop(index, None)
+        self.outcome.passed_over[why] += 1
+
+
+class Pipeline:
+    """What is done with a batch, whoever brings it: a pure function of messages and seeds."""
+
+    def __init__(
+        self, enc: Encoder, settings: Settings, timer: Callable[[], float] = perf_counter
+    ) -> None:
+        self._enc, self._settings, self._timer = enc, settings, timer
+
+    def run(self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str]) -> Outcome:
+        """Work on all messages; `now` says when, as RFC 3339."""
+        batch, started = Batch(messages), self._timer()
+        self._decode(batch)
+        started = self._lap(batch, "decode", started)
+        crashpoint.reached("decoded")
+        if not len(seeds):
+            batch.outcome.without_seeds = len(batch.posts)
+            batch.posts.clear()
+        parts = list(self._encode(batch))
+        started = self._lap(batch, "encode", started)
+        crashpoint.reached("encoded")
+        found = [one for part in parts for one in self._match(batch, *part, seeds)]
+        self._render(batch, found, seeds, now)
+        self._lap(batch, "match", started)
+        crashpoint.reached("matched")
+        return batch.outcome
+
+    def prepare(self, seeds: SeedSet) -> None:
+        """Work on a post, so that what is compiled at its first use is there before the first."""
+        posts = self._enc.posts(["first words"])
+        Matcher(seeds, self._enc.threads).match(posts, np.zeros(1, np.int64))
+        if len(seeds) and self._settings.why:
+            self._enc.contributions(["first words"], seeds.embeddings, [(0, 0)])
+
+    def _lap(self, batch: Batch, stage: str, started: float) -> float:
+        ended = self._timer()
+        batch.outcome.seconds[stage] = ended - started
+        return ended
+
+    def _decode(self, batch: Batch) -> None:
+        form, limit = self._settings.form, self._settings.max_bytes
+        for index, message in enumerate(batch.messages):
+            found = read_post(message.value, form, limit)
+            if isinstance(found, Post):
+                batch.posts[index] = found
+            elif isinstance(found, PassedOver):
+                batch.pass_over(index, found.why)
+            else:
+                batch.reject(index, found.reason, found.detail)
+
+    def _encode(self, batch: Batch) -> Iterator[tuple[list[int], Embeddings]]:
+        """The embeddings of all posts that have finite ones: with the numbers of the messages."""
+
+        def embed(rows: Sequence[int]) -> Embeddings:
+            return self._enc.posts([batch.posts[row].text for row in rows])
+
+        for rows, made in by_halves(embed, list(batch.posts)):
+            if made is None:
+                batch.reject(rows[0], Reason.OUT_OF_MEMORY, "out of memory as it was embedded")
+                continue
+            finite = np.isfinite(made.dense).all(axis=1)
+            for at in np.flatnonzero(~finite).tolist():
+                batch.reject(rows[at], Reason.NOT_FINITE, "its embedding is not finite")
+            words = made.dense.any(axis=1) | (np.diff(made.lexical.indptr) > 0)
+            for at in np.flatnonzero(finite & ~words).tolist():
+                batch.pass_over(rows[at], "no_words")
+            kept = np.flatnonzero(finite & words)
+            if len(kept):
+                whole = len(kept) == len(made)
+                yield [rows[at] for at in kept.tolist()], made if whole else made[kept]
+
+    def _match(
+        self, batch: Batch, rows: list[int], posts: Embeddings, seeds: SeedSet
+    ) -> Iterator[Matched]:
+        """The posts among these that match; what cannot be compared becomes a dead letter."""
+        times = np.array([batch.messages[row].timestamp for row in rows], np.int64)
+
+        def match(at: Sequence[int]) -> tuple[list[Matched], F32]:
+            part = posts if len(at) == len(posts) else posts[list(at)]
+            found = Matcher(seeds, self._enc.threads).match(part, times[list(at)])
+            made = [Matched(rows[at[post]], *pairs) for post, pairs in by_post(found)]
+            self._explain(batch, made, seeds)
+            return made, found.best
+
+        for at, made in by_halves(match, range(len(rows))):
+            if made is None:
+                batch.reject(rows[at[0]], Reason.OUT_OF_MEMORY, "out of memory as it was compared")
+                continue
+            batch.outcome.best = np.concatenate([batch.outcome.best, made[1]])
+            yield from made[0]
+
+    def _explain(self, batch: Batch, found: Sequence[Matched], seeds: SeedSet) -> None:
+        """The words that made each score, for the matches that will be named."""
+        if not (self._settings.why and found):
+            return
+        named = [
+            (at, seed)
+            for at, one in enumerate(found)
+            for seed in one.seeds[: self._settings.max_matches]
+        ]
+        texts = [batch.posts[one.row].text for one in found]
+        parts = self._enc.contributions(texts, seeds.embeddings, named)
+        for (at, _), words in zip(named, parts, strict=True):
+            found[at].why.append(why_tokens(words))
+
+    def _render(
+        self, batch: Batch, found: Sequence[Matched], seeds: SeedSet, now: Callable[[], str]
+    ) -> None:
+        """The match records, and all records in the order of their messages."""
+        processed_at = now() if found else ""
+        for one in found:
+            matches = self._named(batch.posts[one.row], one, seeds)
+            batch.outcome.matched += 1
+            batch.outcome.events.update(seeds.seeds[seed].event for seed in one.seeds)
+            batch.outcome.records.append(
+                to_match_record(
+                    *(one.row, batch.messages[one.row], batch.posts[one.row], matches),
+                    *(len(one.seeds), seeds.digest, self._enc.digest, processed_at),
+                )
+            )
+        batch.outcome.records.sort(key=lambda record: record.source)
+
+    def _named(self, post: Post, one: Matched, seeds: SeedSet) -> list[Match]:
+        """The matches that a record names: those with the highest scores."""
+        limit = self._settings.max_matches
+        why = one.why or [[]] * limit
+        return [
+            to_match(
+                post, seeds.seeds[seed], self._enc.digest, score, seeds.thresholds[seed], words
+            )
+            for seed, score, words in zip(one.seeds[:limit], one.scores, why, strict=False)
+        ]
+
+
+def by_post(found: Found) -> Iterator[tuple[int, tuple[list[int], list[np.float32]]]]:
+    """Each post that matches, with its seeds and scores by falling score."""
+    posts, starts = np.unique(found.posts, return_index=True)
+    ends = np.append(starts, len(found.posts))[1:]
+    for post, start, end in zip(posts, starts, ends, strict=True):
+        yield int(post), (found.seeds[start:end].tolist(), list(found.scores[start:end]))
+
+
+def by_halves(work: Work[T], rows: Sequence[int]) -> Iterator[tuple[Sequence[int], T | None]]:
+    """The results of the work on all rows; where memory does not reach, on halves, down to one.
+
+    A single row that memory does not reach for comes with no result.
+    """
+    if not rows:
+        return
+    try:
+        made: T | None = work(rows)
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        made = None
+    if made is not None or len(rows) == 1:
+        yield rows, made
+        return
+    middle = len(rows) // 2
+    yield from by_halves(work, rows[:middle])
+    yield from by_halves(work, rows[middle:])
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory is full; torch's own is known by name."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"

@@ -1,0 +1,239 @@
+"""Seeds: control records → the articles that posts are compared with, as one immutable set."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from encoder.embeddings import Embeddings
+from encoder.encoder import Encoder
+from encoder.errors import InputError
+from encoder.text import ARTICLE_CHARS
+from encoder.weights import F32, I64
+from worker.inverted import SeedIndex
+
+KEY_BYTES = 256
+LIMITS = {"text": ARTICLE_CHARS, "title": 1024, "event": 256, "url": 2048}  # characters
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NEVER = np.iinfo(np.int64).max
+RFC_3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """An article that posts are compared with."""
+
+    id: str
+    title: str
+    text: str
+    event: str
+    url: str | None = None
+    threshold: float | None = None
+    expires_at: int | None = None  # milliseconds
+    version: str = field(init=False)  # 12 hex digits
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "version", digest([self.title, self.text])[:12])
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RefusedSeed:
+    """A seed whose latest record is invalid, and why: it matches nothing."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class SeedSet:
+    """All seeds at one moment, sorted by id, with what is needed to match posts with them."""
+
+    seeds: tuple[Seed, ...]
+    embeddings: Embeddings  # [k]
+    thresholds: F32  # [k]
+    digest: str  # 12 hex digits
+    refused: tuple[RefusedSeed, ...]
+    expiry: I64  # [k] milliseconds, or NEVER
+
+    def __post_init__(self) -> None:
+        count = len(self.seeds)
+        if not count == len(self.embeddings) == len(self.thresholds) == len(self.expiry):
+            raise InputError("seed set: seeds, embeddings, thresholds and expiry differ in number")
+        ids = [seed.id for seed in self.seeds]
+        if any(a >= b for a, b in pairwise(ids)):
+            raise InputError("seed set: the seeds' ids do not rise")
+        if not (self.thresholds > 0).all():
+            raise InputError("seed set: a threshold is not above 0")
+        if not np.isfinite(self.embeddings.dense).all():
+            raise InputError("seed set: a vector is not finite")
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @cached_property
+    def index(self) -> SeedIndex:
+        """What posts are scored with, built once."""
+        return SeedIndex.of(self.embeddings)
+
+    @classmethod
+    def empty(cls, enc: Encoder) -> Self:
+        """No seeds: nothing can match."""
+        none = np.zeros(0, np.float32)
+        return cls((), enc.articles([]), none, digest([])[:12], (), none.astype(np.int64))
+
+
+class SeedBook:
+    """The latest record of every key: all that the state of the seeds depends on."""
+
+    def __init__(self) -> None:
+        self._latest: dict[bytes | None, Seed | RefusedSeed] = {}
+
+    def apply(self, key: bytes | None, value: bytes | None) -> None:
+        """Let one record of the control topic take effect."""
+        found = read_seed(key, value)
+        if found is None:
+            self._latest.pop(key, None)
+        else:
+            self._latest[key] = found
+
+    @property
+    def seeds(self) -> tuple[Seed, ...]:
+        """The valid seeds, sorted by id."""
+        valid = (seed for seed in self._latest.values() if isinstance(seed, Seed))
+        return tuple(sorted(valid, key=lambda seed: seed.id))
+
+    @property
+    def refused(self) -> tuple[RefusedSeed, ...]:
+        """The seeds whose latest record is invalid, sorted by id."""
+        return tuple(sorted(s for s in self._latest.values() if isinstance(s, RefusedSeed)))
+
+
+def read_seed(key: bytes | None, value: bytes | None) -> Seed | RefusedSeed | None:
+    """The seed in a control record, or why it is refused; None where the record deletes it."""
+    if value is None:
+        return None
+    try:
+        return _seed(_id(key), _json(value))
+    except InputError as error:
+        shown = "" if key is None else key.decode("utf-8", "backslashreplace")
+        return RefusedSeed(shown[:KEY_BYTES], str(error))
+
+
+def seed_set_digest(seeds: Iterable[Seed], threshold: float | None, background_rate: float) -> str:
+    """The 12 hex digits that name a set of seeds with their thresholds, on every worker alike."""
+
+    def cut(seed: Seed) -> str:
+        own = threshold if seed.threshold is None else seed.threshold
+        return f"auto {background_rate:.6f}" if own is None else f"{own:.6f}"
+
+    return digest(sorted([seed.id, seed.version, cut(seed)] for seed in seeds))[:12]
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of a value as JSON without spaces or escapes, in hex."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _id(key: bytes | None) -> str:
+    if not key:
+        raise InputError("key: missing; a seed's id is the key of its record")
+    if len(key) > KEY_BYTES:
+        raise InputError(f"key: {len(key)} bytes, {KEY_BYTES} are allowed; use a shorter id")
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise InputError("key: is not UTF-8; a seed's id is text") from None
+
+
+def _json(value: bytes) -> dict[str, Any]:
+    if not value:
+        raise InputError("value: empty; a null value deletes a seed")
+    try:
+        found = json.loads(value.decode())
+    except UnicodeDecodeError as error:
+        raise InputError(f"value: is not UTF-8 (byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"value: bad JSON ({error.msg} at character {error.pos})") from None
+    except RecursionError:
+        raise InputError("value: bad JSON (nested too deep)") from None
+    except ValueError as error:
+        raise InputError(f"value: bad JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"value: {_kind(found)}, expected an object with a text")
+    return found
+
+
+def _seed(name: str, given: dict[str, Any]) -> Seed:
+    text = _string(given, "text")
+    if not text.strip():
+        raise InputError("text: missing or empty; give the article's text")
+    return Seed(
+        name,
+        _string(given, "title"),
+        text,
+        _string(given, "event") or name,
+        _string(given, "url") or None,
+        _threshold(given.get("threshold")),
+        _expiry(given.get("expires_at")),
+    )
+
+
+def _string(given: dict[str, Any], key: str) -> str:
+    """The string under a key; "" where there is none, or null."""
+    value = given.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"{key}: {_kind(value)}, expected a string")
+    if len(value) > LIMITS[key]:
+        raise InputError(f"{key}: {len(value)} characters, {LIMITS[key]} are allowed; shorten it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{key}: holds a lone surrogate, which is no character") from None
+    return value
+
+
+def _threshold(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"threshold: {_kind(value)}, expected a number above 0, at most 1")
+    if not 0 < value <= 1:
+        shown = f"{value:g}" if isinstance(value, float) else "a whole number"
+        raise InputError(f"threshold: {shown} is not above 0 and at most 1")
+    return float(value)
+
+
+def _expiry(value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > 64 or not RFC_3339.fullmatch(value):
+        shown = ascii(value)[:40] if isinstance(value, str) else _kind(value)
+        _not_a_time(shown)
+    try:
+        return (datetime.fromisoformat(value.upper()) - EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        _not_a_time(ascii(value))
+
+
+def _not_a_time(shown: str) -> NoReturn:
+    raise InputError(f"expires_at: {shown} is no RFC 3339 time, as 2026-01-31T12:00:00Z")
+
+
+def _kind(value: Any) -> str:
+    """What a JSON value is, in the words of JSON."""
+    if value is None:
+        return "null"
+    names = {bool: "true or false", int: "a number", float: "a number", str: "a string"}
+    return names.get(type(value), "an array" if isinstance(value, list) else "an object")

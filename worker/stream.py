@@ -1,0 +1,278 @@
+"""The stream: batches from the ledger through the pipeline to the output, then their commit."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from time import monotonic, perf_counter
+
+import numpy as np
+from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from aiokafka.errors import KafkaError
+
+import encoder
+from encoder.encoder import Encoder
+from worker import crashpoint
+from worker.config import Config
+from worker.control import Control
+from worker.delivery import Delivery
+from worker.ingest import Ingest, Limits
+from worker.kafka import aiokafka_settings
+from worker.ledger import Batch, Ledger
+from worker.metrics import Metrics
+from worker.outbox import KafkaProducer, Letter
+from worker.pipeline import Outcome, Pipeline, Settings
+from worker.posts import Reason
+from worker.records import Record, rfc3339, to_dead_letter
+from worker.seedcache import SeedEmbedder
+from worker.seeds import SeedBook, SeedSet
+from worker.topics import ensure_topics
+from worker.watchdog import Sight, Watchdog
+from worker.web import State, Web
+
+LOOK_S = 1.0
+LEAVE_S = 2.0  # of the time for a shutdown, once for the commit and once for leaving
+REVOKE_S = 10.0  # the other members wait so long for what is in flight here
+HEARTBEAT_S = 3.0
+log = logging.getLogger("newsift.stream")
+
+
+class Stream:
+    """The worker from its start to its end; Faust's agent calls `sift` for each ticket."""
+
+    def __init__(
+        self, config: Config, metrics: Metrics, ticket: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._config, self._metrics = config, metrics
+        self._ticket = ticket
+        self._ledger = Ledger(config.stream.in_flight)
+        self._web = Web(config.web, metrics, self._state)
+        self._control = Control(self._control_consumer, config.topics.seeds, metrics)
+        self._delivery = Delivery(
+            lambda: KafkaProducer(aiokafka_settings(config)),
+            (config.topics.matches, config.topics.rejected),
+            config.stream.produce_deadline_s,
+            self._output_stalls,
+        )
+        limits = Limits(config.stream.batch_posts, config.stream.batch_bytes)
+        self._ingest = Ingest(
+            self._posts_consumer, config.topics.posts, self._ledger, limits, metrics, ticket
+        )
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sift")
+        self._pipeline: Pipeline | None = None
+        self._commit_wanted = asyncio.Event()
+        self._missing = "it is starting"
+        self._stalled = self._failed = self._away = False
+        self._finished = 0
+
+    async def run(self) -> None:
+        """Get ready, then filter posts for as long as this is awaited."""
+        embedder = await self._prepare()
+        await self._ingest.start()
+        self._missing = ""
+        self._metrics.ready(True)
+        seeds, group = self._control.seeds, self._config.kafka.group
+        log.info("ready: %d seeds, group %s", len(seeds or ()), group)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._ingest.read())
+            tasks.create_task(self._ingest.failed())
+            tasks.create_task(self._control.follow(embedder))
+            tasks.create_task(self._commit())
+            tasks.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """Read no more; finish what is in flight, commit it, and leave."""
+        self._missing = "it is leaving"
+        self._metrics.ready(False)
+        self._ingest.close()
+        if not self._failed:
+            await self._ingest.settle(max(0.0, self._config.stream.shutdown_s - 2 * LEAVE_S))
+        await _in_time(self._ingest.commit())
+        parts = (self._ingest, self._delivery, self._control, self._web)
+        await asyncio.gather(*(_in_time(part.stop()) for part in parts))
+
+    def fail(self, error: Exception) -> None:
+        """End `run` with this error; nothing past it is committed."""
+        self._failed = True
+        self._ingest.fail(error)
+
+    async def sift(self) -> None:
+        """Take the oldest waiting batch through all stages; nothing, if none is waiting."""
+        batch = self._ledger.take()
+        if batch is None:
+            return
+        seeds = self._control.seeds
+        assert seeds is not None
+        run = asyncio.get_running_loop().run_in_executor
+        outcome = await run(self._thread, self._work, batch, seeds)
+        if self._ledger.holds(batch):
+            await self._deliver(batch, outcome)
+        if self._ledger.holds(batch):
+            crashpoint.reached("produced")
+            self._finish(batch, outcome)
+            await self._ingest.changed()
+
+    def _work(self, batch: Batch, seeds: SeedSet) -> Outcome:
+        """What the pipeline makes of a batch under one set of seeds; off the event loop."""
+        assert self._pipeline is not None
+        self._metrics.stage("wait", perf_counter() - batch.arrived)
+        return self._pipeline.run(batch.messages, seeds, now)
+
+    async def _deliver(self, batch: Batch, outcome: Outcome) -> None:
+        began = perf_counter()
+        letters = [self._letter(record) for record in outcome.records]
+
+        def shrink(letter: Letter) -> Letter | None:
+            """Headers alone in the place of a record that the broker finds too large."""
+            if letter.topic == self._config.topics.rejected:
+                return replace(letter, value=None) if letter.value is not None else None
+            outcome.rejected[Reason.RECORD_TOO_LARGE] += 1
+            said = f"its match record of {len(letter.value or b'')} bytes is too large"
+            message = batch.messages[letter.source]
+            return self._letter(
+                to_dead_letter(letter.source, message, Reason.RECORD_TOO_LARGE, said)
+            )
+
+        if letters:
+            await self._delivery.deliver(letters, shrink)
+            self._metrics.stage("produce", perf_counter() - began)
+
+    def _letter(self, record: Record) -> Letter:
+        topics = self._config.topics
+        topic = topics.matches if record.kind == "match" else topics.rejected
+        return Letter(topic, record.key, record.value, record.headers, record.source)
+
+    def _finish(self, batch: Batch, outcome: Outcome) -> None:
+        """All that came of a batch is acknowledged."""
+        at = time.time()
+        stamps = np.fromiter((m.timestamp for m in batch.messages), float, len(batch.messages))
+        self._metrics.batch(outcome, np.maximum(at - stamps / 1000, 0))
+        self._metrics.progress(at)
+        self._finished += 1
+        self._ledger.finish(batch)
+        self._commit_wanted.set()
+
+    async def _commit(self) -> None:
+        """Commit whenever a batch was finished; all that has been by then at once."""
+        while True:
+            await self._commit_wanted.wait()
+            self._commit_wanted.clear()
+            await self._ingest.commit()
+
+    async def _watch(self) -> None:
+        """Look at the lag and the seeds now and then, and end the worker if it stands still."""
+        dog = Watchdog(self._config.stream.stall_s, monotonic)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            lag = await self._lag()
+            self._metrics.in_flight(len(self._ledger))
+            self._control.describe()
+            for _ in range(self._ledger.waiting):
+                await self._ticket()
+            dog.look(Sight(lag, self._stalled, self._finished))
+
+    async def _lag(self) -> int | None:
+        """How many posts wait in this worker's partitions; None if the broker does not answer."""
+        try:
+            async with asyncio.timeout(self._config.kafka.request_timeout_s):
+                behind = await self._ingest.lag()
+        except (KafkaError, TimeoutError) as error:
+            if not self._away:
+                log.warning("the broker does not answer (%s): waiting", type(error).__name__)
+            self._away = True
+            return None
+        if self._away:
+            log.info("the broker answers again")
+        self._away = False
+        for partition, posts in behind.items():
+            self._metrics.lag(partition, posts)
+        return sum(behind.values())
+
+    async def _prepare(self) -> SeedEmbedder:
+        """All that has to be there before the first post: model, topics, seeds, output."""
+        config = self._config
+        await self._web.start()
+        model = config.model
+        loading = asyncio.ensure_future(
+            asyncio.to_thread(encoder.load, model.name, model.device, model.threads)
+        )
+        self._missing = "the broker has not answered"
+        await asyncio.to_thread(ensure_topics, config)
+        self._missing = "the control topic is not yet read to its end"
+        await self._control.start()
+        self._missing = "the output has not answered"
+        await self._delivery.start()
+        self._missing = "the model is being loaded"
+        enc: Encoder = await loading
+        self._missing = "the seeds are being embedded"
+        self._metrics.model(enc, enc.model.mix)
+        posts, matching = config.posts, config.matching
+        rules = Settings(posts.format, posts.max_bytes, matching.max_matches, matching.why)
+        self._pipeline = Pipeline(enc, rules)
+        embedder = SeedEmbedder(
+            enc, config.cache.path, matching.background_rate, matching.threshold
+        )
+        await self._control.embed(embedder)
+        await asyncio.to_thread(warm_up, enc, matching.why)
+        return embedder
+
+    def _state(self) -> State:
+        return State("", self._missing, self._control.seeds)
+
+    def _output_stalls(self, stalls: bool) -> None:
+        if stalls and not self._stalled:
+            self._metrics.paused("output")
+        if self._stalled and not stalls:
+            log.info("the output answers again")
+            self._metrics.resumed()
+        self._stalled = stalls
+
+    def _posts_consumer(self) -> AIOKafkaConsumer:
+        kafka, size = self._config.kafka, self._config.stream.batch_bytes
+        session = kafka.session_timeout_s
+        return AIOKafkaConsumer(
+            **aiokafka_settings(self._config),
+            group_id=kafka.group,
+            enable_auto_commit=False,
+            auto_offset_reset="none",  # told of a reset, we can count it
+            session_timeout_ms=round(session * 1000),
+            heartbeat_interval_ms=round(min(HEARTBEAT_S, session / 3) * 1000),
+            rebalance_timeout_ms=round(max(session, REVOKE_S) * 1000),
+            max_partition_fetch_bytes=size,
+            fetch_max_bytes=2 * size,
+        )
+
+    def _control_consumer(self) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            **aiokafka_settings(self._config),
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+
+
+def warm_up(enc: Encoder, why: bool) -> None:
+    """Take a made-up match through all stages: what is not compiled yet is compiled now."""
+    book = SeedBook()
+    book.apply(b"warm", b'{"text": "warm up"}')
+    seeds = SeedEmbedder(enc, None, 0.5, 0.01).make(book)
+    value = b'{"id": "1", "text": "warm up"}'
+    message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
+    with crashpoint.unwatched():
+        Pipeline(enc, Settings("plain", why=why)).run([message], seeds, now)
+
+
+def now() -> str:
+    """The time, as a match record has it."""
+    return rfc3339(time.time())
+
+
+async def _in_time(work: Awaitable[None]) -> None:
+    """Do it as far as the time for leaving allows; the broker may be away by then."""
+    try:
+        async with asyncio.timeout(LEAVE_S):
+            await work
+    except (KafkaError, TimeoutError) as error:
+        log.warning("leaving without waiting any longer (%s: %s)", type(error).__name__, error)

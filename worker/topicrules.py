@@ -1,0 +1,204 @@
+"""What the four topics should be like, and why it matters where they are not. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from worker.config import Config
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+MARGIN = 2**18  # bytes that a record of ours may hold beside the post
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A topic as the broker has it."""
+
+    partitions: int
+    replication: int
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something about a topic that is not as newsift needs it (serious), or would advise."""
+
+    topic: str
+    setting: str
+    found: str
+    wanted: str
+    why: str
+    fix: str
+    serious: bool = True
+
+
+def new_topics(config: Config) -> dict[str, dict[str, object]]:
+    """How each topic is made, in the form of kafka-python's create_topics."""
+    topics = config.topics
+    copies = -1 if topics.replication is None else topics.replication
+    many: dict[str, object] = {"num_partitions": topics.partitions, "replication_factor": copies}
+    ours: dict[str, object] = {"configs": {"max.message.bytes": str(roomy(config))}}
+    compacted: dict[str, object] = {"configs": {"cleanup.policy": "compact"}}
+    return {
+        topics.posts: dict(many),
+        topics.seeds: many | {"num_partitions": 1} | compacted,
+        topics.matches: many | ours,
+        topics.rejected: many | ours,
+    }
+
+
+def roomy(config: Config) -> int:
+    """The largest record that newsift writes: a post of the largest size, and what goes with it."""
+    return config.posts.max_bytes + MARGIN
+
+
+def differences(
+    config: Config, found: Mapping[str, Found | None], brokers: int
+) -> list[Difference]:
+    """Where the topics are not as they should be, the missing ones first."""
+    wanted = new_topics(config)
+    missing = [_missing(config, name) for name in wanted if found.get(name) is None]
+    return missing + [
+        difference
+        for name in wanted
+        if (topic := found.get(name)) is not None
+        for rule in _rules(config, name)
+        for difference in rule(config, name, topic, brokers)
+    ]
+
+
+Check = Callable[[Config, str, Found, int], Iterator[Difference]]
+
+
+def _rules(config: Config, name: str) -> tuple[Check, ...]:
+    topics = config.topics
+    by_topic: dict[str, tuple[Check, ...]] = {
+        topics.posts: (_several, _kept, _retained),
+        topics.seeds: (_one_partition, _compacted),
+        topics.matches: (_kept, _large),
+        topics.rejected: (_kept, _large, _retained),
+    }
+    return (*by_topic[name], _replicated, _visible)
+
+
+def _missing(config: Config, name: str) -> Difference:
+    command = kafka_topics(config, name)
+    why = "the worker needs all four; a user without the right to Describe does not see them"
+    return Difference(
+        name, "topic", "missing", "present", why, f"newsift topics create, or {command}"
+    )
+
+
+def kafka_topics(config: Config, name: str) -> str:
+    """Kafka's own command that makes a topic as newsift would."""
+    new = new_topics(config)[name]
+    extra = "".join(f" --config {key}={value}" for key, value in _configs(new).items())
+    copies = new["replication_factor"]
+    copies = "" if copies == -1 else f" --replication-factor {copies}"
+    return (
+        f"kafka-topics.sh --bootstrap-server {config.kafka.bootstrap_servers} --create "
+        f"--topic {name} --partitions {new['num_partitions']}{copies}{extra}"
+    )
+
+
+def _configs(new: Mapping[str, object]) -> dict[str, str]:
+    found = new.get("configs", {})
+    assert isinstance(found, dict)
+    return found
+
+
+def _alter(config: Config, name: str, setting: str, value: str) -> str:
+    return (
+        f"kafka-configs.sh --bootstrap-server {config.kafka.bootstrap_servers} --alter "
+        f"--entity-type topics --entity-name {name} --add-config {setting}={value}"
+    )
+
+
+def _several(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+    if topic.partitions == 1 and config.topics.partitions > 1:
+        yield Difference(
+            name, "partitions", "1", str(config.topics.partitions),
+            "as many workers as there are partitions can share the posts: here only one",
+            f"kafka-topics.sh --bootstrap-server {config.kafka.bootstrap_servers} --alter "
+            f"--topic {name} --partitions {config.topics.partitions}", serious=False,
+        )  # fmt: skip
+
+
+def _one_partition(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+    if topic.partitions != 1:
+        yield Difference(
+            name, "partitions", str(topic.partitions), "1",
+            "what a seed is is its latest record, and only one partition has one order; were "
+            "partitions added, a seed's records would stand in two",
+            "save the seeds (newsift seeds list --json), delete the topic, newsift topics create, "
+            "and add them again",
+        )  # fmt: skip
+
+
+def _compacted(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+    policy = topic.settings.get("cleanup.policy", "compact")
+    if _words(policy) != {"compact"}:
+        yield Difference(
+            name, "cleanup.policy", policy, "compact",
+            "the broker deletes seeds when they grow old, and workers that start then miss them",
+            _alter(config, name, "cleanup.policy", "compact"),
+        )  # fmt: skip
+
+
+def _kept(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+    policy = topic.settings.get("cleanup.policy", "delete")
+    if "compact" in _words(policy):
+        yield Difference(
+            name, "cleanup.policy", policy, "delete",
+            "a compacted topic keeps one record per key, and refuses records without a key",
+            _alter(config, name, "cleanup.policy", "delete"),
+        )  # fmt: skip
+
+
+def _large(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+    limit = int(topic.settings.get("max.message.bytes", 2**62))
+    if limit < roomy(config):
+        yield Difference(
+            name, "max.message.bytes", str(limit), str(roomy(config)),
+            f"a post may have posts.max_bytes = {config.posts.max_bytes} bytes; the broker "
+            "refuses the record of one that is near it",
+            _alter(config, name, "max.message.bytes", str(roomy(config))), serious=False,
+        )  # fmt: skip
+
+
+def _retained(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+    least, what = (HOUR_MS, "posts") if name == config.topics.posts else (DAY_MS, "dead letters")
+    kept = int(topic.settings.get("retention.ms", -1))
+    if 0 <= kept < least:
+        yield Difference(
+            name, "retention.ms", str(kept), f"at least {least}",
+            f"{what} that are not read within {kept / 60_000:g} minutes are gone for good",
+            _alter(config, name, "retention.ms", str(least)), serious=False,
+        )  # fmt: skip
+
+
+def _visible(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+    if not topic.settings:
+        user = config.kafka.username or "ANONYMOUS"
+        yield Difference(
+            name, "settings", "hidden", "visible",
+            "nobody can tell whether it is compacted, or how long it keeps its records",
+            f"kafka-acls.sh --bootstrap-server {config.kafka.bootstrap_servers} --add "
+            f"--allow-principal User:{user} --operation DescribeConfigs --topic {name}",
+            serious=False,
+        )  # fmt: skip
+
+
+def _replicated(config: Config, name: str, topic: Found, brokers: int) -> Iterator[Difference]:
+    wanted = config.topics.replication or (min(brokers, 3) if brokers > 1 else 1)
+    if topic.replication < wanted:
+        yield Difference(
+            name, "replication", str(topic.replication), str(wanted),
+            "the copies that are lost before what they hold is lost: with one, none may be",
+            "kafka-reassign-partitions.sh (Kafka's manual, \"Increasing replication factor\")",
+            serious=False,
+        )  # fmt: skip
+
+
+def _words(policy: str) -> set[str]:
+    return {word.strip() for word in policy.split(",") if word.strip()}
