@@ -5,7 +5,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -27,8 +26,8 @@ class VectorStore:
             self._vectors.touch()
         except OSError as error:
             raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
-        self._lock: IO[bytes] | None = None  # held from the first addition on
-        self._place = self._read()
+        keys = self._keys.read_bytes()
+        self._place = {keys[i * KEY : (i + 1) * KEY]: i for i in range(self._whole())}
 
     def __len__(self) -> int:
         return len(self._place)
@@ -43,13 +42,14 @@ class VectorStore:
             raise InputError(
                 f"vectors: shape {list(vectors.shape)}, expected {[len(texts), self.width]}"
             )
-        self._own()
         names = [key(text) for text in texts]
         try:
-            with self._vectors.open("ab") as file:
-                file.write(vectors.astype(np.float16).tobytes())
-            with self._keys.open("ab") as file:
-                file.write(b"".join(names))
+            with self._keys.open("ab") as keys, self._vectors.open("ab") as values:
+                fcntl.flock(keys, fcntl.LOCK_EX)
+                self._cut()
+                values.write(vectors.astype(np.float16).tobytes())
+                values.flush()
+                keys.write(b"".join(names))
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from error
         self._place |= {name: len(self._place) + i for i, name in enumerate(names)}
@@ -69,25 +69,15 @@ class VectorStore:
         stored = np.memmap(self._vectors, np.float16, "r", shape=(len(self), self.width))
         return stored[places].astype(np.float32)
 
-    def _read(self) -> dict[bytes, int]:
-        """The place of every text whose vector is whole."""
-        keys = self._keys.read_bytes()
-        whole = min(len(keys) // KEY, self._vectors.stat().st_size // (2 * self.width))
-        return {keys[i * KEY : (i + 1) * KEY]: i for i in range(whole)}
+    def _whole(self) -> int:
+        """How many vectors are there with their keys."""
+        bytes_each = ((self._keys, KEY), (self._vectors, 2 * self.width))
+        return min(file.stat().st_size // size for file, size in bytes_each)
 
-    def _own(self) -> None:
-        """Before the first addition: keep others from adding, and cut off what a crash left."""
-        if self._lock is not None:
-            return
-        lock = self._keys.open("rb")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.close()
-            raise InputError(f"{self.folder}: another process adds to it; wait for it") from error
-        self._lock = lock
-        if self._read() != self._place:
-            raise InputError(f"{self.folder}: was added to meanwhile; start again")
+    def _cut(self) -> None:
+        """Cut off what a crash left; what another process has added is kept, and we stop."""
+        if self._whole() != len(self):
+            raise InputError(f"{self.folder}: another process adds to it; start again after it")
         os.truncate(self._keys, len(self) * KEY)
         os.truncate(self._vectors, len(self) * 2 * self.width)
 

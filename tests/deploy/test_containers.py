@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.configload import load
+from worker.config.load import load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

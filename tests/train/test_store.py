@@ -38,6 +38,18 @@ def test_what_a_crash_cut_short_is_cut_off(tmp_path: Path, keys: int, values: in
     assert np.array_equal(VectorStore(tmp_path, 4).get(list("abc")), vectors(3))
 
 
+def test_one_reads_while_another_adds_and_two_that_add_do_no_harm(tmp_path: Path) -> None:
+    first, second = VectorStore(tmp_path, 4), VectorStore(tmp_path, 4)
+    first.add(["a", "b"], vectors(2))
+    reader = VectorStore(tmp_path, 4)
+    first.add(["c"], vectors(1, 8))
+    assert np.array_equal(reader.get(["b"]), vectors(2)[1:])
+    with pytest.raises(InputError, match="another process adds to it"):
+        second.add(["d"], vectors(1))
+    found = VectorStore(tmp_path, 4).get(["a", "b", "c"])
+    assert np.array_equal(found, np.concatenate([vectors(2), vectors(1, 8)]))
+
+
 def test_a_text_without_a_vector_is_refused_with_the_remedy(tmp_path: Path) -> None:
     store = VectorStore(tmp_path, 4)
     store.add(["a"], vectors(1))

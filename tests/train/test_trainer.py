@@ -1,7 +1,9 @@
 """The training loop: it learns, it comes back after a crash as if nothing had been, it refuses."""
 
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,6 +17,7 @@ from train.drill import Step
 from train.encoders import make_encoder
 from train.recipe import Recipe, Steps
 from train.table import Flat, RowAdam, TokenTable
+from train.talk import Pace, Talk
 from train.trainer import Trainer, schedule
 
 CONFIG = AstConfig(dim=8, heads=2, head_dim=4, residual=True, post_tokens=16, article_tokens=16)
@@ -140,7 +143,8 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_state(tmp_path
 
 
 def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Trainer(fresh(), recipe(count=20), Towards(), judge, tmp_path).run()
+    with pytest.raises(Crash):
+        Trainer(fresh(), recipe(), Towards(crash_at=25), judge, tmp_path).run()
     kept = (tmp_path / "last.safetensors").read_bytes()
 
     def full(handle: int) -> None:
@@ -153,6 +157,53 @@ def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         "best.safetensors", "last.safetensors", "log.jsonl",
     ]  # fmt: skip
+
+
+def test_a_gradient_that_is_no_number_never_reaches_the_model(tmp_path: Path) -> None:
+    class Spoilt(Towards):
+        def step(self, table: TokenTable, number: int) -> Step:
+            step = super().step(table, number)
+            root = (step.loss - step.loss.detach()).square().sqrt()  # 0, with NaN as its gradient
+            return Step("posts", step.rows, step.loss + root) if number == 25 else step
+
+    with pytest.raises(InputError, match="step 25: the gradient of posts is nan"):
+        Trainer(fresh(), recipe(), Spoilt(), judge, tmp_path).run()
+
+
+def test_the_average_leaves_alone_what_does_not_learn(tmp_path: Path) -> None:
+    """The α of softmax stands at minus infinity, of which no mean can be taken."""
+    model = make_encoder("ast-softmax", CONFIG, np.eye(20, 8, dtype=np.float32), 3)
+    plan = recipe(average_from=0.0, average_every=1)
+    trained = Trainer(model, plan, Towards(), judge, tmp_path).run()
+    assert torch.isneginf(trained.get_parameter("star.layers.0.ring.raw_alpha")).all()
+
+
+@pytest.mark.parametrize("other", [{"recipe": recipe(clip=2.0)}, {"data": "of yesterday"}])
+def test_a_folder_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
+    Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
+    chosen = {"recipe": recipe(), "data": ""} | other
+    with pytest.raises(InputError, match=f"a run with other {next(iter(other))}; name another"):
+        Trainer(fresh(), chosen["recipe"], Towards(), judge, tmp_path, data=chosen["data"])
+
+
+def test_a_line_of_the_log_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
+    with pytest.raises(Crash):
+        Trainer(fresh(), recipe(), Towards(crash_at=25), judge, tmp_path).run()
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write('{"step": 30, "lo')
+    Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [10, 20, 30, 40]
+
+
+def test_what_is_said_stays_on_a_terminal_and_elsewhere() -> None:
+    for live in (True, False):
+        stream = io.StringIO()
+        talk = Talk(stream, live)
+        talk.progress("step 1")
+        talk.line("judged")
+        assert stream.getvalue() == ("\r\033[Kstep 1\r\033[Kjudged\n" if live else "judged\n")
+    assert Pace(10, 40)(20).startswith("step 20 of 40, ")
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x80\x04N.", b"x" * 200])

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from worker.config import DEFAULTS, FORMATS, KINDS, RULES, Config, Kafka, Topics, load_config
-from worker.configload import load
+from worker.config.load import load
+from worker.config.secret import Secret
 from worker.errors import ConfigError
 from worker.posts import FORMS, MAX_BYTES
-from worker.secret import Secret
 
 SHIPPED = Path(__file__).parents[2] / "config.yaml"
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.worker.fake import Command
 from worker.config import Config, load_config
-from worker.configload import load
-from worker.configtext import plain, rendered
+from worker.config.load import load
+from worker.config.secret import Secret
+from worker.config.text import plain, rendered
 from worker.errors import ConfigError
-from worker.secret import Secret
 
 WORD = "correct-horse"
 LOGIN = {

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.config import DEFAULTS, Config, load_config
-from worker.configfile import read_file
-from worker.configload import load
-from worker.configtext import rendered
-from worker.configtypes import scalar
+from worker.config.file import read_file
+from worker.config.kinds import scalar
+from worker.config.load import load
+from worker.config.text import rendered
 from worker.errors import ConfigError
 
 

@@ -8,8 +8,8 @@ import click
 
 from worker.cli.common import CONFIG, KAFKA
 from worker.config import Config
-from worker.configload import Loaded, load, overridden
-from worker.configtext import packaged, plain, rendered
+from worker.config.load import Loaded, load, overridden
+from worker.config.text import packaged, plain, rendered
 from worker.kafka import tls_context
 
 

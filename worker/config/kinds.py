@@ -8,7 +8,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
-from worker.secret import Secret
+from worker.config.secret import Secret
 
 Scalar = str | int | float | bool | None
 

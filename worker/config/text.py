@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from worker.config import DEFAULTS, Config
-from worker.configload import Loaded
-from worker.configtypes import scalar
-from worker.secret import HIDDEN, Secret
+from worker.config.kinds import scalar
+from worker.config.load import Loaded
+from worker.config.secret import HIDDEN, Secret
 
 BARE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,-]*(?<!:)")
-HERE = Path(__file__).parent
+PLACES = Path(__file__).parents[1], Path(__file__).parents[2]  # in the wheel, in the checkout
 
 
 def packaged() -> str:
     """The config.yaml that newsift ships: from the wheel, or from the checkout."""
-    file = next(f for f in (HERE / "config.yaml", HERE.parent / "config.yaml") if f.exists())
+    file = next(f for place in PLACES if (f := place / "config.yaml").exists())
     return file.read_text("utf-8")
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-from worker.configtypes import (
+from worker.config.kinds import (
     ANY,
     FILE,
     FOLDER,
@@ -24,8 +24,8 @@ from worker.configtypes import (
     is_line,
     one_of,
 )
+from worker.config.secret import Secret
 from worker.errors import ConfigError
-from worker.secret import Secret
 
 APP_ID = "newsift"  # Faust's id, and the group that Faust takes for itself
 FORMATS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
@@ -227,6 +227,6 @@ def shown(value: object) -> str:
 
 def load_config(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Config:
     """Read config.yaml (NEWSIFT_CONFIG, ./config.yaml, else the defaults) and the environment."""
-    from worker.configload import load
+    from worker.config.load import load
 
     return load(path, env).config

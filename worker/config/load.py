@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from worker.config import DEFAULTS, KINDS, RULES, SECTIONS, Config, Section, shown
-from worker.configfile import Given, read_file
-from worker.configtypes import Kind
+from worker.config.file import Given, read_file
+from worker.config.kinds import Kind
+from worker.config.secret import Secret
 from worker.errors import ConfigError
-from worker.secret import Secret
 
 PREFIX = "NEWSIFT_"
 KAFKA = "NEWSIFT_KAFKA"  # short for kafka.bootstrap_servers

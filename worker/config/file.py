@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from worker.configtypes import INTEGER, NUMBER, Scalar, scalar
+from worker.config.kinds import INTEGER, NUMBER, Scalar, scalar
 from worker.errors import ConfigError
 
 LARGEST = 2**20  # bytes
