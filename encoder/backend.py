@@ -85,7 +85,12 @@ def _kernel(model: Model, threads: int) -> Backend | None:
 
 
 def _torch(model: Model, device: str, threads: int | None) -> Backend:
-    import torch
+    try:
+        import torch
+    except ImportError:
+        raise DeviceError(
+            f"device: {device} needs PyTorch, which is not installed here; `pip install torch`"
+        ) from None
 
     from encoder.device import TorchBackend
 

@@ -123,9 +123,7 @@ def fingerprint(texts: Texts, start: Start) -> str:
     return seen.hexdigest()[:12]
 
 
-def finish(
-    asked: Asked, model: nn.Module, start: Start, dev: Dev, background: list[str]
-) -> str:  # fmt: skip
+def finish(asked: Asked, model: nn.Module, start: Start, dev: Dev, background: list[str]) -> str:
     """Write what was trained with its figures on dev, as it is served, and where it comes from."""
     recipe = asked.recipe
     provenance: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """From weights to a model that a directory can hold: rounding, background, self-check."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from encoder.siamese import Siamese
 from encoder.tokenizer import Tokenizer
 from encoder.vocabulary import Vocabulary
 from encoder.weights import F32, I32, I64, Weights
+from train.table import blocks
 
 CHECKED_TEXTS = 64
-TOKENS_AT_ONCE = 2**14
+TOKENS_AT_ONCE = 2**13
 
 
 def export(
@@ -58,19 +59,9 @@ def vectors(
 ) -> F32:
     """The vectors of texts by a model, in its own precision, rounded to float32: [n, d]."""
     parts = []
-    for start, stop in list(blocks(offsets)) or [(0, 0)]:
+    for start, stop in blocks(offsets, TOKENS_AT_ONCE):
         own = offsets[start : stop + 1]
         block = torch.from_numpy(ids[own[0] : own[-1]]).long().to(device)
         found = model(block, torch.from_numpy(own - own[0]).to(device), side)  # [block, d]
         parts.append(found.cpu().numpy().astype(np.float32))
     return np.concatenate(parts)
-
-
-def blocks(offsets: I64) -> Iterator[tuple[int, int]]:
-    """The texts in blocks that bound the memory: of so many tokens, or a single text."""
-    start, count = 0, len(offsets) - 1
-    while start < count:
-        stop = int(np.searchsorted(offsets, offsets[start] + TOKENS_AT_ONCE, "right")) - 1
-        stop = min(max(stop, start + 1), count)
-        yield start, stop
-        start = stop

@@ -88,6 +88,7 @@ class Steps:
     rate: Positive = 1e-3
     table_rate: Positive = 1e-3  # of what belongs to a token: its vector and its gates
     star_rate: Positive | None = None  # of ring and star, if another
+    star_from: Annotated[float, Meta(ge=0, le=1)] = 0.0  # the share of steps before the star joins
     warm_up: Annotated[int, Meta(ge=0)] = 0
     decay: bool = True  # to zero, in a straight line
     clip: Positive = 1.0

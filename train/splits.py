@@ -12,7 +12,8 @@ from train.readers import CrisisPost, Pair, Story
 Split = Literal["train", "dev", "test"]
 DEV, TEST = 0.1, 0.3  # below the first dev, below the second test, the rest trains
 TEST_EVENTS, DEV_EVENTS = 0.35, 0.6
-MIRRORED = re.compile(r"https?://\S*|\bRT\b:?\s*(?=@)|@\w+:?|[\W_]+")
+MIRRORED = re.compile(r"https?://\S*|\bRT\b:?\s*(?=@)|@\w+:?")
+MARKS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Removed:
 
 def bare(text: str) -> str:
     """A text by which near-duplicates are found: no links, retweet signs, mentions or marks."""
-    return " ".join(MIRRORED.sub(" ", unescape(text)).split()).casefold()
+    return MARKS.sub(" ", MIRRORED.sub(" ", unescape(text))).strip().casefold()
 
 
 def story_key(story: Story) -> str:

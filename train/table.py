@@ -1,6 +1,8 @@
 """Training what belongs to single tokens: only the rows that a batch reads take part in a step."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -11,9 +13,11 @@ from torch.func import functional_call
 from encoder.config import Side
 from encoder.weights import I32, I64
 
+AT_ONCE = {"cpu": 2**11, "cuda": 2**22}  # tokens: what they become fits a CPU's cache
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 VECTORS, GATES = "embedding", "residual.log_gates"
+RESIDUAL = "residual"
 TABLES = (VECTORS, GATES)
 
 
@@ -45,6 +49,18 @@ class Flat:
     offsets: I64
 
 
+def blocks(offsets: I64, tokens: int) -> Iterator[tuple[int, int]]:
+    """The texts in blocks of so many tokens at most, or a single text; at least one block."""
+    start, count = 0, len(offsets) - 1
+    while start < count:
+        stop = int(np.searchsorted(offsets, offsets[start] + tokens, "right")) - 1
+        stop = min(max(stop, start + 1), count)
+        yield start, stop
+        start = stop
+    if not count:
+        yield 0, 0
+
+
 class Rows:
     """The rows that some batches read, as leaves of one step's graph."""
 
@@ -64,12 +80,17 @@ class Rows:
     def embed(self, batch: int, side: Side) -> Tensor:
         """The unit vectors of the texts of one batch: [n, d]."""
         ids = self._place[self._ends[batch] : self._ends[batch + 1]]
-        offsets = torch.from_numpy(self._batches[batch].offsets).to(ids.device)
+        offsets = self._batches[batch].offsets
         named = {VECTORS: self.vectors}
         if self.gates is not None:
             named[GATES] = self.gates.T
-        found = functional_call(self._table.model, named, (ids, offsets, side))
-        return F.normalize(found, dim=1)
+        parts = []
+        for first, last in blocks(offsets, AT_ONCE[ids.device.type]):
+            own = offsets[first : last + 1]
+            ends = torch.from_numpy(own - own[0]).to(ids.device)
+            given = (ids[own[0] : own[-1]], ends, side)
+            parts.append(self._table.run(named, given))
+        return F.normalize(torch.cat(parts), dim=1)
 
     def gradient_sum(self) -> Tensor:
         """The sum of the gradients that the step has left: a number if all of them are."""
@@ -101,9 +122,21 @@ class TokenTable:
             if name not in own and parameter.requires_grad
         }
 
+        self.star = True  # without it the gated mean alone is trained, many times as fast
+
     def rows(self, *batches: Flat) -> Rows:
         """The rows that these batches read."""
         return Rows(self, batches)
+
+    def run(self, named: dict[str, Tensor], given: tuple[Tensor, Tensor, Side]) -> Tensor:
+        """The vectors of some texts, with these rows in the place of the tables: [n, d]."""
+        if self.star or self.gates is None:
+            return cast(Tensor, functional_call(self.model, named, given))
+        ids, offsets, side = given
+        mean = self.model.get_submodule(RESIDUAL)
+        gates = {GATES.removeprefix(f"{RESIDUAL}."): named[GATES]}
+        embedded = F.embedding(ids, named[VECTORS])
+        return cast(Tensor, functional_call(mean, gates, (embedded, ids, offsets, side)))
 
     @property
     def adams(self) -> dict[str, RowAdam]:

@@ -83,6 +83,8 @@ class Trainer:
         return self.model
 
     def _one(self) -> None:
+        steps = self.recipe.steps
+        self._table.star = self.progress.step >= steps.star_from * steps.count
         step = self._drill.step(self._table, self.progress.step)
         self._refuse(step.kind, "loss", step.loss)
         self._adam.zero_grad()
@@ -127,7 +129,7 @@ class Trainer:
         figures = self._judge(self.model.eval())
         self.model.train().load_state_dict(own)
         progress = self.progress
-        if figures["score"] > progress.best:
+        if figures["score"] >= progress.best:  # where nothing is judged the last is the best
             progress.best, progress.best_step, progress.worse = figures["score"], progress.step, 0
             Checkpoint(shown, {"step": progress.step} | figures).write(self._work / BEST)
         else:

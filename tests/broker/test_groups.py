@@ -139,9 +139,12 @@ def test_what_a_leaving_member_had_committed_stays(address: str, unique: str) ->
 
 
 def settled(consumers: Sequence[Any], wanted: int) -> bool:
-    """Poll all, so that they can rebalance; whether they share all partitions, none twice."""
+    """Poll all, so that they can rebalance; whether they share all partitions, none twice.
+
+    A poll that is too short for joining begins it anew each time.
+    """
     for each in consumers:
-        each.poll(timeout_ms=20)
+        each.poll(timeout_ms=300)
     shares = [each.assignment() for each in consumers]
     return all(shares) and sum(map(len, shares)) == wanted == len(set().union(*shares))
 

@@ -45,7 +45,7 @@ def test_from_a_live_topic_to_matches(story: Story) -> None:
     address, seeds = story.server.address, story.topics["seeds"]
     late = SeedWanted("late", "Late", "cat cat cat music", 0.000001)
     write(address, seeds, [late.value], key=b"late")
-    until(lambda: "3 seeds" in worker.said)
+    until(lambda: "3 seeds, set" in worker.said)
     text = "cat cat cat music"
     write(address, story.topics["posts"], [json.dumps({"id": "new", "text": text}).encode()])
 
@@ -56,7 +56,7 @@ def test_from_a_live_topic_to_matches(story: Story) -> None:
 
     until(named)
     write(address, seeds, [None], key=b"late")
-    until(lambda: worker.said.count("2 seeds,") == 2)
+    until(lambda: worker.said.count("2 seeds, set") == 2)
 
     assert worker.terminate() == 0, worker.said
     with admin(address) as client:

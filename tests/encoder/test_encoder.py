@@ -204,3 +204,11 @@ def test_on_a_cpu_no_torch_is_imported(tmp_path: Path) -> None:
         "assert e.path == 'kernel' and 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True)
+
+
+def test_without_torch_its_path_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(backends, "_kernel", lambda *_: None)
+    with pytest.raises(DeviceError, match="cpu needs PyTorch, which is not installed"):
+        backends.open_backend(model, "cpu", 1)

@@ -55,9 +55,8 @@ def training_folder(root: Path) -> Path:
     """The same with articles, claims beside the pairs, and an event of each split."""
     folder(root, pairs=120)
     rng = random.Random(4)
-    bodies = (
-        " ".join(rng.choice(THINGS) + f" {rng.randrange(50)}" for _ in range(90)) for _ in "x" * 40
-    )
+    words = ["".join(rng.choices("abcdefghij", k=3)) for _ in range(400)]
+    bodies = [" ".join(rng.choices(words, k=110)) for _ in range(40)]
     write(
         root / "articles" / "some.jsonl.gz",
         ({"title": f"{THINGS[i % 8]} in the news {i}", "article": x} for i, x in enumerate(bodies)),

@@ -56,6 +56,7 @@ def test_copies_are_the_same_but_for_links_mentions_and_marks() -> None:
     assert bare("RT @a: Flood in Calgary! https://t.co/x &amp; more") == bare(
         "flood in calgary more"
     )
+    assert bare("flood @a in .@b_c: RT @d, calgary") == bare("flood in calgary")
     assert bare("flood in calgary") != bare("flood in canmore")
 
 

@@ -16,7 +16,7 @@ from encoder.errors import InputError
 from train.drill import Step
 from train.encoders import make_encoder
 from train.recipe import Recipe, Steps
-from train.table import Flat, RowAdam, TokenTable
+from train.table import Flat, TokenTable
 from train.talk import Pace, Talk
 from train.trainer import Trainer, schedule
 
@@ -112,6 +112,12 @@ def test_the_best_judgement_is_what_comes_out(tmp_path: Path) -> None:
     assert same(state(model), seen[1])
 
 
+def test_where_nothing_is_judged_the_last_state_comes_out(tmp_path: Path) -> None:
+    run = Trainer(fresh(), recipe(patience=1), Towards(), lambda _: {"score": 0.0}, tmp_path)
+    run.run()
+    assert run.progress.step == run.progress.best_step == 40
+
+
 def test_patience_ends_a_run_that_gains_nothing(tmp_path: Path) -> None:
     scores = iter([0.5, 0.4, 0.3, 0.2])
     drill = Towards()
@@ -181,7 +187,7 @@ def test_the_average_leaves_alone_what_does_not_learn(tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", [{"recipe": recipe(clip=2.0)}, {"data": "of yesterday"}])
 def test_a_folder_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
     Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
-    chosen = {"recipe": recipe(), "data": ""} | other
+    chosen: dict[str, Any] = {"recipe": recipe(), "data": ""} | other
     with pytest.raises(InputError, match=f"a run with other {next(iter(other))}; name another"):
         Trainer(fresh(), chosen["recipe"], Towards(), judge, tmp_path, data=chosen["data"])
 
@@ -211,39 +217,6 @@ def test_a_damaged_state_is_refused_with_the_remedy(tmp_path: Path, damage: byte
     (tmp_path / "last.safetensors").write_bytes(damage)
     with pytest.raises(InputError, match="remove it to start anew"):
         Trainer(fresh(), recipe(), Towards(), judge, tmp_path)
-
-
-def test_rows_learn_as_adam_would_teach_them() -> None:
-    """Rows that every step reads move as torch's own Adam moves them; the others stay."""
-    start = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
-    mine = RowAdam(start.clone())
-    theirs = start[[1, 4]].clone().requires_grad_()
-    adam = torch.optim.Adam([theirs], lr=0.1)
-    for i in range(5):
-        gradient = torch.randn(2, 3, generator=torch.Generator().manual_seed(i))
-        theirs.grad = gradient.clone()
-        adam.step()
-        mine.step(torch.tensor([1, 4]), gradient, 0.1)
-    assert torch.allclose(mine.table[[1, 4]], theirs, atol=1e-6)
-    assert torch.equal(mine.table[[0, 2, 3, 5]], start[[0, 2, 3, 5]])
-
-
-def test_rows_get_the_gradients_of_the_whole_table() -> None:
-    batch = Flat(np.array([3, 7, 3, 11, 0], np.int32), np.array([0, 3, 5]))
-    rows = TokenTable(fresh()).rows(batch)
-    (rows.embed(0, Side.ARTICLE) @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
-    model = fresh()
-    found = model(torch.tensor([3, 7, 3, 11, 0]), torch.tensor([0, 3, 5]), Side.ARTICLE)
-    (torch.nn.functional.normalize(found, dim=1) @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
-    whole = model.get_parameter("embedding").grad
-    gates = model.get_parameter("residual.log_gates").grad
-    assert whole is not None
-    assert gates is not None
-    assert rows.vectors.grad is not None
-    assert rows.gates is not None
-    assert rows.gates.grad is not None
-    assert torch.allclose(rows.vectors.grad, whole[rows.rows], atol=1e-6)
-    assert torch.allclose(rows.gates.grad, gates[:, rows.rows].T, atol=1e-6)
 
 
 def test_the_rate_rises_and_falls() -> None:

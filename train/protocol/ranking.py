@@ -40,8 +40,10 @@ class Ranking:
 
     @property
     def auc(self) -> float:
-        """How often a pair that belongs together scores above one that does not."""
+        """How often a pair that belongs together scores above one that does not; nan without."""
         count = len(self.positive)
+        if count == self.pairs:
+            return float("nan")
         better = np.searchsorted(-self.positive, -self.positive)  # [p] positives that score higher
         same = np.searchsorted(-self.positive, -self.positive, side="right") - better
         beaten_by = (self.higher - better) + (self.level - same) / 2

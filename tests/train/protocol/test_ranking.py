@@ -56,6 +56,13 @@ def test_r_precision_is_the_share_of_the_highest_pairs() -> None:
     assert found.mean_r_precision == pytest.approx(np.mean(at))
 
 
+def test_where_all_pairs_belong_together_there_is_no_auc() -> None:
+    score, label = np.ones((1, 1), np.float32), np.ones((1, 1), np.bool_)
+    found = rank_pairs(lambda: blocks(score, label, 1))
+    assert np.isnan(found.auc)
+    assert found.average_precision == 1
+
+
 def test_a_set_without_a_pair_is_refused() -> None:
     score, label = drawn(1, 3, 3, 10)
     with pytest.raises(InputError, match="no post"):
