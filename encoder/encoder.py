@@ -97,7 +97,7 @@ class Encoder:
 
     @cached_property
     def _reader(self) -> Reader:
-        return Reader(self.model.weights)
+        return Reader(self.model.weights, getattr(self._backend, "tables", None))
 
     def _embed(self, blocks: Iterator[Tokens], side: Side) -> Embeddings:
         dense = [np.zeros((0, self.dim), np.float32)]

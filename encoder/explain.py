@@ -14,7 +14,8 @@ from encoder.embeddings import Embeddings
 from encoder.lexical import NO_SLOT
 from encoder.parts import Reader
 from encoder.tokenizer import Word
-from encoder.weights import F32, I32, Attention, Weights
+from encoder.weights import F32, I32, I64, Attention, Weights
+from encoder.word_parts import word_parts
 
 
 def attention(weights: Weights, ids: I32, side: Side) -> F32:
@@ -150,25 +151,33 @@ def explain_pairs(
 
     What `explain_pair` says of each pair, without the rest; `ids` are what is read of the posts.
     """
-    held = sorted({text for text, _ in pairs if len(ids[text])})
-    place = {text: i for i, text in enumerate(held)}
-    read = [i for i, (text, _) in enumerate(pairs) if text in place]
-    dense = [np.zeros(0, np.float32)] * len(pairs)
-    if read:
-        offsets = np.cumsum([0, *(len(ids[text]) for text in held)], dtype=np.int64)
-        which = np.array([place[pairs[i][0]] for i in read], np.int64)
-        rows = articles.dense[[pairs[i][1] for i in read]]
-        flat = np.concatenate([ids[text] for text in held])
-        found, ends = reader.parts(flat, offsets, Side.POST, which, rows)
-        for at, i in enumerate(read):
-            dense[i] = found[ends[at] : ends[at + 1]]
-    mix, told = articles.mix, []
-    for (text, k), near in zip(pairs, dense, strict=True):
-        words, row = texts[text], slice(*articles.lexical.indptr[k : k + 2].tolist())
-        same = lexical_parts(words, articles.lexical.slots[row], articles.lexical.weights[row])
-        both = zip(words, by_word(words, near), same, strict=True)
-        told.append([(word.text, (1 - mix) * x + mix * y) for word, x, y in both])
-    return told
+    if not pairs:
+        return []
+    asked = np.array(pairs, np.int64)
+    used, asked[:, 0] = np.unique(asked[:, 0], return_inverse=True)
+    said = [texts[i] for i in used.tolist()]
+    tokens, bounds = dense_of_pairs(reader, [ids[i] for i in used.tolist()], articles.dense, asked)
+    return word_parts(said, articles.lexical, articles.mix, asked, tokens, bounds)
+
+
+def dense_of_pairs(reader: Reader, ids: Sequence[I32], rows: F32, pairs: I64) -> tuple[F32, I64]:
+    """What `dense_parts` says of pairs [pairs, 2], and between which bounds of it each pair's is.
+
+    Every text and every article is worked on once.
+    """
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    full = np.flatnonzero(lengths[pairs[:, 0]])
+    bounds = np.zeros_like(pairs)
+    if not len(full):
+        return np.zeros(0, np.float32), bounds
+    texts, text = np.unique(pairs[full, 0], return_inverse=True)
+    articles, article = np.unique(pairs[full, 1], return_inverse=True)
+    offsets = np.concatenate([[0], np.cumsum(lengths[texts])])
+    flat = np.concatenate([ids[i] for i in texts.tolist()])
+    asked = np.stack([text, article], axis=1)
+    found, ends = reader.parts(flat, offsets, Side.POST, asked, rows[articles])
+    bounds[full] = np.stack([ends[:-1], ends[1:]], axis=1)
+    return found, bounds
 
 
 def lexical_parts(words: Sequence[Word], slots: I32, weights: F32) -> list[float]:

@@ -24,7 +24,9 @@ def cache_root() -> Path:
 def sources_digest() -> str:
     """A digest of the compiled modules' text: numba itself does not notice an edited import."""
     here = Path(__file__).parent
-    files = [here / "jit.py", here / "lexical.py", here / "tokenizer.py"]
+    files = [
+        here / f"{name}.py" for name in ("jit", "lexical", "pieces", "everyday", "chunks", "scan")
+    ]
     digest = hashlib.sha256()
     for file in files + sorted((here / "kernel").glob("*.py")):
         digest.update(file.read_bytes() if file.exists() else b"")

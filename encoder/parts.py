@@ -11,6 +11,8 @@ import numpy as np
 
 from encoder.attention import constant
 from encoder.config import Side
+from encoder.folded_parts import FoldedReader
+from encoder.kernel.state import Tables
 from encoder.matrix import Matrix
 from encoder.star_parts import (
     highest,
@@ -70,20 +72,26 @@ class Reading:
 
 
 class Reader:
-    """Reads texts and says which of their tokens made which part of a score."""
+    """Reads texts and says which of their tokens made which part of a score.
 
-    def __init__(self, weights: Weights) -> None:
+    By the tables of the kernel where it has some, else by the weights alone, whatever their shape.
+    """
+
+    def __init__(self, weights: Weights, tables: Tables | None = None) -> None:
         self._weights = weights
-        self._layers = [(Part.of(layer.ring), Part.of(layer.star)) for layer in weights.layers]
+        self._folded = None if tables is None else FoldedReader(weights, tables)
+        layers = weights.layers if tables is None else ()
+        self._layers = [(Part.of(layer.ring), Part.of(layer.star)) for layer in layers]
 
-    def parts(
-        self, ids: I32, offsets: I64, side: Side, texts: I64, directions: F32
-    ) -> tuple[F32, I64]:
-        """Each token's part of the cosine of a text's y with a unit row [pairs, d], pair by pair.
+    def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> tuple[F32, I64]:
+        """Each token's part of the cosine of a text's y with a unit row, and where pairs begin.
 
-        No text may be without tokens; y's length is held fixed. Also where each pair begins.
+        For pairs [pairs, 2] of a text, none without tokens, and a row; y's length is held fixed.
         """
+        if self._folded is not None:
+            return self._folded.parts(ids, offsets, side, pairs, rows)
         reading = self._read(ids, offsets, side)
+        texts, directions = np.ascontiguousarray(pairs[:, 0]), rows[pairs[:, 1]]
         length = np.sqrt((reading.y * reading.y).sum(axis=1))[texts, None]  # [pairs, 1]
         zero = np.zeros_like(directions)
         return self._pull(reading, texts, np.divide(directions, length, out=zero, where=length > 0))

@@ -126,19 +126,27 @@ def clean_chunk(chunk: str, side: Side) -> str:
     return DRAWN_OUT.sub(r"\1\1", text) if side is Side.POST else text
 
 
-def post_chunks(post: str) -> list[str]:
-    """The chunks of a post, up to the cap on its characters and without `RT @user:`'s RT."""
+def post_text(post: str) -> str:
+    """A post up to the cap on its characters and without `RT @user:`'s RT."""
     text = post[:POST_CHARS]
-    if "RT" in text:
-        text = RETWEET.sub(" ", text)
-    return text.split()
+    return RETWEET.sub(" ", text) if "RT" in text else text
+
+
+def post_chunks(post: str) -> list[str]:
+    """The chunks of a post."""
+    return post_text(post).split()
+
+
+def article_text(article: Article) -> str:
+    """An article, its title first, up to the cap on its characters."""
+    if isinstance(article, tuple):
+        article = f"{article[0][:ARTICLE_CHARS]}\n{article[1][:ARTICLE_CHARS]}"
+    return article[:ARTICLE_CHARS]
 
 
 def article_chunks(article: Article) -> list[str]:
-    """The chunks of an article, its title first, up to the cap on its characters."""
-    if isinstance(article, tuple):
-        article = f"{article[0][:ARTICLE_CHARS]}\n{article[1][:ARTICLE_CHARS]}"
-    return article[:ARTICLE_CHARS].split()
+    """The chunks of an article."""
+    return article_text(article).split()
 
 
 def clean_post(post: str) -> str:

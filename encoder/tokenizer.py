@@ -1,24 +1,35 @@
 """Texts → token ids and lexical rows, with a bounded memory of the chunks met before."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from struct import pack
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from encoder.chunks import Chunks, record
 from encoder.config import Side
 from encoder.errors import InputError
-from encoder.jit import jit
+from encoder.everyday import plain_characters
 from encoder.lexical import NO_SLOT, Idf, SparseRows, slot, unit_rows
-from encoder.text import PASSING, Article, article_chunks, checked, clean_chunk, post_chunks
+from encoder.pieces import make_lexicon
+from encoder.scan import OLDER, expand, scan
+from encoder.text import (
+    Article,
+    article_chunks,
+    article_text,
+    checked,
+    clean_chunk,
+    post_chunks,
+    post_text,
+)
 from encoder.vocabulary import Vocabulary
-from encoder.weights import F32, I32, I64
+from encoder.weights import I32, I64
 from encoder.words import split_words
 
 CACHE_WORDS = 2**18
-KEPT_CHARS = 32
+KEPT_BYTES = 64
+NONE = (np.frombuffer(b"", np.int32), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,50 +48,6 @@ class Word(NamedTuple):
     ids: tuple[int, ...]
     slot: int
     weight: float
-
-
-class Memory(dict[str, bytes]):
-    """What each chunk met before was found to hold, as one record: its ids, its slots, their idf.
-
-    A record is bytes, so that those of a whole batch are joined in one go and need no lock. When
-    half of what may be kept is new, the older half goes, but for what was met again meanwhile.
-    """
-
-    def __init__(self, side: Side, read: Callable[[str], list[Word]], capacity: int) -> None:
-        super().__init__()
-        self.passing, self.read, self.half = PASSING[side], read, max(1, capacity // 2)
-        self.older: dict[str, bytes] = {}
-
-    def __missing__(self, chunk: str) -> bytes:
-        found = self.older.get(chunk)
-        if found is None:
-            if self.passing(chunk):
-                return NOTHING
-            found = record(self.read(chunk))
-            if len(chunk) > KEPT_CHARS or "://" in chunk:
-                return found
-        if len(self) >= self.half:
-            self.older = self.copy()
-            self.clear()
-        self[chunk] = found
-        return found
-
-
-def record(words: list[Word]) -> bytes:
-    """The words of a chunk in the form that `expand` reads: two counts, ids, slots, idf."""
-    ids: list[int] = []
-    slots: list[int] = []
-    weights: list[float] = []
-    for _, pieces, place, weight in words:
-        ids += pieces
-        if place != NO_SLOT:
-            slots.append(place)
-            weights.append(weight)
-    layout = f"{2 + len(ids) + len(slots)}i{len(slots)}f"
-    return pack(layout, len(ids), len(slots), *ids, *slots, *weights)
-
-
-NOTHING = record([])
 
 
 class Tokenizer:
@@ -102,19 +69,20 @@ class Tokenizer:
             if type(value) is not int or value < 1:
                 raise InputError(f"{name}: {value!r} is not a whole number of at least 1")
         self.vocabulary, self.idf = vocabulary, idf
+        self._idf = np.array([] if idf is None else idf.table, np.float32)
         self._caps = {Side.POST: post_tokens, Side.ARTICLE: article_tokens}
         self._word = lru_cache(max(1, cache_words // 4))(self._look_at)
-        self._memories = {
-            side: Memory(side, partial(self._read, side), cache_words) for side in Side
-        }
+        self._memories = {side: Chunks(cache_words) for side in Side}
+        self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
 
     def posts(self, texts: Sequence[str]) -> Tokens:
         """The tokens of posts."""
-        return self._tokens(map(post_chunks, checked(texts, Side.POST)), Side.POST)
+        return self._tokens([post_text(text) for text in checked(texts, Side.POST)], Side.POST)
 
     def articles(self, texts: Sequence[Article]) -> Tokens:
         """The tokens of articles, each a text or a (title, text)."""
-        return self._tokens(map(article_chunks, checked(texts, Side.ARTICLE)), Side.ARTICLE)
+        found = [article_text(text) for text in checked(texts, Side.ARTICLE)]
+        return self._tokens(found, Side.ARTICLE)
 
     def words(self, text: Article, side: Side) -> list[Word]:
         """The words of one text as posts() or articles() read it, those beyond the cap too."""
@@ -134,62 +102,50 @@ class Tokenizer:
             return Word(word, ids, NO_SLOT, 0.0)
         return Word(word, ids, place, self.idf.table.item(place))
 
-    def _tokens(self, texts: Iterator[list[str]], side: Side) -> Tokens:
-        look_up = self._memories[side].__getitem__
-        records: list[bytes] = []
-        ends: list[int] = []
-        for chunks in texts:
-            records += map(look_up, chunks)
-            ends.append(len(records))
-        joined = np.frombuffer(b"".join(records), np.int32)
-        found = expand(joined, np.array(ends, np.int64), self._caps[side])
-        ids, offsets, slots, idf, slot_offsets = found
+    def _tokens(self, texts: list[str], side: Side) -> Tokens:
+        encoded = in_utf8(texts)
+        bounds = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        data = b"".join(encoded)
+        letters = np.frombuffer(data, np.uint8)
+        memory, lexicon = self._memories[side], self._lexicon
+        snapshot = memory.snapshot()
+        found = scan(letters, bounds, lexicon, self._characters, snapshot, side is Side.POST)
+        _, places, _, misses = found
+        reused = places[places & 3 == OLDER] >> 2
+        if len(reused):
+            memory.keep(snapshot.older.arena, reused)
+        read, read_places = self._missed(data, misses, side) if len(misses) else NONE
+        expanded = expand(found, snapshot, read, read_places, self._idf, self._caps[side])
+        ids, offsets, slots, idf, slot_offsets = expanded
         return Tokens(ids, offsets, unit_rows(slots, idf, slot_offsets))
 
+    def _missed(self, data: bytes, misses: I64, side: Side) -> tuple[I32, I64]:
+        """The records of the chunks that start and stop here, and the place of each."""
+        marks = misses.tolist()
+        chunks = [data[a:b] for a, b in zip(marks[::2], marks[1::2], strict=True)]
+        records = {chunk: self._record(chunk, side) for chunk in dict.fromkeys(chunks)}
+        sizes = np.cumsum([0, *map(len, records.values())], dtype=np.int64) // 4
+        place = dict(zip(records, sizes.tolist(), strict=False))
+        read = np.frombuffer(b"".join(records.values()), np.int32)
+        kept = [place[chunk] for chunk in records if worth_keeping(chunk)]
+        if kept:
+            self._memories[side].keep(read, np.array(kept, np.int64))
+        return read, np.array([place[chunk] for chunk in chunks], np.int64)
 
-@jit()
-def expand(records: I32, ends: I64, cap: int) -> tuple[I32, I64, I32, F32, I64]:
-    """The ids of every text, at most `cap`, and all its words' slots and idf, with offsets.
-
-    The records lie one after the other; `ends` counts how many there are up to each text's end.
-    """
-    id_offsets, slot_offsets = count(records, ends, cap)
-    ids = np.empty(id_offsets[-1], np.int32)
-    slots = np.empty(slot_offsets[-1], np.int32)
-    idf = np.empty(slot_offsets[-1], np.float32)
-    weights = records.view(np.float32)
-    chunk = at = place = 0
-    for text in range(len(ends)):
-        free = id_offsets[text]
-        while chunk < ends[text]:
-            id_count, slot_count = records[at], records[at + 1]
-            at += 2
-            for i in range(min(id_count, id_offsets[text + 1] - free)):
-                ids[free + i] = records[at + i]
-            free = min(free + id_count, id_offsets[text + 1])
-            at += id_count
-            for i in range(slot_count):
-                slots[place + i] = records[at + i]
-                idf[place + i] = weights[at + slot_count + i]
-            place += slot_count
-            at += 2 * slot_count
-            chunk += 1
-    return ids, id_offsets, slots, idf, slot_offsets
+    def _record(self, chunk: bytes, side: Side) -> bytes:
+        words = self._read(side, chunk.decode("utf-8", "surrogatepass"))
+        ids = [i for word in words for i in word.ids]
+        return record(chunk, ids, [word.slot for word in words if word.slot != NO_SLOT])
 
 
-@jit()
-def count(records: I32, ends: I64, cap: int) -> tuple[I64, I64]:
-    """The offsets of the ids, at most `cap` a text, and of the slots of every text."""
-    id_offsets = np.zeros(len(ends) + 1, np.int64)
-    slot_offsets = np.zeros(len(ends) + 1, np.int64)
-    chunk = at = 0
-    for text in range(len(ends)):
-        ids = slots = 0
-        while chunk < ends[text]:
-            ids += records[at]
-            slots += records[at + 1]
-            at += 2 + records[at] + 2 * records[at + 1]
-            chunk += 1
-        id_offsets[text + 1] = id_offsets[text] + min(ids, cap)
-        slot_offsets[text + 1] = slot_offsets[text] + slots
-    return id_offsets, slot_offsets
+def worth_keeping(chunk: bytes) -> bool:
+    """Whether a chunk may well be met again; long ones and links hardly are."""
+    return len(chunk) <= KEPT_BYTES and b"://" not in chunk
+
+
+def in_utf8(texts: list[str]) -> list[bytes]:
+    """The texts in UTF-8, lone surrogates as they are."""
+    try:
+        return list(map(str.encode, texts))
+    except UnicodeEncodeError:
+        return [text.encode("utf-8", "surrogatepass") for text in texts]

@@ -30,6 +30,10 @@ class Delivery:
     so a missed deadline alone only says that the output stalls. If the broker answers, has leaders
     for all partitions, and still does not acknowledge, then a fresh producer takes over; if that
     does not help either, it is an error.
+
+    A batch that the broker refuses has used up sequence numbers: whatever the same producer sends
+    to that partition afterwards is out of order. So nothing is sent that is larger than the topic
+    takes, and if something is refused all the same, a fresh producer takes over then too.
     """
 
     def __init__(
@@ -42,9 +46,10 @@ class Delivery:
         self._make, self._topics, self._deadline_s = make, topics, deadline_s
         self._stalled = stalled
         self._late: set[object] = set()
+        self._room: dict[str, int] = {}  # for a parcel, by what was refused
         self._link: Link | None = None
         self._renewing = asyncio.Lock()
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: dict[asyncio.Task[None], Link] = {}
 
     async def start(self) -> None:
         """Connect, and see that every topic of the output answers."""
@@ -57,6 +62,7 @@ class Delivery:
         link, self._link = self._link, None
         if link is not None:
             self._retire(link)
+        self._cut()
         if self._leaving:
             await asyncio.wait(self._leaving, timeout=1)
         for task in self._leaving:
@@ -96,10 +102,14 @@ class Delivery:
 
     async def _send(self, link: Link, parcel: Parcel, shrink: Shrink) -> list[Letter]:
         """Send a parcel; nothing comes back once it is acknowledged."""
+        if not parcel.fits:
+            return self._smaller(parcel, shrink, MessageSizeTooLargeError())
         try:
             await link.acknowledged(parcel)
         except MessageSizeTooLargeError as error:
-            return await self._smaller(link, parcel, shrink, error)
+            left = self._smaller(parcel, shrink, error)
+            await self._renew(link, error)
+            return left
         except KafkaTimeoutError:
             return parcel.letters  # it was not even queued, as what was before it still is
         except (KafkaError, Gone) as error:
@@ -107,20 +117,15 @@ class Delivery:
             return parcel.letters
         return []
 
-    async def _smaller(
-        self, link: Link, parcel: Parcel, shrink: Shrink, error: KafkaError
-    ) -> list[Letter]:
-        """Send what was too large together one by one, and what is too large by itself smaller."""
-        if len(parcel.letters) == 1:
-            smaller = shrink(parcel.letters[0])
-            if smaller is None:
-                raise error
-            return [smaller]
-        left = []
-        for letter in parcel.letters:
-            for alone in link.parcels(parcel.topic, parcel.partition, [letter]):
-                left += await self._send(link, alone, shrink)
-        return left
+    def _smaller(self, parcel: Parcel, shrink: Shrink, error: KafkaError) -> list[Letter]:
+        """What to send in the place of what is too large: less at once, or a smaller letter."""
+        if len(parcel.letters) > 1:
+            self._room[parcel.topic] = parcel.packed.size() // 2
+            return parcel.letters
+        smaller = shrink(parcel.letters[0])
+        if smaller is None:
+            raise error
+        return [smaller]
 
     async def _renew(self, link: Link, why: Exception) -> None:
         """Put a fresh producer in the place of one that failed; wait for the broker to be back."""
@@ -132,6 +137,8 @@ class Delivery:
             said = f"{type(why).__name__}: {why}"
             log.warning("the producer is replaced, as it cannot deliver (%s)", said)
             self._retire(link)
+            if not isinstance(why, MessageSizeTooLargeError):
+                self._cut()  # else what is under way elsewhere may well arrive, and once
             while self._link is link:
                 try:
                     self._link = await self._open()
@@ -146,6 +153,7 @@ class Delivery:
         if self._renewing.locked() or link is None or not await self._answers(link):
             return 0
         if missed + 1 == PATIENCE:
+            self._cut()
             await self._renew(link, KafkaTimeoutError("no acknowledgement"))
         if missed + 1 == 2 * PATIENCE:
             raise BrokerError(
@@ -162,13 +170,14 @@ class Delivery:
             return False
 
     async def _open(self) -> Link:
-        producer = self._make()
+        link = Link(self._make(), self._room)
         try:
-            await producer.start()
+            await link.producer.start()
+            await link.ask(self._topics)
         except BaseException:
-            self._retire(Link(producer))
+            self._retire(link)
             raise
-        return Link(producer)
+        return link
 
     def _be_late(self, who: object) -> None:
         if not self._late:
@@ -178,5 +187,10 @@ class Delivery:
 
     def _retire(self, link: Link) -> None:
         leaving = link.retire()
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        self._leaving[leaving] = link
+        leaving.add_done_callback(self._leaving.pop)
+
+    def _cut(self) -> None:
+        """Wait no longer for the producers that are leaving."""
+        for link in self._leaving.values():
+            link.cut()

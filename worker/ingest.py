@@ -97,7 +97,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
     async def commit(self) -> None:
         """Commit what may be committed, in the order of the offsets."""
         async with self._committing:
-            offsets = self._ledger.committable()
+            offsets, epoch = self._ledger.committable(), self._ledger.epoch
             if not offsets:
                 return
             began = perf_counter()
@@ -108,6 +108,8 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
                 return
             crashpoint.reached("committed")
             self._metrics.stage("commit", perf_counter() - began)
+            if self._ledger.epoch != epoch:
+                return  # dealt anew meanwhile: what is in the ledger now is other batches
             self._done |= offsets
             self._ledger.committed(offsets)
         await self.changed()
@@ -182,7 +184,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
             self._consumer.pause(*self._consumer.assignment())
             await self._poll(HELD_POLL_MS)
         self._consumer.resume(*self._consumer.paused())
-        self._metrics.resumed()
+        self._metrics.resumed("backlog")
 
     async def _poll(self, wait_ms: int) -> None:
         """Take what has arrived into the ledger."""
@@ -198,7 +200,10 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
             await asyncio.sleep(BACKOFF_S)
             return
         records = [record for some in found.values() for record in some if not self._closed]
+        epoch = self._ledger.epoch
         for part in split(records, self._limits.size):
+            if self._ledger.epoch != epoch:
+                return  # dealt anew meanwhile: whoever has the partition now reads the rest
             self._ledger.add(part)
             crashpoint.reached("ingested")
             await self._arrived()

@@ -31,7 +31,7 @@ class Batch:
 
     epoch: int
     messages: "Sequence[Message]"
-    ends: Offsets = field(init=False)  # after the last message of each partition
+    ends: Offsets = field(init=False)  # after the last message of each partition, to be committed
     progress: Progress = Progress.WAITING
     arrived: float = field(default_factory=perf_counter)
 
@@ -109,8 +109,16 @@ class Ledger:
         return offsets
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let go of the batches whose offsets are all committed."""
-        self._batches = [b for b in self._batches if not self._settled(b, offsets)]
+        """Note what was committable and is committed now; let go of the batches that are done.
+
+        Batches finish out of order, and one may be committed in one partition long before it is in
+        another. What is committed must not be so again: by then the next one's is, further on.
+        """
+        for place, end in offsets.items():
+            for batch in self._batches:
+                if batch.ends.pop(place, None) == end:
+                    break
+        self._batches = [batch for batch in self._batches if batch.ends]
 
     def drop(self) -> int:
         """Begin a new epoch: forget every batch, and tell how many were not yet committed."""
@@ -118,10 +126,6 @@ class Ledger:
         self._batches = []
         self.epoch += 1
         return dropped
-
-    def _settled(self, batch: Batch, offsets: Mapping[TopicPartition, int]) -> bool:
-        done = batch.progress is Progress.FINISHED
-        return done and all(offsets.get(p, -1) >= end for p, end in batch.ends.items())
 
     def _count(self, progress: Progress) -> int:
         return Counter(batch.progress for batch in self._batches)[progress]

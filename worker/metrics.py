@@ -75,6 +75,7 @@ class Metrics:
         self._clock = clock
         self._made = {row.name.removeprefix("newsift_"): self._make(row) for row in METRICS}
         self._events: set[str] = set()
+        self._pausing: set[str] = set()
         self._changed = float("nan")
         self._made["seed_set_age_seconds"].set_function(lambda: self._clock() - self._changed)
         ProcessCollector(registry=self.registry)
@@ -111,12 +112,15 @@ class Metrics:
 
     def paused(self, why: str) -> None:
         """Note that reading has paused; why is one of PAUSES."""
-        self._made["pauses_total"].labels(why if why in PAUSES else OTHER).inc()
+        why = why if why in PAUSES else OTHER
+        self._made["pauses_total"].labels(why).inc()
+        self._pausing.add(why)
         self._made["paused"].set(1)
 
-    def resumed(self) -> None:
-        """Note that reading goes on."""
-        self._made["paused"].set(0)
+    def resumed(self, why: str) -> None:
+        """Note that this is no reason to pause any more; reading goes on if none is left."""
+        self._pausing.discard(why if why in PAUSES else OTHER)
+        self._made["paused"].set(int(bool(self._pausing)))
 
     def rebalanced(self) -> None:
         """Count one rebalance."""

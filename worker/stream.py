@@ -1,7 +1,10 @@
 """The stream: batches from the ledger through the pipeline to the output, then their commit."""
 
 import asyncio
+import gc
 import logging
+import os
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +39,9 @@ LOOK_S = 1.0
 LEAVE_S = 2.0  # of the time for a shutdown, once for the commit and once for leaving
 REVOKE_S = 10.0  # the other members wait so long for what is in flight here
 HEARTBEAT_S = 3.0
+FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
+SIFTING = min(2, os.cpu_count() or 1)  # batches at a time: while one is in the kernel, the next
+SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
 log = logging.getLogger("newsift.stream")
 
 
@@ -60,7 +66,7 @@ class Stream:
         self._ingest = Ingest(
             self._posts_consumer, config.topics.posts, self._ledger, limits, metrics, ticket
         )
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sift")
+        self._threads = ThreadPoolExecutor(SIFTING, thread_name_prefix="sift")
         self._pipeline: Pipeline | None = None
         self._commit_wanted = asyncio.Event()
         self._missing = "it is starting"
@@ -71,6 +77,7 @@ class Stream:
         """Get ready, then filter posts for as long as this is awaited."""
         embedder = await self._prepare()
         await self._ingest.start()
+        steady()
         self._missing = ""
         self._metrics.ready(True)
         seeds, group = self._control.seeds, self._config.kafka.group
@@ -106,7 +113,7 @@ class Stream:
         seeds = self._control.seeds
         assert seeds is not None
         run = asyncio.get_running_loop().run_in_executor
-        outcome = await run(self._thread, self._work, batch, seeds)
+        outcome = await run(self._threads, self._work, batch, seeds)
         if self._ledger.holds(batch):
             await self._deliver(batch, outcome)
         if self._ledger.holds(batch):
@@ -226,7 +233,7 @@ class Stream:
             self._metrics.paused("output")
         if self._stalled and not stalls:
             log.info("the output answers again")
-            self._metrics.resumed()
+            self._metrics.resumed("output")
         self._stalled = stalls
 
     def _posts_consumer(self) -> AIOKafkaConsumer:
@@ -242,6 +249,7 @@ class Stream:
             rebalance_timeout_ms=round(max(session, REVOKE_S) * 1000),
             max_partition_fetch_bytes=size,
             fetch_max_bytes=2 * size,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
         )
 
     def _control_consumer(self) -> AIOKafkaConsumer:
@@ -262,6 +270,12 @@ def warm_up(enc: Encoder, why: bool) -> None:
     message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
     with crashpoint.unwatched():
         Pipeline(enc, Settings("plain", why=why)).run([message], seeds, now)
+
+
+def steady() -> None:
+    """Keep pauses short from here on: what the start has made stays, so nobody looks through it."""
+    sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
 
 
 def now() -> str:

@@ -47,7 +47,7 @@ class KernelBackend:
         self.threads, self._dim = threads, weights.config.dim
         self._vocabulary = len(weights.embedding)
         self._shape = Shape.of(weights.config)
-        self._tables = make_tables(self._shape, weights, threads)
+        self.tables = make_tables(self._shape, weights, threads)
         self._spaces: SimpleQueue[Space] = SimpleQueue()
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._gates = (NONE, NONE)
@@ -94,6 +94,6 @@ class KernelBackend:
             space = allocate(self._shape)
         try:
             gates, places = self._gates[side], self._places[side]
-            encode(self._shape, self._tables, space, ids, offsets, gates, places, out)
+            encode(self._shape, self.tables, space, ids, offsets, gates, places, out)
         finally:
             self._spaces.put(space)

@@ -50,8 +50,9 @@ def test_parts_are_those_of_a_text_by_itself(
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     ids = [np.array(text, np.int32) for text in given]
     offsets = np.cumsum([0, *map(len, ids)], dtype=np.int64)
-    reader, at = Reader(weights), np.array(which, np.int64)
-    parts, ends = reader.parts(np.concatenate(ids), offsets, side, at, rows)
+    reader = Reader(weights)
+    pairs = np.stack([which, np.arange(len(which))], axis=1)
+    parts, ends = reader.parts(np.concatenate(ids), offsets, side, pairs, rows)
     assert ends.tolist() == np.cumsum([0, *(len(ids[i]) for i in which)]).tolist()
     for pair, text in enumerate(which):
         here = parts[ends[pair] : ends[pair + 1]]
@@ -59,10 +60,8 @@ def test_parts_are_those_of_a_text_by_itself(
         wanted = dense_parts(ids[text], weights, side, rows[pair])
         allowed = 10.0 ** (weights.config.layers - 5) * max(1.0, float(np.abs(wanted).max()))
         np.testing.assert_allclose(here, wanted, atol=allowed)
-        alone, _ = reader.parts(
-            ids[text], np.array([0, len(ids[text])]), side, np.zeros(1, np.int64),
-            rows[pair : pair + 1],
-        )  # fmt: skip
+        bounds, only = np.array([0, len(ids[text])]), np.zeros((1, 2), np.int64)
+        alone, _ = reader.parts(ids[text], bounds, side, only, rows[pair : pair + 1])
         assert alone.tolist() == here.tolist(), "the same bits, whatever stands beside it"
 
 

@@ -166,9 +166,10 @@ def test_pauses_and_the_rest() -> None:
     metrics = Metrics()
     metrics.paused("output")
     assert value(metrics, "paused") == 1
-    metrics.resumed()
     metrics.paused("no such reason")
-    metrics.resumed()
+    metrics.resumed("output")
+    assert value(metrics, "paused") == 1
+    metrics.resumed("no such reason")
     assert value(metrics, "paused") == 0
     assert value(metrics, "pauses_total", why="output") == 1
     assert value(metrics, "pauses_total", why="other") == 1

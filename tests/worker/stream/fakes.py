@@ -6,7 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError, NotLeaderForPartitionError
+from aiokafka.errors import (
+    KafkaError,
+    MessageSizeTooLargeError,
+    NotLeaderForPartitionError,
+    OutOfOrderSequenceNumber,
+)
 
 Sent = tuple[str, int, bytes | None, bytes | None]  # topic, partition, key, value
 
@@ -26,16 +31,18 @@ class FakeBatch:
 
     def __init__(self, limit: int) -> None:
         self.records: list[tuple[bytes | None, bytes | None]] = []
-        self._left = limit
+        self._limit = limit
         self.closed = False
 
     def append(self, *, timestamp: int | None, key: Any, value: Any, headers: Any) -> object | None:
         size = len(key or b"") + len(value or b"")
-        if self.records and size > self._left:
+        if self.records and self.size() + size > self._limit:
             return None
-        self._left -= size
         self.records.append((key, value))
         return object()
+
+    def size(self) -> int:
+        return sum(len(key or b"") + len(value or b"") for key, value in self.records)
 
     def close(self) -> None:
         self.closed = True
@@ -53,6 +60,9 @@ class FakeCluster:
         self.errors: deque[KafkaError | None] = deque()  # one for each attempt, None is success
         self.stuck = 0  # so many producers, from the first on, never hear an acknowledgement
         self.parcel = 1000
+        self.limit: int | None = None  # for each batch
+        self.tells = True  # what its limit is
+        self.refused = 0
         self.back = asyncio.Event()
 
     def producer(self) -> "FakeProducer":
@@ -66,6 +76,7 @@ class FakeProducer:
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
         self._stuck = len(cluster.made) < cluster.stuck
+        self._burnt: set[tuple[str, int]] = set()  # where a batch was refused
         self.stopped = False
 
     async def start(self) -> None:
@@ -78,8 +89,12 @@ class FakeProducer:
     async def partitions_for(self, topic: str) -> set[int]:
         return {0, 1, 2, 3}
 
-    def create_batch(self) -> FakeBatch:
-        return FakeBatch(self._cluster.parcel)
+    def new_batch(self, size: int) -> FakeBatch:
+        return FakeBatch(min(size, self._cluster.parcel))
+
+    async def limits(self, topics: Sequence[str]) -> dict[str, int]:
+        limit = self._cluster.limit
+        return {} if limit is None or not self._cluster.tells else dict.fromkeys(topics, limit)
 
     async def answers(self, topics: Sequence[str]) -> bool:
         return self._cluster.answering
@@ -99,6 +114,12 @@ class FakeProducer:
             await self._cluster.back.wait()
         if fate is not None:
             raise fate
+        if (topic, partition) in self._burnt:
+            raise OutOfOrderSequenceNumber
+        if self._cluster.limit is not None and batch.size() > self._cluster.limit:
+            self._burnt.add((topic, partition))
+            self._cluster.refused += 1
+            raise MessageSizeTooLargeError
         self._cluster.written += [(topic, partition, key, value) for key, value in batch.records]
 
 

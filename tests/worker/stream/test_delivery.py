@@ -16,7 +16,7 @@ from aiokafka.errors import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worker.stream.fakes import FakeCluster
+from tests.worker.stream.fakes import FakeCluster, Sent
 from worker.delivery import PATIENCE, Delivery
 from worker.errors import BrokerError
 from worker.outbox import PARTITION, Letter
@@ -145,27 +145,69 @@ def test_a_refusal_is_raised_and_not_retried() -> None:
     assert play(story, 5.0).attempts == 1
 
 
-def test_what_is_too_large_together_is_sent_one_by_one_and_what_is_too_large_alone_smaller() -> (
-    None
-):
+def too_large(tells: bool) -> tuple[FakeCluster, list[int]]:
+    """Twelve letters to one partition, one of which the broker never takes, of 30 bytes a batch."""
     asked: list[int] = []
 
     async def story(cluster: FakeCluster, delivery: Delivery, _: list[bool]) -> None:
-        one_place = [replace(letter, key=b"k") for letter in letters(3)]
-        # The three together, then the first, the second and the third alone: the second is refused.
-        cluster.errors.extend([MessageSizeTooLargeError(), None, MessageSizeTooLargeError(), None])
+        cluster.limit, cluster.tells = 30, tells
 
         def shrink(letter: Letter) -> Letter:
             asked.append(letter.source)
             return replace(letter, topic=TOPICS[1], value=None)
 
+        one_place = [replace(letter, key=b"k") for letter in letters(12)]
+        one_place[5] = replace(one_place[5], value=b"large" * 10)
         await delivery.deliver(one_place, shrink)
 
+    return play(story, 5.0), asked
+
+
+def all_but_the_sixth(written: list[Sent]) -> None:
+    assert [value for topic, _, _, value in written if topic == TOPICS[1]] == [None]
+    assert sorted(value or b"" for topic, _, _, value in written if topic == TOPICS[0]) == sorted(
+        b"value %d" % n for n in range(12) if n != 5
+    )
+
+
+def test_a_limit_that_was_lowered_costs_one_refusal_and_a_producer() -> None:
+    cluster, asked = too_large(tells=True)
+    all_but_the_sixth(cluster.written)
+    assert asked == [5]
+    assert (cluster.refused, len(cluster.made)) == (1, 2)
+
+
+def test_a_limit_that_is_not_told_is_found_out_with_fresh_producers() -> None:
+    cluster, asked = too_large(tells=False)
+    all_but_the_sixth(cluster.written)
+    assert asked == [5]
+
+
+def test_what_the_broker_says_is_too_large_is_never_sent() -> None:
+    async def story(cluster: FakeCluster, delivery: Delivery, _: list[bool]) -> None:
+        cluster.limit = 7
+        await delivery.deliver(letters(1), lambda letter: replace(letter, value=b"small"))
+        cluster.limit = 8
+        await delivery.deliver(letters(1), unshrinkable)
+        # The first was refused, as the limit was lowered after the start; then it was known.
+        assert cluster.refused == 1
+        cluster.limit = 7
+        with pytest.raises(MessageSizeTooLargeError):
+            await delivery.deliver(letters(3), unshrinkable)
+
+    play(story, 5.0)
+
+
+def test_what_is_under_way_to_other_partitions_is_not_sent_again_for_a_refusal() -> None:
+    async def story(cluster: FakeCluster, delivery: Delivery, _: list[bool]) -> None:
+        cluster.errors.extend([MessageSizeTooLargeError(), None, None, None])
+        sent = letters(20)
+        await delivery.deliver(sent, lambda letter: letter)
+
     written = play(story, 5.0).written
-    assert asked == [1]
-    assert [(topic, value) for topic, _, _, value in written] == [
-        (TOPICS[0], b"value 0"), (TOPICS[0], b"value 2"), (TOPICS[1], None),
-    ]  # fmt: skip
+    assert Counter(value for _, _, _, value in written) == Counter(
+        b"value %d" % n for n in range(20)
+    )
 
 
 def test_what_cannot_be_made_smaller_is_an_error() -> None:
