@@ -8,7 +8,8 @@ from worker.broker.log import Log
 def compact(log: Log, now: int, delete_retention: int, lag: int = 0) -> None:
     """Thin out a log: older records of a key go, and tombstones once their time is over.
 
-    Batches younger than the lag stay as they are. Times are milliseconds.
+    Batches younger than the lag stay as they are. The newest record always stays, as in Kafka: who
+    reads to the end finds something there. Times are milliseconds.
     """
     batches = log.batches
     held = next((i for i, b in enumerate(batches) if lag and b.max_timestamp > now - lag), None)
@@ -16,7 +17,10 @@ def compact(log: Log, now: int, delete_retention: int, lag: int = 0) -> None:
     latest = {r.key: r.offset for rows in contents if rows is not None for r in rows}
     kept = []
     for batch, rows in zip(batches[:held], contents, strict=True):
-        left = batch if rows is None else _thinned(batch, rows, latest, now, delete_retention)
+        newest = batch is batches[-1]
+        left: Batch | None = batch
+        if rows is not None:
+            left = _thinned(batch, rows, latest, now, delete_retention, newest)
         if left is not None:
             kept.append(left)
     young = batches[len(contents) :]
@@ -38,14 +42,16 @@ def _contents(batch: Batch) -> list[Record] | None:
 
 
 def _thinned(
-    batch: Batch, rows: list[Record], latest: dict[bytes | None, int], now: int, retention: int
-) -> Batch | None:
-    kept = [r for r in rows if r.key is not None and latest[r.key] == r.offset]
+    batch: Batch, rows: list[Record], latest: dict[bytes | None, int], now: int, retention: int,
+    newest: bool,
+) -> Batch | None:  # fmt: skip
+    last = rows[-1] if newest and rows else None
+    kept = [r for r in rows if r is last or (r.key is not None and latest[r.key] == r.offset)]
     horizon = None
     if any(r.is_tombstone for r in kept):
         horizon = now + retention if batch.horizon is None else batch.horizon
         if now >= horizon:
-            kept, horizon = [r for r in kept if not r.is_tombstone], None
+            kept, horizon = [r for r in kept if r is last or not r.is_tombstone], None
     if not kept:
         return None
     if len(kept) == len(rows):

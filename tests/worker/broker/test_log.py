@@ -91,7 +91,8 @@ class LogMachine(RuleBasedStateMachine):
         self.model.rows = [
             row
             for row in seen
-            if latest[row.key] == row.offset and (row.value is not None or self.retention)
+            if row is seen[-1]
+            or (latest[row.key] == row.offset and (row.value is not None or self.retention))
         ]
 
     def visible(self) -> list[Row]:
@@ -174,13 +175,23 @@ def test_records_older_than_a_time_go() -> None:
 def test_a_tombstone_outlives_its_retention_only() -> None:
     log = Log(Budget(MANY))
     append(log, batch([(b"a", b"1"), (b"b", b"2")]))
-    append(log, batch([(b"a", None)]))
+    append(log, batch([(b"a", None), (b"c", b"3")]))
+    kept = [(b"b", b"2"), (b"a", None), (b"c", b"3")]
     compact(log, now=0, delete_retention=100)
     compact(log, now=99, delete_retention=100)
-    assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [(b"b", b"2"), (b"a", None)]
+    assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == kept
     compact(log, now=100, delete_retention=100)
-    assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [(b"b", b"2")]
-    assert (log.start, log.end) == (0, 3)
+    assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [kept[0], kept[2]]
+    assert (log.start, log.end) == (0, 4)
+
+
+def test_the_newest_record_stays_so_that_a_reader_finds_the_end() -> None:
+    log = Log(Budget(MANY))
+    append(log, batch([(b"a", b"1")]))
+    append(log, batch([(b"a", None)]))
+    for now in (0, 1, 1000):
+        compact(log, now, delete_retention=0)
+        assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [(b"a", None)]
 
 
 def test_what_is_younger_than_the_lag_is_not_compacted() -> None:

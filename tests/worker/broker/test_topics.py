@@ -215,12 +215,12 @@ def test_cleaning_compacts_what_is_dirty_enough() -> None:
 def test_cleaning_takes_tombstones_when_their_time_is_over() -> None:
     book = Book()
     book.create(cleanup_policy="compact", delete_retention_ms="1000")
-    book.send(batch([(b"a", b"1"), (b"b", b"2"), (b"b", None)]))
+    book.send(batch([(b"b", b"2"), (b"b", None), (b"a", b"1")]))
     asyncio.run(book.topics.clean())
-    assert book.values() == [b"1", None]
+    assert book.values() == [None, b"1"]
     book.now += 999
     asyncio.run(book.topics.clean())
-    assert book.values() == [b"1", None]
+    assert book.values() == [None, b"1"]
     book.now += 1
     asyncio.run(book.topics.clean())
     assert book.values() == [b"1"]
