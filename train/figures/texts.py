@@ -49,8 +49,10 @@ def drawable(text: str, glyphs: Container[int], right_to_left: bool = True) -> s
     kept: list[str] = []
     for cluster in clusters(" ".join(text.split())):
         first = next((c for c in cluster if _columns(c)), "")
+        if not first:
+            continue  # nothing of it is seen
         named = _flags(cluster) if _flag(cluster[0]) else _name(first, japanese)
-        turned = unicodedata.bidirectional(first or " ") in RIGHT_TO_LEFT and not right_to_left
+        turned = unicodedata.bidirectional(first) in RIGHT_TO_LEFT and not right_to_left
         if not turned and all(ord(c) in glyphs for c in cluster if _columns(c)):
             kept.append("".join(c for c in cluster if ord(c) in glyphs))
         elif (name := f"‹{named}›") != _last(kept) and first not in MARKS:

@@ -74,6 +74,7 @@ def test_scripts_read_from_the_right_are_named_where_nothing_turns_them() -> Non
 
 @given(st.text(max_size=40))
 @example("👍🏽 \u200d \ufe0f ﷽ \u0300")
+@example("\xad")
 def test_nothing_is_drawn_that_no_font_holds(text: str) -> None:
     assert {ord(c) for c in shown(text, 500)} <= glyphs() | {ord("…")}
 
