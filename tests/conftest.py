@@ -6,9 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.worker.fake import Command, Outcome
 from worker.cli import run
+
+# The same examples in every run, so that a change is judged and not the dice; NEWSIFT_EXPLORE=1
+# draws new ones.
+settings.register_profile("steady", derandomize=True)
+if not os.environ.get("NEWSIFT_EXPLORE"):
+    settings.load_profile("steady")
 
 SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shared"))
 
