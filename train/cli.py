@@ -1,5 +1,6 @@
 """`newsift train`: a recipe, a folder of data, a model."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -21,11 +22,12 @@ import click
     "--vectors", type=click.Path(path_type=Path),
     help="Word vectors in the format of GloVe, for a recipe that starts with some.",
 )  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), help="Another seed than the recipe's.")
 @click.option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="CPU threads; all cores if not given.")
 def train(
     recipe: str, data: Path, out: Path, work: Path | None, cache: Path | None,
-    vectors: Path | None, device: str, threads: int | None,
+    vectors: Path | None, seed: int | None, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Train a model by RECIPE, a name that ships or a YAML file.
 
@@ -35,6 +37,8 @@ def train(
     from train.recipe import read_recipe
 
     read = read_recipe(recipe)
+    if seed is not None:
+        read = replace(read, seed=seed)
 
     import torch
 

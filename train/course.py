@@ -15,7 +15,6 @@ from encoder.errors import DeviceError, InputError, ModelError
 from encoder.siamese import Siamese
 from encoder.tokenizer import Tokenizer
 from train.baseline import Baseline, write_baseline
-from train.corpus import share
 from train.dev import Dev
 from train.drill import Drill
 from train.encoders import make_encoder
@@ -23,6 +22,7 @@ from train.export import CHECKED_TEXTS, export
 from train.lessons import shelve
 from train.readers import Passed
 from train.recipe import Recipe
+from train.splits import share
 from train.start import Start, make_start
 from train.store import VectorStore
 from train.talk import Talk

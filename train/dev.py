@@ -1,6 +1,6 @@
 """The split that tunes: what decides when to stop, and which λ."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +11,13 @@ from encoder import Embeddings
 from encoder.config import Side
 from encoder.embeddings import unit_rows
 from encoder.tokenizer import Tokenizer, Tokens
-from train.corpus import share
 from train.export import vectors
 from train.protocol.judge import Scores, judge_pairs
 from train.protocol.peers import Vectors, pair
 from train.protocol.ranking import auc_of
 from train.protocol.sets import CrisisSet, PairSet, pair_set, read_crises
 from train.readers import Pair, Passed, Story, read_pairs
-from train.splits import split_of_event, split_pairs, story_key
+from train.splits import share, split_of_event, split_pairs, story_key
 from train.texts import pair_files, stem
 
 DEV_POSTS = 3_000  # of each kind, of a crisis that tunes
@@ -46,7 +45,7 @@ class Dev:
         return len(self._sets)
 
     def judge(self, model: nn.Module) -> dict[str, float]:
-        """The figures at the best λ; `score` is the mean of all mAP and AUC."""
+        """The figures at the best λ; `score` is what decides, see `decisive`."""
         ready: list[Ready] = [
             (one, side(model, posts, Side.POST), side(model, stories, Side.ARTICLE))
             for one, posts, stories in self._sets
@@ -64,8 +63,17 @@ class Dev:
             for name, others in (("off", scores.off), ("background", scores.background)):
                 if len(others):
                     figures[f"{one.name} AUC {name}"] = auc_of(scores.on, others)
-        score = float(np.mean(list(figures.values()))) if figures else 0.0
-        return {"score": score, "mix": mix} | figures
+        return {"score": decisive(figures), "mix": mix} | figures
+
+
+def decisive(figures: Mapping[str, float]) -> float:
+    """The mean mAP of the pairs; where there are none, the mean AUC of the crises.
+
+    A crisis is one event: from one judgement to the next its AUC moves by more than models differ.
+    """
+    pairs = [value for name, value in figures.items() if name.endswith("mAP")]
+    found = pairs or list(figures.values())
+    return float(np.mean(found)) if found else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

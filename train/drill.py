@@ -23,7 +23,7 @@ from train.table import Flat, Rows, TokenTable
 CLOZE_SHORTEST, CLOZE_LONGEST = 8, 28
 CLOZE_ARTICLE = 100  # tokens that an article must have for a part to be taken out of it
 CLOZE_CAP = 500
-CAPS = (200, 400, None)  # how much of the articles a step of pairs reads
+CAPS = (100, 200, 400)  # how much of the articles a step of pairs reads
 SAME_STORY = 0.95  # the teacher's cosine from which two articles tell the same story
 SAME_WORDS = 0.8  # the lexical one
 

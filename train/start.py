@@ -1,10 +1,11 @@
 """What a model starts from: a vocabulary, its vectors, the idf, and the teacher's directions."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from encoder.embeddings import unit_rows
 from encoder.errors import InputError
 from encoder.lexical import SLOTS, Idf
 from encoder.text import article_chunks, clean_chunk, post_chunks
-from encoder.tokenizer import Tokenizer
+from encoder.tokenizer import Tokenizer, Tokens
 from encoder.vectors import read_vectors
 from encoder.vocabulary import Vocabulary, WordLevel, WordPiece
 from encoder.weights import F32
@@ -24,16 +25,17 @@ from encoder.words import fold, split_words
 from train.lessons import whole
 from train.recipe import TEACHER, Recipe
 from train.recipe import Tokens as Wanted
-from train.static import SPECIAL, blocks, distinct_pieces, inverse
 from train.store import VectorStore
 from train.teacher import Teacher
 from train.texts import Texts, Title
 
 Shares = NDArray[np.float64]
+T = TypeVar("T")
 
 SAMPLE = 40_000
 FEWEST_LETTERS = 3  # of a whole word that is added to the word pieces
 TOKENS = "tokens"  # the folder of the teacher's vectors of single tokens, inside that of texts
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LEAST_GATE = np.float32(1e-3)
 
 
@@ -157,3 +159,26 @@ def frequencies(vocabulary: Vocabulary, texts: Texts, config: AstConfig) -> tupl
 def known(vocabulary: Vocabulary) -> F32:
     """Zero for the tokens that stand for no word, one for all others: [vocabulary]."""
     return np.array([line not in SPECIAL for line in vocabulary.lines()], np.float32)
+
+
+def distinct_pieces(tokens: Tokens, size: int) -> NDArray[np.int64]:
+    """In how many of the texts each word piece occurs: [vocabulary]."""
+    text = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
+    found = np.unique(text * size + tokens.ids) % size
+    return np.bincount(found, minlength=size)
+
+
+def blocks(items: Iterable[T], size: int = 2048) -> Iterator[list[T]]:
+    """The items in lists of this many."""
+    block: list[T] = []
+    for item in items:
+        block.append(item)
+        if len(block) == size:
+            yield block
+            block = []
+    yield block
+
+
+def inverse(frequency: NDArray[np.float64]) -> F32:
+    """The idf of each share of texts, never negative, and bounded for what was hardly seen."""
+    return np.clip(-np.log(frequency + 1e-5), 0, None).astype(np.float32)

@@ -7,7 +7,6 @@ each of its chunks, the first with the title.
 """
 
 import html
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 import click
 import torch
 
+from encoder.jit import cache_root
 from train.readers import Passed
 from train.store import VectorStore
 from train.teacher import Teacher
@@ -48,9 +48,8 @@ def main(data: Path, cache: Path | None, threads: int) -> None:
 
 
 def folder(cache: Path | None) -> Path:
-    """Where the vectors are kept: the folder given, else the user's cache."""
-    base = os.environ.get("NEWSIFT_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    return cache or Path(base or Path.home() / ".cache") / "newsift" / "teacher"
+    """Where the vectors are kept: the folder given, else one in newsift's cache."""
+    return cache or cache_root() / "teacher"
 
 
 def texts(data: Path) -> Iterator[str]:

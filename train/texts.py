@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from train.corpus import share
 from train.readers import (
     Pair,
     Passed,
@@ -19,7 +18,7 @@ from train.readers import (
     read_stories,
     rows,
 )
-from train.splits import bare, split_of_event, split_pairs
+from train.splits import bare, share, split_of_event, split_pairs
 
 KINDS = (".jsonl", ".jsonl.gz", ".csv", ".tsv")
 CLAIMS = "_claims"

@@ -87,22 +87,10 @@ class Source(msgspec.Struct, frozen=True):
     timestamp: int
 
 
-class PostPart(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A post as a match record has it: what is not known is left out."""
-
-    id: str
-    platform: str
-    text: str
-    author: str | None = None
-    created_at: str | None = None
-    lang: str | None = None
-    url: str | None = None
-
-
 class MatchRecord(msgspec.Struct, frozen=True):
     """The value of a record in the topic of matches."""
 
-    post: PostPart
+    post: Post
     matches: list[Match]
     matched: int
     seed_set: str
@@ -142,11 +130,8 @@ def to_match_record(
     processed_at: str,
 ) -> Record:
     """The record of a post that matches `matched` seeds, with those that are named."""
-    shown = PostPart(
-        *(post.id, post.platform, post.text, post.author, post.created_at, post.lang, post.url)
-    )
     source = Source(message.topic, message.partition, message.offset, message.timestamp)
-    value = MatchRecord(shown, list(matches), matched, seed_set, model, source, processed_at)
+    value = MatchRecord(post, list(matches), matched, seed_set, model, source, processed_at)
     headers = [("schema", MATCH_SCHEMA.encode())]
     return Record("match", post.id.encode(), encode_json(value), headers, index)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.measure import NotAvailable
 from bench.stream.scene import Scene
 from bench.stream.worker import ROOT, Worker
+from worker.demo.process import faust
 
 EMPTY_POSTS = 40_000
 PATIENCE = 900.0
@@ -99,10 +100,9 @@ def empty_row(scene: Scene, posts: int) -> Measure:
     }
 
     def measure() -> Measured:
-        faust = Path(sys.executable).with_name("faust")
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [str(faust), "-A", "bench.stream.empty", "--datadir", folder,
+                [*faust(), "-A", "bench.stream.empty", "--datadir", folder,
                  "worker", "--without-web"],
                 cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE,
             )  # fmt: skip

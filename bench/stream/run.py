@@ -19,9 +19,10 @@ from bench.stream.latency import latencies
 from bench.stream.memory import memory
 from bench.stream.rows import Measure, Measured, empty_row, encoder_row, worker_row
 from bench.stream.scene import PARTITIONS, Scene, post_records, seed_records, threshold_for
-from bench.stream.worker import Worker, free_port
+from bench.stream.worker import Worker
 from bench.table import number
 from encoder.errors import InputError
+from worker.demo.process import free_port
 
 Say = Callable[[str], None]
 PARTS = ("start", "speed", "latency", "memory")

@@ -2,9 +2,7 @@
 
 import os
 import signal
-import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +14,7 @@ import yaml
 
 from bench.measure import NotAvailable
 from bench.stream.scene import Scene
+from worker.demo.process import faust, free_port
 
 ROOT = Path(__file__).parents[2]
 TICK = os.sysconf("SC_CLK_TCK")
@@ -29,7 +28,7 @@ class Worker:
     seeds: str
     group: str
     folder: Path
-    port: int = field(default_factory=lambda: free_port())
+    port: int = field(default_factory=free_port)
     process: "subprocess.Popen[bytes] | None" = None
 
     def __enter__(self) -> Self:
@@ -40,7 +39,7 @@ class Worker:
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         log = (self.folder / f"{self.group}.log").open("wb")
         self.process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("faust")), "-A", "worker", "worker"],
+            [*faust(), "-A", "worker", "worker"],
             cwd=ROOT, env=env | {"NEWSIFT_CONFIG": str(config)}, stdout=log, stderr=log,
         )  # fmt: skip
         log.close()
@@ -107,10 +106,3 @@ class Worker:
         if self.process is None:
             raise NotAvailable("the worker was not started")
         return self.process
-
-
-def free_port() -> int:
-    """A port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

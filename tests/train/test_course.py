@@ -108,6 +108,15 @@ def test_a_finished_run_called_again_writes_the_same_model(train: Trainings) -> 
     assert train().out == train().out
 
 
+def test_a_seed_draws_another_model_of_the_same_recipe(train: Trainings, tmp_path: Path) -> None:
+    one, other = train(out="one"), train("--seed", 7, out="other")
+    assert other.code == 0, other.err
+    assert one.out.split()[-1] != other.out.split()[-1]
+    recipes = [manifest(tmp_path / name)["provenance"]["recipe"] for name in ("one", "other")]
+    assert recipes[0]["seed"] == 0
+    assert recipes[1] == recipes[0] | {"seed": 7}
+
+
 def test_an_encoder_that_cannot_serve_is_kept_to_be_compared(
     train: Trainings, tmp_path: Path, data: Path
 ) -> None:

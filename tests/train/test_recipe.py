@@ -1,6 +1,6 @@
 """Recipes: those that ship are read, and what is wrong with one is said in a line."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 
 from encoder.errors import InputError
 from train.encoders import ENCODERS
-from train.recipe import RECIPES, Recipe, parse, read_recipe
+from train.recipe import KINDS, RECIPES, Recipe, parse, read_recipe
 
 SHIPPED = sorted(file.stem for file in RECIPES.glob("*.yaml"))
 
@@ -41,9 +41,19 @@ def test_the_encoders_that_are_compared_differ_in_nothing_else() -> None:
         return asdict(read_recipe(name)) | {"encoder": ""}
 
     star = read_recipe("ast")
-    assert (star.mix, star.losses.vectors, star.losses.scores) == ((0.0,), 0, 0)
+    assert (star.mix, star.training_mix) == ((0.0,), 0)
     for name in ENCODERS:
         assert without(name) == without("ast")
+
+
+def test_an_ablation_leaves_out_one_thing() -> None:
+    star, plain, triplet = map(read_recipe, ("ast", "ast-plain", "ast-triplet"))
+    assert plain == replace(star, model=replace(star.model, residual=False))
+    assert triplet.steps == star.steps
+    assert triplet.model == star.model
+    weights = {name for name, weight in asdict(triplet.losses).items() if weight}
+    assert weights == {"triplet", "margin", "temperature"}
+    assert [kind for kind in KINDS if triplet.asked(kind)] == ["pairs"]
 
 
 def test_a_recipe_lies_over_its_base(tmp_path: Path) -> None:

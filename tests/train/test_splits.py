@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.readers import CrisisPost, Pair, Story
-from train.splits import bare, split_of, split_pairs, story_key, without_copies
+from train.splits import bare, share, split_of, split_pairs, story_key, without_copies
 
 
 def pairs(count: int) -> list[Pair]:
@@ -66,3 +66,10 @@ def test_a_copy_within_an_event_or_seen_elsewhere_goes() -> None:
         CrisisPost("b", "one", True), CrisisPost("a", "two", True), CrisisPost("a", "@x", True),
     ]  # fmt: skip
     assert without_copies(posts, seen=["TWO!"]) == [posts[0], posts[2]]
+
+
+def test_a_sample_depends_on_the_text_alone() -> None:
+    shares = [share(f"post {i}") for i in range(2000)]
+    assert shares == [share(f"post {i}") for i in range(2000)]
+    assert all(0 <= s < 1 for s in shares)
+    assert 0.45 < sum(s < 0.5 for s in shares) / 2000 < 0.55

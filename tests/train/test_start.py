@@ -20,7 +20,7 @@ from tests.train.data import training_folder
 from train.course import begin, fingerprint
 from train.readers import Pair, Passed, Story
 from train.recipe import Recipe, Tokens, read_recipe
-from train.start import TOKENS, Start, frequent_words, main_directions, make_start
+from train.start import TOKENS, Start, frequent_words, inverse, main_directions, make_start
 from train.store import VectorStore
 from train.teach import WIDTH
 from train.texts import Texts, read_texts
@@ -173,3 +173,10 @@ def test_the_fingerprint_tells_data_apart(tmp_path: Path) -> None:
     assert (
         len({fingerprint(texts, start), fingerprint(other, start), fingerprint(texts, moved)}) == 3
     )
+
+
+def test_idf_is_bounded_and_never_negative() -> None:
+    found = inverse(np.array([0.0, 0.01, 1.0]))
+    assert found[1] == pytest.approx(-math.log(0.01), abs=2e-3)
+    assert found[2] == 0
+    assert found[0] == pytest.approx(-math.log(1e-5), rel=1e-6)

@@ -10,22 +10,22 @@ import encoder
 from encoder.errors import InputError
 from encoder.weights import F32
 from train.baseline import is_baseline
-from train.corpus import articles, posts
 from train.protocol.baselines import Compared
 from train.protocol.bootstrap import Interval, clusters, paired, paired_auc
 from train.protocol.judge import (
     Figures,
     Scores,
     blocks,
-    judge_crisis,
-    judge_pairs,
+    crisis_figures,
     judge_threshold,
+    pair_figures,
 )
-from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf
+from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf, inverse
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
 from train.readers import Passed
 from train.splits import Split, story_key
 from train.teacher import Teacher
+from train.texts import read_texts
 
 Say = Callable[[str], None]
 DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without intervals
@@ -82,11 +82,11 @@ def open_model(name: str, asked: Asked) -> Scorer:
 def peers(model: Ours | None, data: Path, say: Say) -> list[Scorer]:
     """What a user would take instead; MiniLM only where it is installed."""
     found: list[Scorer] = [Bm25(), TfIdf("TF-IDF, idf of these texts")]
-    try:
-        training = [*posts(data), *(f"{title} {text}" for title, text in articles(data))]
-        found.append(TfIdf("TF-IDF, idf of the training text", training))
-    except InputError as error:
-        say(f"no TF-IDF by the training text: {error}")
+    training = training_text(data)
+    if training:
+        found.append(TfIdf("TF-IDF, idf of the training text", inverse(training)))
+    else:
+        say(f"no TF-IDF by the training text: {data} holds none")
     try:
         teacher = Teacher()
     except InputError as error:
@@ -99,6 +99,14 @@ def peers(model: Ours | None, data: Path, say: Say) -> list[Scorer]:
     return found
 
 
+def training_text(data: Path) -> list[str]:
+    """All posts and articles that may train, and none that tunes or judges."""
+    texts = read_texts(data, Passed())
+    stories = ((pair.story.title, pair.story.text) for pair in texts.pairs)
+    articles = (f"{title} {text}" for title, text in (*texts.articles, *texts.claims, *stories))
+    return [*texts.posts, *(pair.post for pair in texts.pairs), *articles]
+
+
 def judge_set(pairs: PairSet, scorers: Iterable[Scorer], draws: int, say: Say) -> Judged:
     """All scorers on one set of pairs."""
     size = f"{len(pairs.posts):,} posts × {len(pairs.stories):,} articles, {len(pairs.own):,} pairs"
@@ -106,9 +114,9 @@ def judge_set(pairs: PairSet, scorers: Iterable[Scorer], draws: int, say: Say) -
     held: dict[str, F32] = {}
     for scorer in scorers:
         say(f"{pairs.name}: {scorer.name}")
-        judged.figures[scorer.name] = judge_pairs(scorer, pairs)
+        ready = scorer.prepare(pairs.posts, pairs.stories)
+        judged.figures[scorer.name] = pair_figures(ready, pairs)
         if draws and len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS:
-            ready = scorer.prepare(pairs.posts, pairs.stories)
             held[scorer.name] = np.concatenate([score for score, _ in blocks(ready, pairs)], 1)
     if held:
         say(f"{pairs.name}: {draws} draws")
@@ -129,8 +137,8 @@ def judge_event(
     held: list[Scores] = []
     for scorer in scorers:
         say(f"{crisis.name}: {scorer.name}")
-        judged.figures[scorer.name] = judge_crisis(scorer, crisis)
         held.append(Scores.of(scorer, crisis))
+        judged.figures[scorer.name] = crisis_figures(held[-1])
     for model in models:
         if model.mix not in (None, model.encoder.model.mix):
             continue  # its thresholds belong to its own λ

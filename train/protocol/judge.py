@@ -19,8 +19,12 @@ Figures = dict[str, float]
 
 
 def judge_pairs(scorer: Scorer, pairs: PairSet) -> Figures:
+    """The figures of a scorer that has not read the texts yet."""
+    return pair_figures(scorer.prepare(pairs.posts, pairs.stories), pairs)
+
+
+def pair_figures(ready: Scored, pairs: PairSet) -> Figures:
     """mAP, AUC, the r-precisions and their mean over all pairs, and the mean AP of an article."""
-    ready = scorer.prepare(pairs.posts, pairs.stories)
     ranking = rank_pairs(lambda: blocks(ready, pairs))
     named = {f"P@{r}": ranking.r_precision(r) for r in R_PRECISION_AT}
     return {
@@ -59,9 +63,8 @@ class Scores:
         return cls(best[:on], best[on : on + off], best[on + off :])
 
 
-def judge_crisis(scorer: Scorer, crisis: CrisisSet) -> Figures:
+def crisis_figures(scores: Scores) -> Figures:
     """AUC and AP of on- against off-topic and against background, and precision in a stream."""
-    scores = Scores.of(scorer, crisis)
     figures = {}
     for name, other in (("off", scores.off), ("background", scores.background)):
         if len(other):

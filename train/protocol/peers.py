@@ -85,15 +85,15 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class TfIdf:
-    """Cosine of (1 + log tf)·idf, idf counted in the texts given, else in those compared."""
+    """Cosine of (1 + log tf)·idf, with the idf given, else counted in the texts compared."""
 
     name: str
-    counted: Sequence[str] | None = None
+    idf: F32 | None = None  # [slots]
 
     def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Rows:
         """Count and weigh the words of all the texts."""
         texts = [full(story) for story in stories]
-        idf = inverse(self.counted if self.counted is not None else [*posts, *texts])
+        idf = inverse([*posts, *texts]) if self.idf is None else self.idf
         return Rows(*(sparse(map(words, part), idf).unit() for part in (posts, texts)))
 
 

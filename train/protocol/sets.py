@@ -8,10 +8,9 @@ import numpy as np
 
 from encoder.errors import InputError
 from encoder.weights import I64
-from train.corpus import share
 from train.readers import CrisisPost, Pair, Passed, Story, read_crisis_posts, read_pairs
 from train.readers import rows as read_rows
-from train.splits import Split, split_pairs, story_key, without_copies
+from train.splits import Split, share, split_pairs, story_key, without_copies
 from train.texts import KINDS, POOL
 
 UNTAUGHT = 0.9  # posts of the streams above this share are never trained on

@@ -23,8 +23,8 @@ class Reason(StrEnum):
     RECORD_TOO_LARGE = "record_too_large"  # the broker takes no record of that size
 
 
-class Post(msgspec.Struct, frozen=True):
-    """A post of any platform, with what the platform says of it."""
+class Post(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A post of any platform, with what the platform says of it; what it does not say is None."""
 
     id: str
     platform: str

@@ -14,7 +14,7 @@ from tests.encoder.small import small_model
 from tests.train.data import folder, pair_rows, write
 from tests.worker.fake import Command
 from train.protocol import evaluate as protocol
-from train.protocol.judge import PREVALENCE, Scores, judge_crisis, judge_pairs, judge_threshold
+from train.protocol.judge import PREVALENCE, Scores, crisis_figures, judge_pairs, judge_threshold
 from train.protocol.peers import Ours, Vectors
 from train.protocol.sets import CrisisSet, pair_set, read_crises, read_pair_sets
 from train.readers import Pair, Passed, Story
@@ -92,7 +92,7 @@ def test_an_event_scores_the_maximum_over_its_seeds(model: Path) -> None:
 
 def test_precision_at_80_percent_recall_counts_a_stream(model: Path) -> None:
     enc, given = encoder.load(model), crisis()
-    figures = judge_crisis(Ours("m", enc), given)
+    figures = crisis_figures(Scores.of(Ours("m", enc), given))
     scores = Scores.of(Ours("m", enc), given)
     cut = sorted(scores.on)[::-1][3]  # 80 % of four posts are reached with the fourth
     alarm = (1 - PREVALENCE) * float(np.mean(scores.background >= cut))
@@ -166,11 +166,28 @@ def test_the_command_gives_json_with_the_peers(
     )
     assert done.code == 0, done.err
     pairs, event = json.loads(done.out)
-    assert list(pairs["figures"]) == [str(model), "BM25", "TF-IDF, idf of these texts"]
+    assert list(pairs["figures"]) == [
+        str(model), "BM25", "TF-IDF, idf of these texts", "TF-IDF, idf of the training text",
+    ]  # fmt: skip
     assert pairs["figures"]["BM25"]["P@3000"] > 0
     assert event["intervals"]["AUC off"]["BM25"][1]["low"] <= 1
     assert "no MiniLM" in done.err
-    assert "no TF-IDF by the training text" in done.err
+
+
+def test_only_what_may_train_counts_for_the_idf_of_the_training_text(tmp_path: Path) -> None:
+    folder(tmp_path)
+    counted = protocol.training_text(tmp_path)
+    judging = [
+        pair for split in ("dev", "test") for pair in read_pair_sets(tmp_path, split, Passed())
+    ]
+    assert counted
+    assert not set(counted) & {post for one in judging for post in one.posts}
+    write(tmp_path / "empty" / "pairs" / "small.jsonl", [])
+    said: list[str] = []
+    assert (
+        "TF-IDF" in [one.name for one in protocol.peers(None, tmp_path / "empty", said.append)][1]
+    )
+    assert any("no TF-IDF by the training text" in line for line in said)
 
 
 def test_a_folder_without_labels_is_refused(newsift: Command, model: Path, tmp_path: Path) -> None:

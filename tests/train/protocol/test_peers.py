@@ -8,7 +8,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from encoder.weights import F32
-from train.protocol.peers import Bm25, Scorer, TfIdf
+from train.protocol.peers import Bm25, Scorer, TfIdf, inverse
 from train.readers import Story
 
 POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
@@ -54,11 +54,11 @@ def test_tf_idf_equals_scikit_learn(counted: list[str] | None) -> None:
     vectorizer.idf_ = vectorizer.idf_ - 1  # scikit-learn adds one to each idf, the formula does not
     expected = (vectorizer.transform(POSTS) @ vectorizer.transform(texts).T).toarray()
     if counted is None:
-        assert np.allclose(scores(TfIdf("", counted)), expected, atol=1e-6)
+        assert np.allclose(scores(TfIdf("")), expected, atol=1e-6)
     else:
         # words that were not counted have an idf for us and no place for scikit-learn
         known = [all(w in vocabulary for w in words(t)) for t in POSTS]
-        found = scores(TfIdf("", counted))
+        found = scores(TfIdf("", inverse(counted)))
         assert np.array_equal(found[known] > 0, expected[known] > 0)
 
 
