@@ -81,6 +81,20 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
         click.echo("\n\n".join(part.render() for part in made))
 
 
+@bench.command()
+@click.option("--model", default="default", show_default=True, help="A model's name or directory.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object in place of a table.")
+def languages(model: str, as_json: bool) -> None:
+    """Posts in twelve languages, found from an English article and from one of their own."""
+    from bench.languages import bench as run
+
+    part = run(model)
+    if as_json:
+        click.echo(json.dumps({part.key: part.data}, ensure_ascii=False))
+    else:
+        click.echo(part.render())
+
+
 def numbers(text: str) -> tuple[int, ...]:
     """Numbers of threads out of a list such as 1,2."""
     try:

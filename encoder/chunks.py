@@ -22,7 +22,6 @@ from encoder.jit import jit
 from encoder.pieces import LOW, home
 from encoder.weights import I32, I64
 
-KEPT_CHARS = 32
 WORDS_EACH = 24  # int32 of the arena for each chunk that may be kept
 PROBES = 16  # so that chunks made to collide cost no more than chunks never met
 ABSENT = -1

@@ -51,12 +51,6 @@ HASHTAG_BREAK = re.compile(
     """,
     re.VERBOSE,
 )
-# most links, and a post's mentions: cleaned to nothing, and hardly met twice
-LINK = r"https?://t\.co/[a-zA-Z\d]++…?|https?://(?!(?i:t\.co/))[!#-%'-;=?-~]++…?"
-PASSING = {
-    Side.POST: re.compile(rf"{LINK}|@\w++:?", re.ASCII).fullmatch,
-    Side.ARTICLE: re.compile(LINK, re.ASCII).fullmatch,
-}
 LINK_SIGN = re.compile(r"/|…|www|http|pic\.", re.IGNORECASE).search
 # World War III, the KKK and the AAA are not drawn-out letters
 DRAWN_OUT = re.compile(r"([^\W\d_])\1{2,}(?:(?<!\b[A-Z]{3})|(?=\w))")

@@ -9,7 +9,7 @@ each of its chunks, the first with the title.
 import html
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -18,10 +18,9 @@ import torch
 from encoder.jit import cache_root
 from train.readers import Passed
 from train.store import VectorStore
-from train.teacher import Teacher
+from train.teacher import Teacher, blocks_by_length
 from train.texts import read_texts
 
-BLOCK = 1024
 WIDTH = 384
 CHUNK_WORDS = 170  # about 254 word pieces of English news
 CHUNKS = 5
@@ -72,12 +71,6 @@ def chunks(title: str, text: str) -> list[str]:
     words = f"{title}. {text}".split() if title else text.split()
     starts = range(0, min(len(words), CHUNKS * CHUNK_WORDS), CHUNK_WORDS)
     return [" ".join(words[start : start + CHUNK_WORDS]) for start in starts]
-
-
-def blocks_by_length(wanted: Sequence[str]) -> Iterable[list[str]]:
-    """The texts in blocks of like length, the short ones first."""
-    ordered = sorted(wanted, key=len)
-    return (ordered[i : i + BLOCK] for i in range(0, len(ordered), BLOCK))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 """MiniLM as a source of vectors: for each word piece alone, and for whole texts."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from encoder.errors import InputError
 from encoder.weights import F32
+from train.store import VectorStore
+
+BLOCK = 1024
 
 
 class Teacher:
@@ -54,3 +57,30 @@ class Teacher:
             )  # [block, 3, 384]
             vectors.append(states.mean(1))
         return np.asarray(torch.cat(vectors).numpy(), dtype=np.float32)
+
+
+class Embedder(Protocol):
+    """Whatever makes vectors of texts."""
+
+    def texts(self, texts: Sequence[str]) -> F32:
+        """The unit vectors of whole texts: [n, width]."""
+        ...
+
+
+class Kept:
+    """A teacher that reads no text twice: its vectors stay on disk, block by block."""
+
+    def __init__(self, teacher: Embedder, store: VectorStore) -> None:
+        self._teacher, self._store = teacher, store
+
+    def texts(self, texts: Sequence[str]) -> F32:
+        """The vectors of whole texts, those not met before embedded now: [n, width]."""
+        for block in blocks_by_length(self._store.missing(texts)):
+            self._store.add(block, self._teacher.texts(block))
+        return self._store.get(texts)
+
+
+def blocks_by_length(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts in blocks of like length, the short ones first."""
+    ordered = sorted(texts, key=len)
+    return (ordered[i : i + BLOCK] for i in range(0, len(ordered), BLOCK))

@@ -12,9 +12,9 @@ from encoder.chunks import Chunks
 from encoder.config import Side
 from encoder.lexical import NO_SLOT, SLOTS, Idf
 from encoder.scan import READ, expand, scan
-from encoder.text import PASSING
 from encoder.tokenizer import NONE, Tokenizer
 from encoder.vocabulary import WordPiece
+from tests.encoder.passing import PASSING
 from tests.encoder.wild import FRAGMENTS, real_posts, vocabulary_lines, wild_text
 
 IDF = Idf(np.random.default_rng(0).uniform(0, 9, SLOTS).astype(np.float32))

@@ -12,7 +12,6 @@ from encoder.config import Side
 from encoder.errors import InputError
 from encoder.text import (
     ARTICLE_CHARS,
-    PASSING,
     POST_CHARS,
     Article,
     article_chunks,
@@ -22,6 +21,7 @@ from encoder.text import (
     clean_post,
     post_chunks,
 )
+from tests.encoder.passing import PASSING
 from tests.encoder.wild import FRAGMENTS, real_articles, real_posts, wild_text
 
 

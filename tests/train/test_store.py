@@ -8,7 +8,7 @@ import pytest
 from encoder.errors import InputError
 from encoder.weights import F32
 from train.store import KEY, VectorStore
-from train.teach import CHUNK_WORDS, CHUNKS, blocks_by_length, chunks, readable
+from train.teach import CHUNK_WORDS, CHUNKS, chunks, readable
 
 
 def vectors(count: int, start: int = 0) -> F32:
@@ -75,9 +75,3 @@ def test_an_article_falls_into_chunks_the_first_with_its_title() -> None:
 def test_the_teacher_reads_no_links_and_no_retweet_signs() -> None:
     assert readable("RT @user: fire &amp; smoke https://t.co/x") == "fire & smoke"
     assert readable("https://t.co/x") == "https://t.co/x"
-
-
-def test_blocks_hold_every_text_once_the_short_ones_first() -> None:
-    texts = ["x" * (i * 7 % 31) for i in range(3000)]
-    found = [text for block in blocks_by_length(texts) for text in block]
-    assert found == sorted(texts, key=len)

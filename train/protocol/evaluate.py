@@ -8,6 +8,7 @@ import numpy as np
 
 import encoder
 from encoder.errors import InputError
+from encoder.jit import cache_root
 from encoder.weights import F32
 from train.baseline import is_baseline
 from train.protocol.baselines import Compared
@@ -24,7 +25,9 @@ from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf, inverse
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
 from train.readers import Passed
 from train.splits import Split, story_key
-from train.teacher import Teacher
+from train.store import VectorStore
+from train.teach import WIDTH
+from train.teacher import Kept, Teacher
 from train.texts import read_texts
 
 Say = Callable[[str], None]
@@ -88,7 +91,7 @@ def peers(model: Ours | None, data: Path, say: Say) -> list[Scorer]:
     else:
         say(f"no TF-IDF by the training text: {data} holds none")
     try:
-        teacher = Teacher()
+        teacher = Kept(Teacher(), VectorStore(cache_root() / "minilm", WIDTH))
     except InputError as error:
         say(f"no MiniLM: {error}")
         return found

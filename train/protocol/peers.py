@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from encoder.lexical import NO_SLOT, SLOTS, SparseRows, slot
 from encoder.weights import F32
 from train.readers import Story
 from train.teach import chunks, readable
-from train.teacher import Teacher
+from train.teacher import Embedder
 
 WORD = re.compile(r"\w+")
 K1, B = 1.2, 0.75
@@ -142,25 +143,28 @@ class MiniLm:
     """all-MiniLM-L6-v2 without training, an article by its lead or by all its chunks."""
 
     name: str
-    teacher: Teacher
+    teacher: Embedder
     whole: bool = False
     words: Encoder | None = None
 
     def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Mixed:
         """Embed all the texts."""
-        dense = self.teacher.texts([readable(post) for post in posts])
-        articles = np.stack([self._article(story) for story in stories])
+        dense = unit_rows(self.teacher.texts([readable(post) for post in posts]))
+        articles = self._whole(stories) if self.whole else self._lead(stories)
         none = Rows(SparseRows.empty(len(posts)), SparseRows.empty(len(stories)))
         if self.words is None:
             return Mixed(dense, articles, none, 0.0)
         own = Ours("", self.words).prepare(posts, stories)
         return Mixed(dense, articles, Rows(own.posts.lexical, own.articles.lexical), PEER_MIX)
 
-    def _article(self, story: Story) -> F32:
-        if not self.whole:
-            return np.asarray(self.teacher.texts([full(story)])[0])
-        parts = self.teacher.texts(chunks(story.title, story.text) or [""])
-        return np.asarray(unit_rows(parts.sum(0, keepdims=True) + parts[:1])[0])
+    def _lead(self, stories: Sequence[Story]) -> F32:
+        return unit_rows(self.teacher.texts([full(story) for story in stories]))
+
+    def _whole(self, stories: Sequence[Story]) -> F32:
+        parts = [chunks(story.title, story.text) or [""] for story in stories]
+        vectors = unit_rows(self.teacher.texts(list(chain(*parts))))
+        starts = np.cumsum([0, *map(len, parts)])[:-1]
+        return unit_rows(np.add.reduceat(vectors, starts, axis=0) + vectors[starts])
 
 
 def pair(story: Story) -> tuple[str, str]:

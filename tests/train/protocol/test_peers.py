@@ -8,8 +8,10 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from encoder.weights import F32
-from train.protocol.peers import Bm25, Scorer, TfIdf, inverse
+from tests.train import tiny
+from train.protocol.peers import Bm25, MiniLm, Scorer, TfIdf, inverse
 from train.readers import Story
+from train.teach import CHUNK_WORDS, chunks, readable
 
 POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
 STORIES = [
@@ -65,3 +67,25 @@ def test_tf_idf_equals_scikit_learn(counted: list[str] | None) -> None:
 def test_a_post_without_words_scores_nothing() -> None:
     for scorer in (Bm25(), TfIdf("")):
         assert not scores(scorer)[3].any()
+
+
+def test_an_article_is_to_minilm_its_lead_or_all_its_chunks() -> None:
+    long = " ".join(f"word{i}" for i in range(CHUNK_WORDS * 2 + 5))
+    stories = [Story("1", "A title", long), Story("2", "", "short")]
+    lead = MiniLm("", tiny.Teacher()).prepare(POSTS, stories).block(slice(0, 2))
+    whole = MiniLm("", tiny.Teacher(), whole=True).prepare(POSTS, stories).block(slice(0, 2))
+    for i, post in enumerate(POSTS):
+        asked = unit(tiny.vectors([readable(post)])[0])
+        assert lead[i, 0] == pytest.approx(
+            asked @ unit(tiny.vectors([f"A title. {long}"])[0]), abs=1e-5
+        )
+        assert lead[i, 1] == pytest.approx(asked @ unit(tiny.vectors(["short"])[0]), abs=1e-5)
+        parts = [unit(vector) for vector in tiny.vectors(chunks("A title", long))]
+        assert len(parts) == 3
+        mean = unit(2 * parts[0] + parts[1] + parts[2])
+        assert whole[i, 0] == pytest.approx(asked @ mean, abs=1e-5)
+        assert whole[i, 1] == pytest.approx(lead[i, 1], abs=1e-6)
+
+
+def unit(vector: F32) -> F32:
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)
