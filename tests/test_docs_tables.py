@@ -1,10 +1,12 @@
-"""The tables of docs/config.md and docs/metrics.md: as in the code, row by row."""
+"""The tables of docs/: as in the code, row by row."""
 
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import yaml
 
+from train.recipe import RECIPES, Recipe
 from worker.config import DEFAULTS, KINDS, RULES, load_config
 from worker.metrictable import METRICS, OTHER, Row
 
@@ -48,3 +50,18 @@ def test_the_example_of_a_login_is_right(tmp_path: Path) -> None:
     file.write_text(example.replace("/run/secrets/kafka", "word"))
     kafka = load_config(file, {}).kafka
     assert (kafka.username, kafka.ca_file) == ("newsift", tmp_path / "ca.pem")
+
+
+def test_every_recipe_and_every_section_of_one_stands_in_the_docs() -> None:
+    told = [
+        name for row in rows("training.md", "recipe | what it is") for name in row[0].split(", ")
+    ]
+    assert sorted(told) == sorted(f"`{file.stem}`" for file in RECIPES.glob("*.yaml"))
+    described = {cells[0].strip("`"): cells[1] for cells in rows("training.md", "section | keys")}
+    recipe = Recipe()
+    for field in fields(recipe):
+        section = getattr(recipe, field.name)
+        if is_dataclass(section):
+            own = {one.name for one in fields(section)}
+            named = set(re.findall(r"`(\w+)`", described[field.name]))
+            assert named & own, field.name

@@ -19,7 +19,7 @@ SPLITS = {"test": "test", "dev": "dev", "train": "train", "all": None}
 )  # fmt: skip
 @click.option(
     "--split", default="test", type=click.Choice(list(SPLITS)), show_default=True,
-    help="Which pairs; `all` for a set that was never trained on.",
+    help="Which pairs and events; `all` for data that was never trained on.",
 )  # fmt: skip
 @click.option("--peers/--no-peers", default=True, help="BM25, TF-IDF, and MiniLM where installed.")
 @click.option("--draws", type=click.IntRange(0), default=200, show_default=True, help="0: none.")

@@ -24,7 +24,7 @@ from train.protocol.judge import (
 from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf, inverse
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
 from train.readers import Passed
-from train.splits import Split, story_key
+from train.splits import Split, split_of_event, story_key
 from train.store import VectorStore
 from train.teach import WIDTH
 from train.teacher import Kept, Teacher
@@ -63,9 +63,12 @@ def evaluate(asked: Asked, say: Say) -> tuple[list[Judged], Passed]:
     """Judge the models, and the peers that are installed, on all sets of the data."""
     passed = Passed()
     sets = read_pair_sets(asked.data, asked.split, passed)
-    crises = read_crises(asked.data, passed)
+    crises = [
+        one for one in read_crises(asked.data, passed)
+        if asked.split in (None, split_of_event(one.name))
+    ]  # fmt: skip
     if not sets and not crises:
-        raise InputError(f"{asked.data}: holds neither pairs of this split nor crises")
+        raise InputError(f"{asked.data}: holds neither pairs/ nor crisis/ of this split")
     scorers = [open_model(name, asked) for name in asked.models]
     models = [scorer for scorer in scorers if isinstance(scorer, Ours)]
     if asked.peers:

@@ -11,7 +11,7 @@ import encoder
 from encoder.artifact import write_model
 from encoder.errors import InputError
 from tests.encoder.small import small_model
-from tests.train.data import folder, pair_rows, write
+from tests.train.data import EVENTS, folder, pair_rows, training_folder, write
 from tests.worker.fake import Command
 from train.protocol import evaluate as protocol
 from train.protocol.judge import PREVALENCE, Scores, crisis_figures, judge_pairs, judge_threshold
@@ -194,3 +194,15 @@ def test_a_folder_without_labels_is_refused(newsift: Command, model: Path, tmp_p
     done = newsift("evaluate", model, "--data", tmp_path)
     assert done.code == 2
     assert "pairs/" in done.err
+
+
+def test_only_the_events_of_the_split_are_judged(
+    newsift: Command, model: Path, tmp_path: Path
+) -> None:
+    training_folder(tmp_path)
+    for split, events in (("test", ["event 0"]), ("dev", ["event 1"]), ("all", list(EVENTS))):
+        given = ("--split", split, "--no-peers", "--draws", 0, "--rate", 0.01, "--json")
+        done = newsift("evaluate", model, "--data", tmp_path, *given)
+        assert done.code == 0, done.err
+        found = [one["name"] for one in json.loads(done.out) if one["kind"] == "crisis"]
+        assert sorted(found) == sorted(events)
