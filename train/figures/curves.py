@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from train.figures.subject import MissingDataError, Sheet, Subject
 F64 = NDArray[np.float64]
 COLUMNS = 4
 PANEL_HEIGHT = 1.65
+TITLE_WIDTH = 26  # characters above a panel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +87,8 @@ def lines(axes: Axes, runs: Sequence[Run], kind: str, name: str) -> None:
             axes.plot(
                 run.steps[held], values[name][held], label=shown(run.name), markevery=often, **style
             )
-    axes.set_title(shown(f"loss: {name}" if kind == "losses" else f"dev: {name}", 28))
+    title = shown(f"loss: {name}" if kind == "losses" else f"dev: {name}", 2 * TITLE_WIDTH)
+    axes.set_title("\n".join(wrap(title, TITLE_WIDTH)))
     axes.ticklabel_format(axis="x", style="plain")
     axes.locator_params(axis="x", nbins=4)
     axes.set_xlabel("step")

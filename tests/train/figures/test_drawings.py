@@ -1,5 +1,6 @@
 """What stands on the sheets: words, numbers and marks; and the command that writes them."""
 
+import json
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -92,6 +93,18 @@ def test_runs_lie_over_one_another_in_a_panel_for_each_series(subject: Subject) 
     assert first.get_linestyle() != second.get_linestyle()
     legend = figure.legends[0].get_texts()
     assert [text.get_text() for text in legend] == ["first", "second"]
+
+
+def test_the_figures_of_an_event_with_a_long_name_are_told_apart(
+    subject: Subject, tmp_path: Path
+) -> None:
+    names = [f"2013_Alberta_Floods AUC {kind}" for kind in ("off", "background")]
+    row = {"step": 10, "losses": {}, "dev": dict.fromkeys(names, 0.5)}
+    (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n")
+    one = Subject(subject.model, None, (tmp_path / "log.jsonl",), device="cpu")
+    titles = [axes.get_title() for axes in sheets("curves", one)["curves"].figure.axes]
+    assert [title.replace("\n", " ") for title in titles] == [f"dev: {name}" for name in names]
+    assert all(len(line) <= 26 for title in titles for line in title.split("\n"))
 
 
 def test_the_line_of_precision_begins_and_ends_where_it_must(subject: Subject) -> None:
