@@ -19,8 +19,9 @@ from train.figures.subject import MissingDataError, Sheet, Subject
 
 F64 = NDArray[np.float64]
 COLUMNS = 4
+KINDS = {"losses": "loss", "dev": "dev"}
 PANEL_HEIGHT = 1.65
-TITLE_WIDTH = 26  # characters above a panel
+TITLE_WIDTH = 22  # characters above a panel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +88,7 @@ def lines(axes: Axes, runs: Sequence[Run], kind: str, name: str) -> None:
             axes.plot(
                 run.steps[held], values[name][held], label=shown(run.name), markevery=often, **style
             )
-    title = shown(f"loss: {name}" if kind == "losses" else f"dev: {name}", 2 * TITLE_WIDTH)
+    title = shown(f"{KINDS[kind]}: {name}".replace("_", " "), 2 * TITLE_WIDTH)
     axes.set_title("\n".join(wrap(title, TITLE_WIDTH)))
     axes.ticklabel_format(axis="x", style="plain")
     axes.locator_params(axis="x", nbins=4)
