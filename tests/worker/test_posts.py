@@ -24,8 +24,8 @@ def rejected(value: bytes | None, form: str = "auto", max_bytes: int = 2**20) ->
 def test_an_example_becomes_what_its_file_says(example: Example) -> None:
     for ascii_only in (True, False):
         value = json.dumps(example.message, ensure_ascii=ascii_only).encode()
-        assert msgspec.to_builtins(read_post(value)) == example.expected
-        assert msgspec.to_builtins(read_post(value, example.form)) == example.expected
+        for found in (read_post(value), read_post(value, example.form)):
+            assert msgspec.structs.asdict(found) == example.expected
 
 
 def test_every_form_has_examples() -> None:
