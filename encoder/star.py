@@ -110,7 +110,7 @@ class Ring(Attention):
         keys, values = (
             [*self.around(x), e, s] for x, e, s in zip(near, own, hub, strict=True)
         )  # lists of 2c+3, each [N, h, k]
-        logits = torch.stack([(q * k).sum(2) for k in keys])  # [2c+3, N, h]
+        logits = single(torch.stack([(q * k).sum(2) for k in keys]))  # [2c+3, N, h]
         closed = F.pad(texts.outside(self.window), (0, 0, 0, 0, 0, 2))
         p = entmax(logits.masked_fill(closed, -torch.inf), self.alpha, dim=0)
         return self.join(mix(p, values))
@@ -118,6 +118,11 @@ class Ring(Attention):
     def around(self, x: Tensor) -> list[Tensor]:
         """The neighbours' rows at -c … c."""
         return neighbours(F.pad(x, (0, 0, 0, 0, self.window, self.window)), self.window)
+
+
+def single(x: Tensor) -> Tensor:
+    """At least single precision: shares are found and summed in it also where products are not."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def mix(p: Tensor, values: list[Tensor]) -> Tensor:  # [m, N, h], m × [N, h, k] -> [N, h, k]
@@ -136,7 +141,7 @@ class Star(Attention):
         q = self.ask(relay)  # [n, h, k]
         own_k, own_v = self.answer(relay)  # [n, h, k]
         k, v = self.answer(nodes)  # [N, h, k]
-        logits = torch.cat([(q * own_k).sum(2), (texts.spread(q) * k).sum(2)])  # [n+N, h]
+        logits = single(torch.cat([(q * own_k).sum(2), (texts.spread(q) * k).sum(2)]))  # [n+N, h]
         member = torch.cat([torch.arange(texts.count, device=logits.device), texts.text])
         p = entmax_ragged(logits, self.alpha, member, texts.count).unsqueeze(2)
         own_p, p = p[: texts.count], p[texts.count :]

@@ -73,9 +73,10 @@ class Drill:
         shelf: Shelf = getattr(self.lessons, kind)
         batches = self.recipe.batches
         size = batches.article_size if kind == "articles" else batches.post_size
+        as_posts = kind in ("posts", "sentences")
         chosen = drawn(rng, len(shelf), size)
         rows = table.rows(shelf.take(chosen, batches.drop, rng))
-        found = rows.embed(0, Side.POST if kind == "posts" else Side.ARTICLE)
+        found = rows.embed(0, Side.POST if as_posts else Side.ARTICLE)
         loss = imitate(found, self._project(teaching(shelf, chosen)).to(found.device))
         return Step(kind, rows, self.recipe.losses.vectors * loss)
 

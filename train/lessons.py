@@ -60,6 +60,7 @@ class Lessons:
     """Everything a recipe may draw from; an empty shelf if the data has none of that kind."""
 
     posts: Shelf
+    sentences: Shelf
     articles: Shelf
     claims: Shelf
     pair_posts: Shelf
@@ -79,6 +80,7 @@ def shelve(texts: Texts, reader: Tokenizer, store: VectorStore | None) -> Lesson
     headed = [article for article in texts.articles if article[0] in at]
     return Lessons(
         shelver.posts(texts.posts),
+        shelver.posts(texts.sentences),
         shelver.articles(texts.articles),
         shelver.articles(texts.claims),
         shelver.posts([pair.post for pair in texts.pairs]),

@@ -22,7 +22,8 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 Positive = Annotated[float, Meta(gt=0)]
 Weight = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
-KINDS = ("pairs", "posts", "articles", "claims", "cloze")  # of steps
+KINDS = ("pairs", "posts", "sentences", "articles", "claims", "cloze")  # of steps
+TAUGHT = KINDS[1:5]  # of texts alone, by the teacher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ class Batches:
 
     pairs: Weight = 1.0
     posts: Weight = 0.0
+    sentences: Weight = 0.0
     articles: Weight = 0.0
     claims: Weight = 0.0
     cloze: Weight = 0.0
@@ -118,8 +120,8 @@ class Recipe:
             raise ValueError(f"encoder {self.encoder!r} is not one of {', '.join(ENCODERS)}")
         if not self.mix:
             raise ValueError("mix is empty; name at least one λ")
-        if not self.losses.vectors and any(map(self.asked, ("posts", "articles", "claims"))):
-            raise ValueError("batches: posts, articles, claims need losses.vectors above 0")
+        if not self.losses.vectors and any(map(self.asked, TAUGHT)):
+            raise ValueError(f"batches: {', '.join(TAUGHT)} need losses.vectors above 0")
         if not self.losses.cloze and self.asked("cloze"):
             raise ValueError("batches.cloze: needs losses.cloze above 0")
 

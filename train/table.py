@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from encoder.config import Side
+from encoder.siamese import Siamese
 from encoder.weights import I32, I64
+from train.halves import halves
 
 AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens: more at once is no faster
 BETAS = (0.9, 0.999)
@@ -106,10 +108,14 @@ class Rows:
 
 
 class TokenTable:
-    """A model whose token vectors, and gates if it has any, are trained row by row."""
+    """A model whose token vectors, and gates if it has any, are trained row by row.
 
-    def __init__(self, model: nn.Module) -> None:
+    With `halves` the star's matrix products are in bf16; all sums and all that is kept are not.
+    """
+
+    def __init__(self, model: nn.Module, halves: bool = False) -> None:
         self.model = model
+        self._halves = halves and isinstance(model, Siamese)
         parameters = dict(model.named_parameters())
         self.vectors = RowAdam(parameters["embedding"].detach())
         gates = parameters.get(GATES)
@@ -131,7 +137,8 @@ class TokenTable:
     def run(self, named: dict[str, Tensor], given: tuple[Tensor, Tensor, Side]) -> Tensor:
         """The vectors of some texts, with these rows in the place of the tables: [n, d]."""
         if self.star or self.gates is None:
-            return cast(Tensor, functional_call(self.model, named, given))
+            with halves(self.vectors.table.device, self._halves):
+                return cast(Tensor, functional_call(self.model, named, given)).float()
         ids, offsets, side = given
         mean = self.model.get_submodule(RESIDUAL)
         gates = {GATES.removeprefix(f"{RESIDUAL}."): named[GATES]}

@@ -55,6 +55,7 @@ def texts(data: Path) -> Iterator[str]:
     """Every text that training asks the teacher about."""
     found = read_texts(data, Passed())
     yield from found.posts
+    yield from found.sentences
     yield from (pair.post for pair in found.pairs)
     stories = ((pair.story.title, pair.story.text) for pair in found.pairs)
     for title, text in (*found.articles, *found.claims, *stories):

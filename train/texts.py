@@ -4,8 +4,9 @@ A folder holds `pairs/`, `articles/`, `tweets/` and `crisis/`, each with files o
 there is not read. In `pairs/`, a file NAME_claims or NAME_pool holds further articles.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -27,6 +28,9 @@ SEEDS = "seed_articles"
 STREAMS_TAUGHT = 0.4  # the share of everyday posts that train; the others are for judging
 SHORT_TITLE = 3
 LEAD = 300  # characters by which a copy of an article is found whose end is another
+SENTENCES_EACH = 8  # of an article
+SENTENCE_WORDS = range(6, 46)
+SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]*[A-Z0-9])")
 
 Title = tuple[str, str]  # a title and the text under it
 
@@ -39,6 +43,7 @@ class Texts:
     articles: list[Title]
     claims: list[Title]
     pairs: list[Pair]
+    sentences: list[str] = field(default_factory=list)  # out of the articles
 
 
 def read_texts(data: Path, passed: Passed) -> Texts:
@@ -63,7 +68,16 @@ def read_texts(data: Path, passed: Passed) -> Texts:
         articles,
         away.free(chain(*claims)),
         list(chain(*pairs.values())),
+        list(filter(away.frees, dict.fromkeys(sentences(articles)))),
     )
+
+
+def sentences(articles: Iterable[Title]) -> Iterator[str]:
+    """A few sentences of every article, the same ones in every run."""
+    for _, text in articles:
+        parts = SENTENCE_END.split(" ".join(text.split()))
+        found = (part.strip() for part in parts if len(part.split()) in SENTENCE_WORDS)
+        yield from sorted(found, key=share)[:SENTENCES_EACH]
 
 
 class Away:

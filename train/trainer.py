@@ -56,7 +56,7 @@ class Trainer:
         self.model, self.recipe = model, recipe
         self._drill, self._judge, self._work, self._talk = drill, judge, work, talk or Talk()
         self._origin = {"recipe": recipe.digest, "data": data}
-        self._table = TokenTable(model)
+        self._table = TokenTable(model, halves=True)
         self._names = list(self._table.rest)
         self._adam = torch.optim.Adam(groups(self._table, recipe.steps))
         self._rates = [group["lr"] for group in self._adam.param_groups]

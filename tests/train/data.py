@@ -56,7 +56,8 @@ def training_folder(root: Path) -> Path:
     folder(root, pairs=120)
     rng = random.Random(4)
     words = ["".join(rng.choices("abcdefghij", k=3)) for _ in range(400)]
-    bodies = [" ".join(rng.choices(words, k=110)) for _ in range(40)]
+    lines = [" ".join(rng.choices(words, k=10)).capitalize() for _ in range(11 * 40)]
+    bodies = [". ".join(lines[i : i + 11]) for i in range(0, len(lines), 11)]
     write(
         root / "articles" / "some.jsonl.gz",
         ({"title": f"{THINGS[i % 8]} in the news {i}", "article": x} for i, x in enumerate(bodies)),

@@ -1,5 +1,6 @@
 """The steps of each kind: what they draw, what they compare, and what their loss is made of."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from train.encoders import make_encoder
 from train.lessons import Lessons, shelve
 from train.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
 from train.readers import Pair, Passed, Story
-from train.recipe import KINDS, Batches, Losses, Recipe, read_recipe
+from train.recipe import KINDS, TAUGHT, Batches, Losses, Recipe, read_recipe
 from train.store import VectorStore
 from train.table import TokenTable
 from train.teach import WIDTH
@@ -82,12 +83,16 @@ def test_kinds_come_as_often_as_the_recipe_says(recipe: Recipe, lessons: Lessons
     drill = Drill(recipe, lessons, DIRECTIONS)
     tokens = table(recipe)
     kinds = [drill.step(tokens, number).kind for number in range(140)]
-    for kind, share in {"pairs": 2, "posts": 2, "articles": 1, "claims": 1, "cloze": 1}.items():
-        assert abs(kinds.count(kind) / 140 - share / 7) < 0.1
+    for kind, share in Counter(
+        pairs=2, posts=2, sentences=1, articles=1, claims=1, cloze=1
+    ).items():
+        assert abs(kinds.count(kind) / 140 - share / 8) < 0.1
 
 
 def test_texts_alone_are_drawn_towards_the_teacher(recipe: Recipe, lessons: Lessons) -> None:
-    for kind, side in (("posts", Side.POST), ("articles", Side.ARTICLE), ("claims", Side.ARTICLE)):
+    sides = {"posts": Side.POST, "sentences": Side.POST}
+    for kind in TAUGHT:
+        side = sides.get(kind, Side.ARTICLE)
         plan = only(recipe, kind, vectors=2.0)
         plan = replace(plan, batches=replace(plan.batches, drop=0.0))
         step = Drill(plan, lessons, DIRECTIONS).step(table(recipe), 4)
@@ -221,6 +226,7 @@ def test_kinds_without_texts_are_never_drawn(recipe: Recipe, lessons: Lessons) -
     assert {drill.step(tokens, i).kind for i in range(60)} == {
         "pairs",
         "posts",
+        "sentences",
         "articles",
         "cloze",
     }

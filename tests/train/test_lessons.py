@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from train.readers import Pair, Passed, Story, read_pairs
 from train.splits import bare, split_of, split_of_event, story_key
 from train.store import VectorStore
 from train.teach import WIDTH, chunks, texts
-from train.texts import Away, Texts, read_streams, read_texts, taught
+from train.texts import SENTENCES_EACH, Away, Texts, read_streams, read_texts, taught
 
 NOISE = ("{}", "RT @someone: {}", "{} https://t.co/abc", "@a {}!!", "{} ", "{} #")
 
@@ -91,6 +92,30 @@ def test_a_copy_of_a_held_out_text_is_found_wherever_it_stands(tmp_path: Path) -
     assert set(after.articles) == set(before.articles)
     assert set(after.posts) == set(before.posts)
     assert len(after.pairs) == len(before.pairs)
+
+
+def test_sentences_are_some_of_each_article_that_trains(data: Path) -> None:
+    found = read_texts(data, Passed())
+    every = {text: text.split(". ") for _, text in found.articles if text.count(". ") == 10}
+    assert len(every) == 40
+    for text, parts in every.items():
+        mine = [one for one in found.sentences if one in text]
+        assert len(mine) == SENTENCES_EACH < len(parts)
+        assert {one.rstrip(".") for one in mine} <= set(parts)
+    assert len(set(found.sentences)) == len(found.sentences)
+    assert set(found.sentences) <= set(texts(data))
+
+
+def test_a_sentence_that_is_a_held_out_post_does_not_train(tmp_path: Path) -> None:
+    data = training_folder(tmp_path)
+    quote = "All who live by the river must leave at once"
+    article = f"It was said by the mayor today. {quote}! More is to come of it."
+    write(data / "articles" / "quoting.jsonl", [{"title": "quoted", "article": article}])
+    assert f"{quote}!" in read_texts(data, Passed()).sentences
+    title = next(f"t{i}" for i in count() if split_of(f"t{i}") == "test")
+    held_out = {"post": f"RT @mayor: {quote}", "title": title, "article": "of the test split"}
+    write(data / "pairs" / "held.jsonl", [held_out])
+    assert f"{quote}!" not in read_texts(data, Passed()).sentences
 
 
 @given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=20), st.sampled_from(NOISE))

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from llvmlite import binding
 
 from encoder.config import Side
 from tests.train.test_trainer import TARGET, Towards, fresh, judge, recipe
@@ -69,6 +70,28 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made[0][1] is not None
     assert made[1][1] is not None
     assert torch.allclose(made[0][1], made[1][1], atol=1e-6)
+
+
+@pytest.mark.parametrize("found", [{}, {"avx512bf16": True}])
+def test_halves_are_taken_for_products_where_they_are_fast(
+    found: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: found)
+    batch = Flat(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
+    model = fresh()
+    with torch.no_grad():
+        model.get_parameter("residual.gain").fill_(0.5)
+    made = []
+    for wanted in (False, True):
+        rows = TokenTable(model, wanted).rows(batch)
+        vectors = rows.embed(0, Side.POST)
+        (vectors @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
+        assert rows.vectors.grad is not None
+        assert vectors.dtype == rows.vectors.grad.dtype == torch.float32
+        made.append((vectors.detach(), rows.vectors.grad))
+    for whole, half in zip(*made, strict=True):
+        assert torch.equal(whole, half) == (not found)
+        assert torch.allclose(whole, half, atol=0.02 * float(whole.abs().max()))
 
 
 def test_before_the_star_joins_the_gated_mean_is_trained_alone(tmp_path: Path) -> None:
