@@ -118,12 +118,8 @@ def fingerprint(texts: Texts, start: Start) -> str:
     """What tells a run's data from every other: its texts, and the vectors that it starts with."""
     seen = hashlib.sha256(start.vectors.tobytes())
     pairs: Iterable[tuple[str, ...]] = ((p.post, p.story.title, p.story.text) for p in texts.pairs)
-    for row in (
-        *((post,) for post in (*texts.posts, *texts.sentences)),
-        *texts.articles,
-        *texts.claims,
-        *pairs,
-    ):
+    alone = ((text,) for text in (*texts.posts, *texts.sentences))
+    for row in (*alone, *texts.articles, *texts.claims, *pairs):
         seen.update("\0".join(row).encode("utf-8", "surrogatepass") + b"\n")
     return seen.hexdigest()[:12]
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field, is_dataclass
 from difflib import get_close_matches
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -89,9 +90,9 @@ class Steps:
     count: Count = 1000
     rate: Positive = 1e-3
     table_rate: Positive = 1e-3  # of what belongs to a token: its vector and its gates
-    star_rate: Positive | None = None  # of ring and star, if another
+    star_rate: Positive | None = None  # of ring, star and their gain, if another
     star_from: Annotated[float, Meta(ge=0, le=1)] = 0.0  # the share of steps before the star joins
-    warm_up: Annotated[int, Meta(ge=0)] = 0
+    warm_up: Annotated[int, Meta(ge=0)] = 0  # steps, of the star after it has joined
     decay: bool = True  # to zero, in a straight line
     clip: Positive = 1.0
     average_from: Annotated[float, Meta(ge=0, le=1)] = 1.0  # the share of steps before averaging
@@ -99,6 +100,11 @@ class Steps:
     judge_every: Count = 200
     patience: Annotated[int, Meta(ge=0)] = 0  # judgements without a gain; 0 never stops early
     keep_every: Count = 200
+
+    @property
+    def joins(self) -> int:
+        """The first step with the star."""
+        return ceil(self.star_from * self.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ class Rows:
 class TokenTable:
     """A model whose token vectors, and gates if it has any, are trained row by row.
 
-    With `halves` the star's matrix products are in bf16; all sums and all that is kept are not.
+    With `halves` the star's matrix products are in bf16; what is kept never is.
     """
 
     def __init__(self, model: nn.Module, halves: bool = False) -> None:

@@ -16,6 +16,7 @@ import click
 import torch
 
 from encoder.jit import cache_root
+from train.halves import halves
 from train.readers import Passed
 from train.store import VectorStore
 from train.teacher import Teacher, blocks_by_length
@@ -39,7 +40,8 @@ def main(data: Path, cache: Path | None, threads: int) -> None:
     teacher = Teacher()
     began, done = time.monotonic(), 0
     for block in blocks_by_length(wanted):
-        store.add(block, teacher.texts([readable(text) for text in block]))
+        with halves("cpu"):
+            store.add(block, teacher.texts([readable(text) for text in block]))
         done += len(block)
         rate = done / (time.monotonic() - began)
         left = (len(wanted) - done) / rate / 60

@@ -10,7 +10,6 @@ import torch
 
 from encoder.errors import InputError
 from encoder.weights import F32
-from train.halves import halves
 from train.store import VectorStore
 
 BLOCK = 1024
@@ -36,10 +35,9 @@ class Teacher:
 
     def texts(self, texts: Sequence[str]) -> F32:
         """The unit vectors of whole texts: [n, 384]."""
-        with halves("cpu"):
-            vectors = self._model.encode(
-                list(texts), batch_size=64, normalize_embeddings=True, show_progress_bar=False
-            )
+        vectors = self._model.encode(
+            list(texts), batch_size=64, normalize_embeddings=True, show_progress_bar=False
+        )
         return np.asarray(vectors, dtype=np.float32)
 
     @torch.inference_mode()

@@ -18,7 +18,7 @@ from train.table import TABLES, TokenTable
 from train.talk import Pace, Talk
 
 LAST, BEST, LOG = "last.safetensors", "best.safetensors", "log.jsonl"
-STAR = "star."
+STAR = ("star.", "residual.gain")
 
 
 class Steady(Protocol):
@@ -84,16 +84,17 @@ class Trainer:
 
     def _one(self) -> None:
         steps = self.recipe.steps
-        self._table.star = self.progress.step >= steps.star_from * steps.count
+        self._table.star = self.progress.step >= steps.joins
         step = self._drill.step(self._table, self.progress.step)
         self._refuse(step.kind, "loss", step.loss)
         self._adam.zero_grad()
         step.loss.backward()  # type: ignore[no-untyped-call]
         length = nn.utils.clip_grad_norm_(self._table.rest.values(), self.recipe.steps.clip)
         self._refuse(step.kind, "gradient", length + step.rows.gradient_sum())
-        scale = schedule(self.recipe.steps, self.progress.step)
+        scale = schedule(steps, self.progress.step)
+        late = schedule(steps, self.progress.step, steps.joins)
         for group, rate in zip(self._adam.param_groups, self._rates, strict=True):
-            group["lr"] = rate * scale
+            group["lr"] = rate * (late if group["star"] else scale)
         self._adam.step()
         step.rows.step(self.recipe.steps.table_rate * scale)
         self.progress.step += 1
@@ -219,18 +220,19 @@ def logged_at(line: str) -> float:
 
 def groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
     """The parameters that are trained whole, in their order, each with its rate."""
-    star = steps.star_rate or steps.rate
+    rates = {True: steps.star_rate or steps.rate, False: steps.rate}
     found = [
-        {"params": [parameter], "lr": star if name.startswith(STAR) else steps.rate}
+        {"params": [parameter], "lr": rates[star], "star": star}
         for name, parameter in table.rest.items()
+        for star in [name.startswith(STAR)]
     ]
     nothing = nn.Parameter(torch.zeros(0))  # an encoder may be its table alone
-    return found or [{"params": [nothing], "lr": steps.rate}]
+    return found or [{"params": [nothing], "lr": steps.rate, "star": False}]
 
 
-def schedule(steps: Steps, number: int) -> float:
-    """The share of the rate at a step: a rise, then a straight line down to zero."""
-    rise = min(1.0, (number + 1) / steps.warm_up) if steps.warm_up else 1.0
+def schedule(steps: Steps, number: int, since: int = 0) -> float:
+    """The share of the rate at a step: a rise since a step, then a straight line down to zero."""
+    rise = min(1.0, max(0, number - since + 1) / steps.warm_up) if steps.warm_up else 1.0
     return rise * (1 - number / steps.count if steps.decay else 1.0)
 
 

@@ -225,3 +225,21 @@ def test_the_rate_rises_and_falls() -> None:
     assert schedule(plan, 9) == pytest.approx(0.91)
     assert schedule(plan, 99) == pytest.approx(0.01)
     assert schedule(Steps(count=100, decay=False), 99) == 1
+
+
+def test_the_stars_rate_rises_from_the_step_in_which_it_joins(tmp_path: Path) -> None:
+    plan = recipe(star_from=0.5, star_rate=0.03, warm_up=10, decay=False)
+    assert (plan.steps.joins, Steps(count=7, star_from=0.5).joins) == (20, 4)
+    rates: dict[int, set[float]] = {}
+
+    class Watched(Trainer):
+        def _one(self) -> None:
+            super()._one()
+            found = {group["star"]: group["lr"] for group in self._adam.param_groups}
+            rates[self.progress.step - 1] = {round(found[True], 6), round(found[False], 6)}
+
+    Watched(fresh(), plan, Towards(), judge, tmp_path).run()
+    assert rates[4] == {0, 0.005}
+    assert rates[19] == {0, 0.01}
+    assert rates[20] == {0.003, 0.01}
+    assert rates[39] == {0.03, 0.01}
