@@ -62,6 +62,6 @@ def test_every_recipe_and_every_section_of_one_stands_in_the_docs() -> None:
     for field in fields(recipe):
         section = getattr(recipe, field.name)
         if is_dataclass(section):
-            own = {one.name for one in fields(section)}
+            own = {one.name for one in fields(section) if not one.name.endswith("_size")}
             named = set(re.findall(r"`(\w+)`", described[field.name]))
-            assert named & own, field.name
+            assert named & own if field.name == "model" else named >= own, field.name

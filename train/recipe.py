@@ -23,8 +23,8 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 Positive = Annotated[float, Meta(gt=0)]
 Weight = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
-KINDS = ("pairs", "posts", "sentences", "articles", "claims", "cloze")  # of steps
-TAUGHT = KINDS[1:5]  # of texts alone, by the teacher
+TAUGHT = ("posts", "sentences", "articles", "claims")  # kinds of steps on texts alone
+KINDS = ("pairs", *TAUGHT, "cloze")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Steps:
     table_rate: Positive = 1e-3  # of what belongs to a token: its vector and its gates
     star_rate: Positive | None = None  # of ring, star and their gain, if another
     star_from: Annotated[float, Meta(ge=0, le=1)] = 0.0  # the share of steps before the star joins
-    warm_up: Annotated[int, Meta(ge=0)] = 0  # steps, of the star after it has joined
+    warm_up: Annotated[int, Meta(ge=0)] = 0  # steps, and as many again for the star when it joins
     decay: bool = True  # to zero, in a straight line
     clip: Positive = 1.0
     average_from: Annotated[float, Meta(ge=0, le=1)] = 1.0  # the share of steps before averaging

@@ -110,12 +110,12 @@ class Rows:
 class TokenTable:
     """A model whose token vectors, and gates if it has any, are trained row by row.
 
-    With `halves` the star's matrix products are in bf16; what is kept never is.
+    With `in_halves` the star's matrix products are in bf16; what is kept never is.
     """
 
-    def __init__(self, model: nn.Module, halves: bool = False) -> None:
+    def __init__(self, model: nn.Module, in_halves: bool = False) -> None:
         self.model = model
-        self._halves = halves and isinstance(model, Siamese)
+        self._in_halves = in_halves and isinstance(model, Siamese)
         parameters = dict(model.named_parameters())
         self.vectors = RowAdam(parameters["embedding"].detach())
         gates = parameters.get(GATES)
@@ -137,7 +137,7 @@ class TokenTable:
     def run(self, named: dict[str, Tensor], given: tuple[Tensor, Tensor, Side]) -> Tensor:
         """The vectors of some texts, with these rows in the place of the tables: [n, d]."""
         if self.star or self.gates is None:
-            with halves(self.vectors.table.device, self._halves):
+            with halves(self.vectors.table.device, self._in_halves):
                 return cast(Tensor, functional_call(self.model, named, given)).float()
         ids, offsets, side = given
         mean = self.model.get_submodule(RESIDUAL)

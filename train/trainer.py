@@ -56,7 +56,7 @@ class Trainer:
         self.model, self.recipe = model, recipe
         self._drill, self._judge, self._work, self._talk = drill, judge, work, talk or Talk()
         self._origin = {"recipe": recipe.digest, "data": data}
-        self._table = TokenTable(model, halves=True)
+        self._table = TokenTable(model, in_halves=True)
         self._names = list(self._table.rest)
         self._adam = torch.optim.Adam(groups(self._table, recipe.steps))
         self._rates = [group["lr"] for group in self._adam.param_groups]
@@ -221,11 +221,8 @@ def logged_at(line: str) -> float:
 def groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
     """The parameters that are trained whole, in their order, each with its rate."""
     rates = {True: steps.star_rate or steps.rate, False: steps.rate}
-    found = [
-        {"params": [parameter], "lr": rates[star], "star": star}
-        for name, parameter in table.rest.items()
-        for star in [name.startswith(STAR)]
-    ]
+    named = ((name.startswith(STAR), parameter) for name, parameter in table.rest.items())
+    found = [{"params": [parameter], "lr": rates[star], "star": star} for star, parameter in named]
     nothing = nn.Parameter(torch.zeros(0))  # an encoder may be its table alone
     return found or [{"params": [nothing], "lr": steps.rate, "star": False}]
 
