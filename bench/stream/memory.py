@@ -1,10 +1,11 @@
-"""Whether the worker's memory stays where it is: millions of posts, and what it then holds."""
+"""Whether a worker stays as it is over millions of posts: what it holds, and what a post costs."""
 
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.measure import NotAvailable
 from bench.stream.scene import Scene, post_records
@@ -14,13 +15,19 @@ CHUNK = 100_000
 AHEAD = 400_000
 STALLED = 300.0
 
-Reading = tuple[int, float]
+
+class Reading(NamedTuple):
+    """The posts done, the megabytes resident, and the CPU µs of each post since the last one."""
+
+    posts: int
+    resident: float
+    cost: float
 
 
 def memory(
     scene: Scene, seeds: str, texts: Sequence[str], posts: int, say: Callable[[str], None]
 ) -> list[Reading]:
-    """The posts done and the megabytes resident, ten times on the way."""
+    """What the worker holds and what a post costs it, ten times on the way."""
     group = f"{scene.name}-memory-{time.time_ns():x}"
     done = [0]
     ended = threading.Event()
@@ -57,9 +64,9 @@ def watch(
     done: list[int],
     say: Callable[[str], None],
 ) -> list[Reading]:
-    """Read the worker's memory at every tenth of the way."""
+    """Read the worker's memory and CPU at every tenth of the way."""
     readings: list[Reading] = []
-    moved = time.monotonic()
+    moved, before, spent = time.monotonic(), 0, worker.cpu()
     while done[0] < posts:
         worker.check()
         time.sleep(0.5)
@@ -69,6 +76,9 @@ def watch(
         elif time.monotonic() - moved > STALLED:
             raise NotAvailable(f"no post was committed for {STALLED:g} s, after {now:,}")
         if done[0] >= (len(readings) + 1) * posts // 10:
-            readings.append((done[0], worker.resident()))
-            say(f"{done[0]:,} of {posts:,} posts, {readings[-1][1]:.0f} MB")
+            used = worker.cpu()
+            cost = 1e6 * (used - spent) / (done[0] - before)
+            readings.append(Reading(done[0], worker.resident(), cost))
+            before, spent = done[0], used
+            say(f"{done[0]:,} of {posts:,} posts, {readings[-1].resident:.0f} MB, {cost:.1f} µs")
     return readings

@@ -127,12 +127,20 @@ class Stage:
         return Part("latency", title, ("", *values), [row], values)
 
     def memory(self) -> Part:
-        """What the worker holds after every tenth of many posts."""
+        """What the worker holds, and what a post costs it, after every tenth of many posts."""
         few = self.sets[0]
         scene = self._scene([few], {"retention.bytes": str(2**28), "segment.bytes": str(2**26)})
         found = memory(scene, seeds_of(few), self.texts.posts, self.options.memory_posts, self.say)
-        rows = [(f"{done:,}", number(held), f"{held / found[0][1]:.3f}") for done, held in found]
-        return Part("memory", "Memory", ("posts", "MB resident", "× the first"), rows, found)
+        first = found[0]
+        rows = [
+            (
+                *(f"{at.posts:,}", number(at.resident), f"{at.resident / first.resident:.3f}"),
+                *(number(at.cost), f"{at.cost / first.cost:.3f}"),
+            )
+            for at in found
+        ]
+        header = ("posts", "MB resident", "× the first", "CPU µs a post", "× the first")
+        return Part("memory", "Memory and cost", header, rows, found)
 
     def _scene(self, sets: list[int], limits: dict[str, str] | None = None) -> Scene:
         """New topics, and these sets of seeds on control topics of their own."""
