@@ -31,7 +31,7 @@ class Fault:
     def __init__(self, script: dict[str, Any]) -> None:
         self._at, self._nth, self._do = script.get("at"), script.get("nth", 1), script.get("do")
         self._room = script.get("room", 10**9)  # so many posts fit into memory at once
-        self._unlucky = script.get("unlucky", False)
+        self._unlucky, self._infinite = script.get("unlucky", False), script.get("infinite", False)
         self._proof = Path(script["proof"])
         self._reached: Counter[str] = Counter()
 
@@ -52,7 +52,7 @@ class Fault:
             raise InjectedError("the encoder failed, as the test wanted")
         made = posts(enc, texts)
         wrong = [row for row, text in enumerate(texts) if INFINITE in text]
-        if wrong:
+        if self._infinite and wrong:
             self.prove(INFINITE)
             dense = made.dense.copy()
             dense[wrong] = float("nan")

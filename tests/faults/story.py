@@ -24,6 +24,8 @@ IN_FLIGHT = 3
 DRAINS_WITHIN_S = 60.0
 ONE_CRASH = BATCH_POSTS * IN_FLIGHT  # so many posts may be under way, or done and not committed
 
+Tell = Callable[["Story"], None]
+
 _numbers = itertools.count()
 
 

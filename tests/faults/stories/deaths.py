@@ -1,0 +1,106 @@
+"""What happens to the worker's own process: it dies, fails, stands still, or is slow."""
+
+import signal
+from functools import partial
+from typing import Any
+
+from tests.faults.crashing import UNLUCKY
+from tests.faults.process import Worker
+from tests.faults.story import ONE_CRASH, Story, Tell
+from worker.crashpoint import BOUNDARIES
+
+
+def killed_at_each_boundary(story: Story) -> None:
+    """Kill -9 at every durable boundary in turn, in the middle of the work."""
+    for boundary in BOUNDARIES:
+        story.posts(40)
+        story.dies(boundary, nth=2)
+    story.worker()
+    story.nothing_lost()
+
+
+def ended_in_the_middle_of_a_batch(story: Story) -> None:
+    """SIGTERM with a batch in flight: it is finished and committed, and nothing repeats."""
+    story.posts(60)
+    worker = story.worker(at="encoded", nth=2, do="term")
+    assert worker.ended() == 0, worker.said
+    assert worker.proofs == ["term at encoded"]
+    assert sum(story.committed().values()) > 0
+    story.promises_kept()
+    story.worker()
+    assert story.nothing_lost().duplicates == 0
+
+
+def an_unexpected_error(story: Story) -> None:
+    """An exception before, in and after the encoder: exit 1, one line, no commit past it."""
+    story.posts(30)
+    story.post(f"the storm is {UNLUCKY}")
+    story.posts(30)
+    failing: dict[str, dict[str, Any]] = {
+        "raise at decoded": {"at": "decoded", "nth": 2, "do": "raise"},
+        UNLUCKY: {"unlucky": True},
+        "raise at matched": {"at": "matched", "do": "raise"},
+    }
+    for proof, fault in failing.items():
+        worker = story.worker(**fault)
+        assert worker.ended() == 1, worker.said
+        assert proof in worker.proofs
+        failed_in_one_line(worker)
+        story.crashed()
+    story.worker()
+    story.nothing_lost()
+
+
+def failed_in_one_line(worker: Worker) -> None:
+    """The last line says what failed, and nothing shows a traceback."""
+    assert worker.said.splitlines()[-1].startswith("newsift: InjectedError: "), worker.said
+    assert "Traceback" not in worker.said
+    assert worker.said.count("newsift: ") == 1
+
+
+def committed_more(story: Story, before: int) -> bool:
+    """Whether more is committed than before."""
+    return sum(story.committed().values()) > before
+
+
+def one_of_three_is_killed_again_and_again(story: Story, rounds: int = 3) -> None:
+    """Three workers share the posts; now and then one is killed and another takes its place."""
+    for _ in range(3):
+        story.worker()
+    for worker in story.workers[:3]:
+        worker.ready()
+    for killed in range(rounds):
+        story.posts(150)
+        committed = sum(story.committed().values())
+        story.until(partial(committed_more, story, committed))
+        story.workers[killed].kill()
+        assert story.workers[killed].ended() == -9
+        story.events += 1
+        story.worker()
+        story.crashed()
+        story.posts(50)
+    story.nothing_lost()
+
+
+def stopped_past_its_session(story: Story) -> None:
+    """A worker stands still with a batch in flight, is given up, and wakes: its commit is late."""
+    zombie = story.worker(at="encoded", nth=2, do="stop")
+    story.posts(90)
+    story.until(lambda: zombie.proofs)
+    other = story.worker()
+    story.drained()
+    zombie.signal(signal.SIGCONT)
+    story.allowed_duplicates += ONE_CRASH
+    story.posts(60)
+    story.nothing_lost()
+    assert (zombie.terminate(), other.terminate()) == (0, 0), zombie.said
+    assert story.committed() == story.ends()
+
+
+STORIES: dict[str, Tell] = {
+    "1 kill -9 at each boundary": killed_at_each_boundary,
+    "2 SIGTERM in mid-batch": ended_in_the_middle_of_a_batch,
+    "3 an unexpected error": an_unexpected_error,
+    "11 three workers, kills": one_of_three_is_killed_again_and_again,
+    "12 stopped, then awake": stopped_past_its_session,
+}

@@ -1,0 +1,63 @@
+"""What the topics of matches and of dead letters do: they are gone, refuse, or are slow."""
+
+import time
+
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from tests.broker.clients import admin, create
+from tests.faults.story import ONE_CRASH, PARTITIONS, Story, Tell
+
+
+def dead_letters_have_nowhere_to_go(story: Story) -> None:
+    """The topic of dead letters takes nothing for a while: a pause, and no commit past it."""
+    _output_is_down(story, "rejected")
+
+
+def matches_have_nowhere_to_go(story: Story) -> None:
+    """The topic of matches takes nothing for a while: a pause, and no commit past it."""
+    _output_is_down(story, "matches")
+
+
+def _output_is_down(story: Story, kind: str) -> None:
+    worker = story.worker()
+    worker.ready()
+    with admin(story.server.address) as client:
+        client.delete_topics([story.topics[kind]])
+    story.events += 1
+    story.posts(30)
+    story.message(b"{", "bad_json")
+    story.posts(60)
+    story.until(lambda: "pausing" in worker.said)
+    time.sleep(1)  # whatever it does now, it has had the time to do it wrongly
+    story.promises_kept()
+    assert story.committed() != story.ends()
+    create(story.server.address, story.topics[kind], PARTITIONS)
+    story.allowed_duplicates += ONE_CRASH
+    story.nothing_lost()
+    assert worker.terminate() == 0, worker.said
+
+
+def match_records_are_too_large(story: Story) -> None:
+    """The topic of matches refuses records for their size: each becomes a dead letter."""
+    story.worker().ready()
+    set_up(story, "matches", "max.message.bytes", "300")
+    story.posts(40, too_large=True)
+    assert story.nothing_lost().letters > 0
+    story.events += 1
+    set_up(story, "matches", "max.message.bytes", "1048588")
+    story.posts(20)
+    assert story.nothing_lost().matches > 0
+
+
+def set_up(story: Story, kind: str, key: str, value: str) -> None:
+    """Give a topic of the story another setting."""
+    resource = ConfigResource(ConfigResourceType.TOPIC, story.topics[kind], {key: value})
+    with admin(story.server.address) as client:
+        client.alter_configs([resource])
+
+
+STORIES: dict[str, Tell] = {
+    "8 dead letters down": dead_letters_have_nowhere_to_go,
+    "9 matches down": matches_have_nowhere_to_go,
+    "9 record too large": match_records_are_too_large,
+}
