@@ -10,6 +10,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from worker.config import Limits
 from worker.metrics import Metrics
 from worker.seedcache import SeedEmbedder
 from worker.seeds import SeedBook, SeedSet
@@ -26,10 +27,12 @@ class Control:
     articles are embedded, in a thread of its own beside the hot path's.
     """
 
-    def __init__(self, make: Callable[[], Any], topic: str, metrics: Metrics) -> None:
+    def __init__(
+        self, make: Callable[[], Any], topic: str, metrics: Metrics, limits: Limits
+    ) -> None:
         self._make, self._topic, self._metrics = make, topic, metrics
         self._consumer: Any = None
-        self._book = SeedBook()
+        self._book = SeedBook(limits)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="seeds")
         self._since, self._events = 0.0, list[str]()
         self.seeds: SeedSet | None = None

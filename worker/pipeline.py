@@ -13,8 +13,9 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.weights import F32
 from worker import crashpoint
+from worker.config import DEFAULT_LIMITS, Limits
 from worker.matching import Found, Matcher
-from worker.posts import FORMS, MAX_BYTES, PassedOver, Post, Reason, read_post
+from worker.posts import FORMS, PassedOver, Post, Reason, read_post
 from worker.records import (
     Match,
     Message,
@@ -38,16 +39,15 @@ class Settings:
     """What the configuration says of a batch."""
 
     form: str = "auto"
-    max_bytes: int = MAX_BYTES
+    limits: Limits = DEFAULT_LIMITS
     max_matches: int = 10
     why: bool = True
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise InputError(f"form: {self.form!r} is unknown; use one of {', '.join(FORMS)}")
-        for name in ("max_bytes", "max_matches"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: {getattr(self, name)} is less than 1")
+        if self.max_matches < 1:
+            raise InputError(f"max_matches: {self.max_matches} is less than 1")
 
 
 @dataclass
@@ -134,9 +134,9 @@ class Pipeline:
         return ended
 
     def _decode(self, batch: Batch) -> None:
-        form, limit = self._settings.form, self._settings.max_bytes
+        form, limits = self._settings.form, self._settings.limits
         for index, message in enumerate(batch.messages):
-            found = read_post(message.value, form, limit)
+            found = read_post(message.value, form, limits)
             if isinstance(found, Post):
                 batch.posts[index] = found
             elif isinstance(found, PassedOver):

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import msgspec
 
+from worker.config import DEFAULT_LIMITS, Limits
 from worker.forms import bluesky, mastodon, plain, x, x1
 from worker.forms.checks import diagnosis, refusal, rejected
 from worker.forms.outcome import NO_POST, Outcome, PassedOver, Post, Reason, Rejected
 from worker.forms.shape import NOTICE, shape
 
-__all__ = ["FORMS", "MAX_BYTES", "Outcome", "PassedOver", "Post", "Reason", "Rejected", "read_post"]
+__all__ = ["FORMS", "Outcome", "PassedOver", "Post", "Reason", "Rejected", "read_post"]
 
 FORMS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
-MAX_BYTES = 2**20
 READERS: dict[str | None, Callable[[bytes], Outcome]] = {
     "x": x.read,
     "x1": x1.read,
@@ -26,14 +26,14 @@ OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 LACKING = (Reason.NO_ID, Reason.NO_TEXT)
 
 
-def read_post(value: bytes | None, form: str = "auto", max_bytes: int = MAX_BYTES) -> Outcome:
+def read_post(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS) -> Outcome:
     """What a message's value holds; never raises, whatever the bytes."""
     if not value:
         found = "null" if value is None else "empty"
         return rejected(Reason.EMPTY_VALUE, f"value: {found}")
-    if len(value) > max_bytes:
-        told = f"value: {len(value)} bytes, more than {max_bytes} (posts.max_bytes)"
-        return rejected(Reason.TOO_LARGE, told)
+    if len(value) > limits.post_bytes:
+        told = f"value: {len(value)} bytes, more than {limits.post_bytes}"
+        return rejected(Reason.POST_BYTES, told)
     bad = refusal(value)
     if bad is not None:
         return bad

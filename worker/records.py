@@ -17,7 +17,7 @@ MATCH_SCHEMA = "newsift.match/1"
 REJECTED_SCHEMA = "newsift.rejected/1"
 MAX_DETAIL = 500  # characters
 WHY_TOKENS = 8
-VALUELESS = (Reason.TOO_LARGE, Reason.RECORD_TOO_LARGE)
+VALUELESS = (Reason.RECORD_TOO_LARGE, Reason.POST_BYTES)
 
 encode_json = msgspec.json.Encoder().encode
 

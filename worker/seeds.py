@@ -17,6 +17,7 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.text import ARTICLE_CHARS
 from encoder.weights import F32, I64
+from worker.config import DEFAULT_LIMITS, Limits
 from worker.inverted import SeedIndex
 
 KEY_BYTES = 256
@@ -94,12 +95,13 @@ class SeedSet:
 class SeedBook:
     """The latest record of every key: all that the state of the seeds depends on."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
         self._latest: dict[bytes | None, Seed | RefusedSeed] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Let one record of the control topic take effect."""
-        found = read_seed(key, value)
+        found = read_seed(key, value, self._limits)
         if found is None:
             self._latest.pop(key, None)
         else:
@@ -117,11 +119,16 @@ class SeedBook:
         return tuple(sorted(s for s in self._latest.values() if isinstance(s, RefusedSeed)))
 
 
-def read_seed(key: bytes | None, value: bytes | None) -> Seed | RefusedSeed | None:
+def read_seed(
+    key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
+) -> Seed | RefusedSeed | None:
     """The seed in a control record, or why it is refused; None where the record deletes it."""
     if value is None:
         return None
     try:
+        if len(value) > limits.article_bytes:
+            told = f"{len(value)} bytes, {limits.article_bytes} are allowed; shorten it"
+            raise InputError(f"limits.article_bytes: {told}")
         return _seed(_id(key), _json(value))
     except InputError as error:
         shown = "" if key is None else key.decode("utf-8", "backslashreplace")

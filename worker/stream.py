@@ -55,7 +55,7 @@ class Stream:
         self._ticket = ticket
         self._ledger = Ledger(config.stream.in_flight)
         self._web = Web(config.web, metrics, self._state)
-        self._control = Control(self._control_consumer, config.topics.seeds, metrics)
+        self._control = Control(self._control_consumer, config.topics.seeds, metrics, config.limits)
         self._delivery = Delivery(
             lambda: KafkaProducer(aiokafka_settings(config)),
             (config.topics.matches, config.topics.rejected),
@@ -215,8 +215,8 @@ class Stream:
         enc: Encoder = await loading
         self._missing = "the seeds are being embedded"
         self._metrics.model(enc, enc.model.mix)
-        posts, matching = config.posts, config.matching
-        rules = Settings(posts.format, posts.max_bytes, matching.max_matches, matching.why)
+        matching = config.matching
+        rules = Settings(config.posts.format, config.limits, matching.max_matches, matching.why)
         self._pipeline = Pipeline(enc, rules)
         embedder = SeedEmbedder(
             enc, config.cache.path, matching.background_rate, matching.threshold

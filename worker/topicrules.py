@@ -49,7 +49,7 @@ def new_topics(config: Config) -> dict[str, dict[str, object]]:
 
 def roomy(config: Config) -> int:
     """The largest record that newsift writes: a post of the largest size, and what goes with it."""
-    return config.posts.max_bytes + MARGIN
+    return config.limits.post_bytes + MARGIN
 
 
 def differences(
@@ -160,7 +160,7 @@ def _large(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[D
     if limit < roomy(config):
         yield Difference(
             name, "max.message.bytes", str(limit), str(roomy(config)),
-            f"a post may have posts.max_bytes = {config.posts.max_bytes} bytes; the broker "
+            f"a post may have limits.post_bytes = {config.limits.post_bytes} bytes; the broker "
             "refuses the record of one that is near it",
             _alter(config, name, "max.message.bytes", str(roomy(config))), serious=False,
         )  # fmt: skip

@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import encoder
-from worker.config import Topics
+from worker.config import Limits, Topics
 from worker.pipeline import Pipeline, Settings
 from worker.posts import Post, Reason, read_post
 from worker.seedcache import SeedEmbedder
@@ -61,7 +61,7 @@ def outcome() -> Any:
     values = [json.dumps(plain).encode(), json.dumps(plain | full).encode(), b"{", None, b"x" * 999]
     messages = [Sent(n, value, attempt=b"2") for n, value in enumerate(values)]
     seeds = SeedEmbedder(enc, None, 0.001, None).make(book)
-    pipeline = Pipeline(enc, Settings(max_bytes=500))
+    pipeline = Pipeline(enc, Settings(limits=Limits(post_bytes=500)))
     return pipeline.run(messages, seeds, lambda: "2026-03-01T10:00:00.000Z")
 
 

@@ -1,6 +1,6 @@
 """Messages that are no posts, with their reasons, and texts that are strange and yet posts."""
 
-MAX_BYTES = 200_000  # posts.max_bytes in the stories
+MAX_BYTES = 200_000  # limits.post_bytes in the stories
 
 POISON: list[tuple[str, bytes | None]] = [
     ("bad_json", b'{"id": "1", "text": "cut'),
@@ -17,7 +17,7 @@ POISON: list[tuple[str, bytes | None]] = [
     ("no_text", b'{"id": "1", "text": ["a", "list"]}'),
     ("empty_value", None),
     ("empty_value", b""),
-    ("too_large", b'{"id": "1", "text": "' + b"storm " * 40_000 + b'"}'),
+    ("limits.post_bytes", b'{"id": "1", "text": "' + b"storm " * 40_000 + b'"}'),
     ("unknown_form", b'{"neither": "this", "nor": "that"}'),
 ]
 

@@ -69,7 +69,7 @@ class Story:
             },
             "topics": self.topics | {"partitions": PARTITIONS},
             "model": {"name": str(self.oracle.model), "device": "cpu", "threads": 1},
-            "posts": {"max_bytes": MAX_BYTES},
+            "limits": {"post_bytes": MAX_BYTES},
             "stream": {
                 "batch_posts": BATCH_POSTS, "in_flight": IN_FLIGHT, "produce_deadline_s": 1,
             },
@@ -87,7 +87,7 @@ class Story:
 
     def message(self, value: bytes | None, reason: str) -> None:
         """Write any bytes as a message that must become a dead letter."""
-        kept = None if reason == "too_large" else value
+        kept = None if reason == "limits.post_bytes" else value
         self._write([Row(value, frozenset(), reason, kept)])
 
     def _row(self, text: str, reason: str | None = None, *, too_large: bool = False) -> "Row":

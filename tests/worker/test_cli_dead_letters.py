@@ -40,7 +40,7 @@ def rows(out: str) -> list[dict[str, Any]]:
 def test_list_tells_where_why_and_how_often(newsift: Command, kafka: Kafka) -> None:
     reject(kafka, 1)
     reject(kafka, 2, b"", Reason.EMPTY_VALUE, attempt=3)
-    reject(kafka, 3, b"x" * 9, Reason.TOO_LARGE)
+    reject(kafka, 3, b"x" * 9, Reason.POST_BYTES)
     found = rows(newsift("dead-letters", "list", "--json").out)
     told = [
         (row["id"], row["reason"], row["attempt"], row["bytes"], row["detail"]) for row in found
@@ -48,11 +48,11 @@ def test_list_tells_where_why_and_how_often(newsift: Command, kafka: Kafka) -> N
     assert told == [
         ("tweets-2-1", "bad_json", 1, len(BAD), "detail 1"),
         ("tweets-2-2", "empty_value", 3, 0, "detail 2"),
-        ("tweets-2-3", "too_large", 1, None, "detail 3"),
+        ("tweets-2-3", "limits.post_bytes", 1, None, "detail 3"),
     ]
     done = newsift("dead-letters", "list")
     assert [line.split()[0] for line in done.out.splitlines()] == [row["id"] for row in found]
-    assert done.err == "newsift: dead letters: 3: bad_json 1, empty_value 1, too_large 1\n"
+    assert done.err == "newsift: dead letters: 3: bad_json 1, empty_value 1, limits.post_bytes 1\n"
 
 
 def test_list_can_be_narrowed(newsift: Command, kafka: Kafka) -> None:
@@ -131,7 +131,7 @@ def test_a_retried_letter_comes_back_with_its_attempt(newsift: Command, kafka: K
 def test_many_are_retried_and_the_rest_is_told(newsift: Command, kafka: Kafka) -> None:
     reject(kafka, 1)
     reject(kafka, 2, attempt=3)
-    reject(kafka, 3, reason=Reason.TOO_LARGE)
+    reject(kafka, 3, reason=Reason.POST_BYTES)
     reject(kafka, 4, b"no id", reason=Reason.NO_ID)
     done = newsift("dead-letters", "retry", "--reason", "bad_json")
     assert done.out == "tweets-2-1  attempt 2\n"
@@ -156,7 +156,7 @@ def test_many_are_retried_and_the_rest_is_told(newsift: Command, kafka: Kafka) -
 )
 def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: str) -> None:
     reject(kafka, 1)
-    reject(kafka, 2, reason=Reason.TOO_LARGE)
+    reject(kafka, 2, reason=Reason.POST_BYTES)
     done = newsift("dead-letters", *args)
     assert (done.code, done.out, said in done.err) == (2, "", True), done.err
     assert kafka.records(POSTS) == []

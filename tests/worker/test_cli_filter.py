@@ -203,13 +203,13 @@ def test_many_bad_lines_are_counted_not_told(newsift: Command, seeds: Path) -> N
 def test_a_line_over_the_limit_is_rejected(
     newsift: Command, seeds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NEWSIFT_POSTS__MAX_BYTES", "200")
+    monkeypatch.setenv("NEWSIFT_LIMITS__POST_BYTES", "200")
     monkeypatch.setattr("worker.cli.filter_input.LONGEST_LINE", 500)
     monkeypatch.setattr("worker.cli.filter_input.CHUNK", 64)
     stdin = lines({"id": "1", "text": "x" * 5000}, {"id": "2", "text": FERRY})
     done = newsift("filter", "--seeds", seeds, stdin=stdin)
     assert [r["post"]["id"] for r in records(done.out)] == ["2"]
-    assert "stdin line 1: too_large" in done.err
+    assert "stdin line 1: limits.post_bytes" in done.err
 
 
 def test_out_is_written_whole_or_not_at_all(newsift: Command, seeds: Path, tmp_path: Path) -> None:

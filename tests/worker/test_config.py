@@ -11,7 +11,7 @@ from worker.config import DEFAULTS, FORMATS, KINDS, RULES, Config, Kafka, Topics
 from worker.config.load import load
 from worker.config.secret import Secret
 from worker.errors import ConfigError
-from worker.posts import FORMS, MAX_BYTES
+from worker.posts import FORMS
 
 SHIPPED = Path(__file__).parents[2] / "config.yaml"
 
@@ -53,9 +53,8 @@ def test_every_key_has_a_kind_and_a_rule_that_its_default_keeps() -> None:
     assert [item.name for item in fields(Config)] == list(DEFAULTS)
 
 
-def test_words_that_others_define_are_the_same_here() -> None:
+def test_forms_that_others_define_are_the_same_here() -> None:
     assert FORMATS == FORMS
-    assert DEFAULTS["posts"]["max_bytes"] == MAX_BYTES
 
 
 def test_a_file_changes_what_it_names(file: Path) -> None:
@@ -128,7 +127,7 @@ def test_the_cache_has_a_folder_in_any_case(monkeypatch: pytest.MonkeyPatch) -> 
         ("matching: {max_matches: 2.0}", "2.0 is refused; give a whole number"),
         ("matching: {max_matches: true}", "True is refused; give a whole number"),
         ("matching: {max_matches: -1}", "-1 is refused"),
-        ("posts: {max_bytes: 1_000}", "'1_000' is refused"),
+        ("limits: {post_bytes: 1_000}", "'1_000' is refused"),
         ("stream: {stall_s: 1" + "0" * 400 + "}", "stream.stall_s: "),
         ("web: {port: 65536}", "web.port: 65536 is refused; give a whole number from 0 to 65535"),
         ("web: {host: ''}", "web.host: '' is refused"),

@@ -15,6 +15,7 @@ from encoder import Embeddings
 from encoder.errors import InputError
 from tests.worker.small import WORDS, Mail, mail, seed_set, small_encoder, value
 from worker import crashpoint, pipeline
+from worker.config import Limits
 from worker.matching import Matcher
 from worker.pipeline import Outcome, Pipeline, Settings
 from worker.posts import Reason
@@ -84,13 +85,13 @@ def test_counts_add_up() -> None:
         Mail(None),
         Mail(b'{"id": "9", "text": "' + b"a" * 999 + b'"}'),
     ]
-    outcome = run(messages, max_bytes=500)
+    outcome = run(messages, limits=Limits(post_bytes=500))
     assert outcome.read == 6
     assert outcome.matched == 1
     assert sum(outcome.passed_over.values()) == 1
     assert outcome.passed_over["no_words"] == 1
     assert outcome.rejected == Counter(
-        {Reason.BAD_JSON: 1, Reason.EMPTY_VALUE: 1, Reason.TOO_LARGE: 1}
+        {Reason.BAD_JSON: 1, Reason.EMPTY_VALUE: 1, Reason.POST_BYTES: 1}
     )
     assert [r.source for r in outcome.records] == [0, 3, 4, 5]
     assert outcome.records[3].value is None
@@ -280,8 +281,7 @@ def test_stages_are_timed_and_named_to_the_crash_points() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "named"), [({"form": "myspace"}, "form"), ({"max_bytes": 0}, "max_bytes"),
-                         ({"max_matches": 0}, "max_matches")],
+    ("given", "named"), [({"form": "myspace"}, "form"), ({"max_matches": 0}, "max_matches")],
 )  # fmt: skip
 def test_settings_refuse_nonsense(given: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):

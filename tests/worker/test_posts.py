@@ -8,14 +8,22 @@ import msgspec
 import pytest
 
 from tests.worker.messages import EXAMPLES, Example
+from worker.config import DEFAULT_LIMITS, Limits
 from worker.forms.checks import DEPTH
 from worker.posts import FORMS, PassedOver, Post, Reason, Rejected, read_post
 
-FROM_ELSEWHERE = {Reason.OUT_OF_MEMORY, Reason.NOT_FINITE, Reason.RECORD_TOO_LARGE}
+FROM_ELSEWHERE = {
+    Reason.OUT_OF_MEMORY,
+    Reason.NOT_FINITE,
+    Reason.RECORD_TOO_LARGE,
+    Reason.BATCH_BYTES,
+    Reason.LIST_ITEMS,
+    Reason.MARKS,
+}
 
 
-def rejected(value: bytes | None, form: str = "auto", max_bytes: int = 2**20) -> Rejected:
-    outcome = read_post(value, form, max_bytes)
+def rejected(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS) -> Rejected:
+    outcome = read_post(value, form, limits)
     assert isinstance(outcome, Rejected), outcome
     return outcome
 
@@ -97,7 +105,7 @@ def test_a_bad_value_is_rejected_and_says_why(
 
 
 def test_every_reason_that_bytes_can_have_is_tested() -> None:
-    assert {reason for _, reason, _ in BAD} | {Reason.TOO_LARGE} == set(Reason) - FROM_ELSEWHERE
+    assert {reason for _, reason, _ in BAD} | {Reason.POST_BYTES} == set(Reason) - FROM_ELSEWHERE
 
 
 def test_the_schema_of_dead_letters_lists_the_same_reasons() -> None:
@@ -108,9 +116,9 @@ def test_the_schema_of_dead_letters_lists_the_same_reasons() -> None:
 
 def test_the_limit_on_size_is_exact() -> None:
     value = b'{"id": "1", "text": "x"}'
-    assert isinstance(read_post(value, max_bytes=len(value)), Post)
-    found = rejected(value, max_bytes=len(value) - 1)
-    assert found == Rejected(Reason.TOO_LARGE, "value: 24 bytes, more than 23 (posts.max_bytes)")
+    assert isinstance(read_post(value, limits=Limits(post_bytes=len(value))), Post)
+    found = rejected(value, limits=Limits(post_bytes=len(value) - 1))
+    assert found == Rejected(Reason.POST_BYTES, "value: 24 bytes, more than 23")
 
 
 def nested(levels: int) -> bytes:

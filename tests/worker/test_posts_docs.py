@@ -8,7 +8,7 @@ from worker.posts import FORMS, Post, Reason, read_post
 from worker.records import VALUELESS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "posts.md").read_text("utf-8")
-FIRST_CELLS = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+FIRST_CELLS = re.findall(r"^\| `([\w.]+)` \|", PAGE, re.MULTILINE)
 
 
 def test_every_form_and_every_reason_is_explained() -> None:
@@ -17,7 +17,7 @@ def test_every_form_and_every_reason_is_explained() -> None:
 
 def test_the_limits_are_right() -> None:
     assert f"more than {DEPTH} deep" in PAGE
-    kept_without_value = re.findall(r"^\| `(\w+)` \| .*it is not kept \|$", PAGE, re.MULTILINE)
+    kept_without_value = re.findall(r"^\| `([\w.]+)` \| .*it is not kept \|$", PAGE, re.MULTILINE)
     assert kept_without_value == list(VALUELESS)
 
 

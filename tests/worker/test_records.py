@@ -94,7 +94,7 @@ def test_a_dead_letter_is_the_input_with_its_reason() -> None:
 @pytest.mark.parametrize("reason", list(Reason))
 def test_what_is_too_large_goes_without_its_value(reason: Reason) -> None:
     record = to_dead_letter(0, Mail(b"v" * 9, key=b"k"), reason, "d" * 9999)
-    large = reason in (Reason.TOO_LARGE, Reason.RECORD_TOO_LARGE)
+    large = reason in (Reason.POST_BYTES, Reason.RECORD_TOO_LARGE)
     assert record.value == (None if large else b"v" * 9)
     assert record.key == b"k"
     assert len(dict(record.headers)["detail"]) == 500

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError
 from tests.worker.small import seed_set, small_encoder, value
+from worker.config import Limits
 from worker.seedcache import SeedEmbedder
 from worker.seeds import (
     NEVER,
@@ -242,3 +243,11 @@ def test_the_empty_set() -> None:
     assert (len(none), none.digest, none.refused) == (0, sha("[]")[:12], ())
     made = SeedEmbedder(small_encoder(), None, 0.01, None).make(SeedBook())
     assert (len(made), made.digest) == (0, none.digest)
+
+
+def test_the_limit_on_an_article_s_bytes_is_exact() -> None:
+    given = value(text="a" * 100)
+    fits, exceeds = Limits(article_bytes=len(given)), Limits(article_bytes=len(given) - 1)
+    assert isinstance(read_seed(b"s", given, fits), Seed)
+    told = f"limits.article_bytes: {len(given)} bytes, {len(given) - 1} are allowed; shorten it"
+    assert read_seed(b"s", given, exceeds) == RefusedSeed("s", told)

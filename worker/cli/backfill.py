@@ -98,14 +98,13 @@ def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, Seed
     key = known(latest, name)
     chosen = config.model
     enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
-    book = SeedBook()
+    book = SeedBook(config.limits)
     book.apply(key, latest[key].value)
-    limits = config.matching
-    made = SeedEmbedder(enc, None, limits.background_rate, limits.threshold).make(book)
+    matching = config.matching
+    made = SeedEmbedder(enc, None, matching.background_rate, matching.threshold).make(book)
     for refused in made.refused:
         raise InputError(f"seed {name!r}: is refused: {refused.reason}")
-    posts = config.posts
-    settings = Settings(posts.format, posts.max_bytes, limits.max_matches, limits.why)
+    settings = Settings(config.posts.format, config.limits, matching.max_matches, matching.why)
     return Pipeline(enc, settings), made
 
 

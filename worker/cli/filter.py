@@ -74,10 +74,10 @@ def filter_posts(
     _check_targets([target for target in (out, rejected) if target], [f for f in sources if f])
     config = configuration(None, config_file)
     settings = _settings(config, form, why)
-    book = _book(seeds)
+    book = _book(seeds, config)
     enc = _encoder(ctx, config)
     seed_set = _seed_set(enc, config, book, threshold, rate)
-    readers = [Reader(file, form or config.posts.format, settings.max_bytes) for file in sources]
+    readers = [Reader(file, form or config.posts.format, settings.limits) for file in sources]
     report = Report()
     with _opened(out) as matches, _kept(rejected) as letters:
         sink = Sink(matches, letters, as_table)
@@ -94,15 +94,15 @@ def _settings(config: Config, form: str | None, why: bool | None) -> Settings:
     told = form or config.posts.format
     return Settings(
         "auto" if told == "lines" else told,
-        config.posts.max_bytes,
+        config.limits,
         config.matching.max_matches,
         config.matching.why if why is None else why,
     )
 
 
-def _book(path: Path) -> SeedBook:
+def _book(path: Path, config: Config) -> SeedBook:
     """The seeds of a file or a folder; offline, one that is refused stops everything."""
-    book = SeedBook()
+    book = SeedBook(config.limits)
     for draft in read_seed_files([path]):
         book.apply(draft.key, draft.value)
     _refuse(book)

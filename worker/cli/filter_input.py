@@ -11,6 +11,7 @@ import msgspec
 
 from encoder.errors import InputError
 from worker.cli.rows import LONGEST_LINE, opened
+from worker.config import Limits
 from worker.forms.times import milliseconds
 from worker.posts import FORMS, Post, read_post
 
@@ -37,9 +38,9 @@ class Line:
 class Reader:
     """The lines of one input, as many at a time as have arrived; `auto` looks at the first one."""
 
-    def __init__(self, file: Path | None, form: str, max_bytes: int) -> None:
+    def __init__(self, file: Path | None, form: str, limits: Limits) -> None:
         self.name = STDIN if file is None else file.name
-        self._file, self._max_bytes = file, max_bytes
+        self._file, self._limits = file, limits
         self._is_text = form == "lines"
         self._form = "auto" if form == "lines" else form
         self._undecided = form == "auto"
@@ -57,7 +58,7 @@ class Reader:
         if self._undecided:
             self._decide(raw)
         value = self._packed(raw, number) if self._is_text else raw
-        post = read_post(value, self._form, self._max_bytes)
+        post = read_post(value, self._form, self._limits)
         time = milliseconds(post.created_at) if isinstance(post, Post) else 0
         return Line(self.name, number, value, raw, time)
 

@@ -16,7 +16,7 @@ from worker.cli.filter_input import rows_as_they_come
 from worker.cli.rows import LONGEST_LINE, opened
 from worker.cli.table import counted
 from worker.clients import Outbox, connected, sending
-from worker.config import FORMATS, Config
+from worker.config import FORMATS, Config, Limits
 from worker.forms.times import milliseconds
 
 GRACE = 5.0  # seconds for what is under way when it ends early
@@ -116,9 +116,7 @@ def replay(
     """
     if rate and speed:
         raise click.UsageError("--rate and --speed exclude each other")
-    lines = islice(
-        read_lines(files, form or config.posts.format, config.posts.max_bytes), skip, None
-    )
+    lines = islice(read_lines(files, form or config.posts.format, config.limits), skip, None)
     tally = Tally()
     if check:
         _check(lines, tally)
@@ -132,13 +130,13 @@ def replay(
             _conclude(tally, outbox, config, skip)
 
 
-def read_lines(files: Sequence[Path], form: str, max_bytes: int) -> Iterator[Line]:
+def read_lines(files: Sequence[Path], form: str, limits: Limits) -> Iterator[Line]:
     """The lines of all files that hold anything, one after the other."""
     from worker.posts import Post, Rejected, read_post
 
     for file in files:
         for value in _raw(file):
-            found = read_post(value, form, max_bytes)
+            found = read_post(value, form, limits)
             if isinstance(found, Post):
                 yield Line(value, found.id, found.created_at)
             elif isinstance(found, Rejected):

@@ -114,7 +114,21 @@ class Posts(Section):
     """What the input looks like."""
 
     format: Annotated[str, one_of(*FORMATS)] = "auto"
-    max_bytes: Annotated[int, counted(1, 2**30)] = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits(Section):
+    """What a message may hold, so that none costs more than a few ordinary ones of its size."""
+
+    post_bytes: Annotated[int, counted(1, 2**30)] = 2**20
+    article_bytes: Annotated[int, counted(1, 2**30)] = 2**19
+    batch_bytes: Annotated[int, counted(2**10, 2**31 - 1)] = 2**25
+    list_items: Annotated[int, counted(1, 2**30)] = 10_000
+    marks: Annotated[int, counted(1, 1000)] = 30
+    seeds: Annotated[int, counted(1, 10_000_000)] = 100_000
+
+
+DEFAULT_LIMITS = Limits.__new__(Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +198,7 @@ class Config:
     kafka: Kafka = field(default_factory=Kafka)
     topics: Topics = field(default_factory=Topics)
     posts: Posts = field(default_factory=Posts)
+    limits: Limits = field(default_factory=Limits)
     matching: Matching = field(default_factory=Matching)
     model: Model = field(default_factory=Model)
     stream: Stream = field(default_factory=Stream)
@@ -193,8 +208,8 @@ class Config:
 
 
 SECTIONS: dict[str, type[Section]] = {
-    "kafka": Kafka, "topics": Topics, "posts": Posts, "matching": Matching, "model": Model,
-    "stream": Stream, "web": Web, "cache": Cache, "log": Log,
+    "kafka": Kafka, "topics": Topics, "posts": Posts, "limits": Limits,
+    "matching": Matching, "model": Model, "stream": Stream, "web": Web, "cache": Cache, "log": Log,
 }  # fmt: skip
 
 
@@ -215,6 +230,7 @@ def _defaults(section: type[Any]) -> dict[str, Any]:
 RULES = {name: _rules(section) for name, section in SECTIONS.items()}
 KINDS = {name: _kinds(section) for name, section in SECTIONS.items()}
 DEFAULTS = {name: _defaults(section) for name, section in SECTIONS.items()}
+DEFAULT_LIMITS = Limits()
 
 
 def shown(value: object) -> str:

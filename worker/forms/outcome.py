@@ -16,11 +16,14 @@ class Reason(StrEnum):
     NO_ID = "no_id"  # missing, null or empty
     NO_TEXT = "no_text"  # missing, null or no string
     EMPTY_VALUE = "empty_value"  # null, or no bytes
-    TOO_LARGE = "too_large"  # over posts.max_bytes; kept without its value
     UNKNOWN_FORM = "unknown_form"  # JSON, but no form that is known or configured
     OUT_OF_MEMORY = "out_of_memory"  # a post that even by itself cannot be worked on
     NOT_FINITE = "not_finite"  # its embedding is not a number
     RECORD_TOO_LARGE = "record_too_large"  # the broker takes no record of that size
+    POST_BYTES = "limits.post_bytes"  # more bytes than a post may have; kept without its value
+    LIST_ITEMS = "limits.list_items"  # a list with more items than one may have
+    MARKS = "limits.marks"  # a letter with more combining marks than one may have
+    BATCH_BYTES = "limits.batch_bytes"  # it came in a batch that is too large unpacked
 
 
 class Post(msgspec.Struct, frozen=True, omit_defaults=True):

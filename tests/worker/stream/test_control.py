@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.worker.small import ARTICLES, small_encoder
 from worker.broker.server import Broker
+from worker.config import Limits
 from worker.control import Control
 from worker.metrics import Metrics
 from worker.seedcache import SeedEmbedder
@@ -52,7 +53,7 @@ class Bench:
                 bootstrap_servers=self.address, auto_offset_reset="earliest", group_id=None
             )
 
-        control = Control(make, "seed-articles", self.metrics)
+        control = Control(make, "seed-articles", self.metrics, Limits())
         embedder = SeedEmbedder(small_encoder(), None, 0.01, 0.4)
         await control.start()
         await control.embed(embedder)
