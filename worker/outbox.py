@@ -13,6 +13,8 @@ from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
+import worker.metadata  # noqa: F401 - no producer makes a topic
+
 PARCEL_BYTES = 2**18
 TOPIC = 2  # what kind of thing settings are asked of
 SIZE = "max.message.bytes"
