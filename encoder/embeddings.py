@@ -15,10 +15,12 @@ from encoder.errors import InputError, MismatchError
 from encoder.exact import pair_scores, rounding
 from encoder.files import write_atomically
 from encoder.lexical import SparseRows
+from encoder.readonly import frozen, kept
 from encoder.weights import F32
 
 FORMAT = "newsift.embeddings/1"
 WORTH_THREADS = 2**20  # scores
+UNIT_SLACK = 1e-3
 
 
 def unit_rows(vectors: F32) -> F32:
@@ -26,6 +28,11 @@ def unit_rows(vectors: F32) -> F32:
     length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]  # [n, 1]
     scale = np.divide(1, length, out=np.zeros_like(length), where=length != 0)
     return np.asarray(vectors * scale, dtype=np.float32)
+
+
+def all_unit(lengths: "np.ndarray[Any, Any]") -> bool:
+    """Whether every length is one, or zero; that of a row with a NaN is neither."""
+    return bool(((np.abs(lengths - 1) <= UNIT_SLACK) | (lengths == 0)).all())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,15 +45,14 @@ class Embeddings:
     digest: str
 
     def __post_init__(self) -> None:
-        if self.dense.ndim != 2 or self.dense.dtype != np.float32:
-            raise InputError(
-                f"dense: {self.dense.dtype} {self.dense.shape}, expected float32 [n, d]"
-            )
+        dense = np.asarray(self.dense)
+        if dense.ndim != 2 or dense.dtype != np.float32:
+            raise InputError(f"dense: {dense.dtype} {dense.shape}, expected float32 [n, d]")
+        object.__setattr__(self, "dense", kept(dense))
         if len(self.lexical) != len(self.dense):
             raise InputError(f"lexical: {len(self.lexical)} rows for {len(self.dense)} texts")
         if not 0 <= self.mix < 1:
             raise InputError(f"mix: {self.mix} is outside [0, 1)")
-        self.dense.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.dense)
@@ -58,7 +64,18 @@ class Embeddings:
             rows = np.asarray(rows)
             if rows.size == 0:
                 rows = rows.astype(np.int64)
-        return type(self)(self.dense[rows], self.lexical[rows], self.mix, self.digest)
+        return type(self)(frozen(self.dense[rows]), self.lexical[rows], self.mix, self.digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.dense, self.lexical, self.mix, self.digest)
+
+    def is_unit(self) -> bool:
+        """Whether every row of either half has length one, or is empty."""
+        words = self.lexical
+        rows = np.repeat(np.arange(len(self)), np.diff(words.indptr))
+        squares = np.bincount(rows, np.square(words.weights, dtype=np.float64), len(self))
+        dense = np.einsum("nd,nd->n", self.dense, self.dense)  # [n]
+        return all_unit(np.sqrt(dense)) and all_unit(np.sqrt(squares))
 
     def similarity(self, other: "Embeddings") -> F32:
         """The score of every text of this with every text of the other: [n, k] in [-1, 1]."""
@@ -85,15 +102,14 @@ class Embeddings:
     def load(cls, path: str | Path) -> Self:
         """The embeddings out of a file that `save` wrote."""
         try:
-            with safe_open(path, framework="numpy") as file:
-                note = file.metadata() or {}
-                if note.get("format") != FORMAT:
-                    raise InputError(f"{path}: holds no {FORMAT}; make it with `newsift embed`")
-                named = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            note, named = _opened(path)
             rows = SparseRows(*(named[f"lexical.{p}"] for p in ("indptr", "slots", "weights")))
-            return cls(named["dense"], rows, float(note["mix"]), note["digest"])
-        except (SafetensorError, OSError, KeyError) as error:
+            found = cls(named["dense"], rows, float(note["mix"]), note["digest"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: cannot be read as embeddings ({error})") from error
+        if not found.is_unit():
+            raise InputError(f"{path}: a row is neither of length 1 nor zero; embed the texts anew")
+        return found
 
     @classmethod
     def concat(cls, parts: "Sequence[Embeddings]") -> Self:
@@ -102,7 +118,7 @@ class Embeddings:
             raise InputError("concat: no embeddings given; there is no model to take")
         for part in parts[1:]:
             parts[0]._same_model(part)
-        dense = np.concatenate([p.dense for p in parts])
+        dense = frozen(np.concatenate([p.dense for p in parts]))
         lexical = SparseRows.concat([p.lexical for p in parts])
         return cls(dense, lexical, parts[0].mix, parts[0].digest)
 
@@ -114,10 +130,21 @@ class Embeddings:
             )
 
 
+def _opened(path: str | Path) -> "tuple[dict[str, str], dict[str, np.ndarray[Any, Any]]]":
+    """The note and the arrays of a file that `save` wrote."""
+    with safe_open(path, framework="numpy") as file:
+        note = file.metadata() or {}
+        if note.get("format") != FORMAT:
+            raise InputError(f"it holds no {FORMAT}; make it with `newsift embed`")
+        return note, {name: frozen(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+
+
 def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:
     """The score that this share of the background posts reaches, for each article: [k]."""
     if not 0 < rate < 1:
         raise InputError(f"rate: {rate!r} is no share between 0 and 1")
+    if not articles.is_unit():
+        raise InputError("articles: a row is neither of length 1 nor zero; embed them anew")
     reach = round(rate * len(background))
     if reach < 1:
         raise InputError(

@@ -1,11 +1,10 @@
 """The encoder: texts in, embeddings, thresholds and explanations out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
-
-import numpy as np
 
 from encoder.artifact import Model, read_model
 from encoder.backend import Backend, open_backend
@@ -13,9 +12,9 @@ from encoder.config import Side
 from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, ModelError
 from encoder.explain import capped, explain_pair, explain_pairs, explain_text
-from encoder.lexical import SparseRows
 from encoder.parts import Reader
-from encoder.text import Article
+from encoder.readonly import frozen
+from encoder.text import Article, checked
 from encoder.tokenizer import Tokenizer, Tokens
 from encoder.weights import F32
 
@@ -54,13 +53,13 @@ class Encoder:
         """On how many threads the CPU kernel works; 1 where torch has its own."""
         return int(getattr(self._backend, "threads", 1))
 
-    def posts(self, texts: Sequence[str]) -> Embeddings:
+    def posts(self, texts: Iterable[str]) -> Embeddings:
         """The embeddings of posts."""
-        return self._embed(map(self._tokenizer.posts, _blocks(texts)), Side.POST)
+        return self._embed(_read(self._tokenizer.posts, texts, Side.POST), Side.POST)
 
-    def articles(self, texts: Sequence[Article]) -> Embeddings:
+    def articles(self, texts: Iterable[Article]) -> Embeddings:
         """The embeddings of articles, each a text or a pair of title and text."""
-        return self._embed(map(self._tokenizer.articles, _blocks(texts)), Side.ARTICLE)
+        return self._embed(_read(self._tokenizer.articles, texts, Side.ARTICLE), Side.ARTICLE)
 
     def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
         """The score that this share of everyday posts reaches, for each article: [k]."""
@@ -100,21 +99,42 @@ class Encoder:
         return Reader(self.model.weights, getattr(self._backend, "tables", None))
 
     def _embed(self, blocks: Iterator[Tokens], side: Side) -> Embeddings:
-        dense = [np.zeros((0, self.dim), np.float32)]
-        lexical = [SparseRows.empty(0)]
-        for tokens in blocks:
-            dense.append(unit_rows(self._backend.forward(tokens.ids, tokens.offsets, side)))
-            lexical.append(tokens.lexical)
-        return Embeddings(
-            np.concatenate(dense), SparseRows.concat(lexical), self.model.mix, self.digest
-        )
+        parts = [self._embedded(tokens, side) for tokens in blocks]
+        return parts[0] if len(parts) == 1 else Embeddings.concat([self._background[:0], *parts])
+
+    def _embedded(self, tokens: Tokens, side: Side) -> Embeddings:
+        dense = unit_rows(self._backend.forward(tokens.ids, tokens.offsets, side))  # [n, d]
+        return Embeddings(frozen(dense), tokens.lexical, self.model.mix, self.digest)
 
 
-def _blocks(texts: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The texts, so many at a time that memory stays bounded."""
-    if isinstance(texts, str):
-        raise InputError("texts: a single string was given; put it into a list")
-    return (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
+def _read(
+    reader: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side
+) -> Iterator[Tokens]:
+    """The tokens of the texts, so many at a time that memory stays bounded."""
+    rest, first = _each(texts, side), 0
+    while block := list(islice(rest, BLOCK)):
+        try:
+            yield reader(block)
+        except InputError:
+            checked(block, side, first)  # names the text by its place among all of them
+            raise
+        first += len(block)
+
+
+def _each(texts: Iterable[T], side: Side) -> Iterator[T]:
+    """The texts one by one; what is no collection of them is refused with the remedy."""
+    kind = type(texts).__name__
+    if isinstance(texts, str | bytes):
+        raise InputError(f"texts: a single {kind} was given; put it into a list")
+    if hasattr(texts, "columns") or isinstance(texts, Mapping):
+        raise InputError(f'texts: a {kind} was given; take its texts, as in table["text"]')
+    pair = isinstance(texts, tuple) and len(texts) == 2
+    if side is Side.ARTICLE and pair and all(isinstance(part, str) for part in texts):
+        raise InputError("texts: a bare (title, text) was given; put it into a list")
+    try:
+        return iter(texts)
+    except TypeError:
+        raise InputError(f"texts: a {kind} was given; give a list of texts") from None
 
 
 def load(

@@ -4,28 +4,17 @@ A matrix product may round differently from one shape to the next. Where a score
 threshold, it is this one: float64 sums over the dense axes, then over the common slots, in order.
 """
 
-from typing import TypeVar
-
 import numpy as np
-from numpy.typing import NDArray
 
 from encoder.jit import jit
 from encoder.lexical import SparseRows
+from encoder.readonly import fixed
 from encoder.weights import F32, I32, I64
-
-T = TypeVar("T", bound=np.generic)
 
 
 def rounding(terms: int) -> float:
     """How far a float32 sum of so many products of two unit rows may be off, and then some."""
     return (terms + 64) * 2.0**-23
-
-
-def fixed(array: NDArray[T]) -> NDArray[T]:
-    """A read-only view: compiled code is made once, for arrays that nobody can write."""
-    view = np.ascontiguousarray(array).view()
-    view.setflags(write=False)
-    return view
 
 
 def pair_scores(

@@ -5,10 +5,10 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from encoder.config import MAX_TOKENS, Side
-from encoder.exact import fixed
 from encoder.kernel.shape import Shape
 from encoder.kernel.state import Space, Tables, allocate
 from encoder.kernel.tile import LANES
+from encoder.readonly import fixed
 from encoder.way_back import Asked, Texts, Way, explain_texts, star_sources
 from encoder.weights import F32, I32, I64, Weights, position_buckets
 

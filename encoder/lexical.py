@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from encoder.errors import InputError
 from encoder.jit import jit
+from encoder.readonly import frozen, kept
 from encoder.weights import F32, I32, I64
 from encoder.words import fold
 
@@ -45,6 +46,7 @@ class SparseRows:
             array = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
                 raise InputError(f"sparse rows: {name} is no flat array of {kind.__name__}")
+            object.__setattr__(self, name, kept(array))
         if not well_formed(self.indptr, self.slots, self.weights):
             raise InputError(
                 f"sparse rows: each needs ascending slots below {SLOTS} and finite weights"
@@ -60,13 +62,18 @@ class SparseRows:
         begins, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         entries = np.repeat(begins - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return type(self)(indptr, self.slots[entries], self.weights[entries])
+        return type(self)(
+            frozen(indptr), frozen(self.slots[entries]), frozen(self.weights[entries])
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.indptr, self.slots, self.weights)
 
     @classmethod
     def empty(cls, rows: int) -> Self:
         """So many rows without an entry."""
-        none = np.zeros(0, np.int32)
-        return cls(np.zeros(rows + 1, np.int64), none, none.astype(np.float32))
+        none = frozen(np.zeros(0, np.int32))
+        return cls(frozen(np.zeros(rows + 1, np.int64)), none, frozen(none.astype(np.float32)))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -76,11 +83,11 @@ class SparseRows:
         nothing = cls.empty(0)
         slots = np.concatenate([nothing.slots, *(part.slots for part in parts)])
         weights = np.concatenate([nothing.weights, *(part.weights for part in parts)])
-        return cls(indptr, slots, weights)
+        return cls(frozen(indptr), frozen(slots), frozen(weights))
 
     def unit(self) -> Self:
         """The same rows, each scaled to length 1; an empty or zero row stays as it is."""
-        return type(self)(self.indptr, self.slots, scaled(self.indptr, self.weights))
+        return type(self)(self.indptr, self.slots, frozen(scaled(self.indptr, self.weights)))
 
     def dot(self, other: "SparseRows") -> F32:
         """The scalar product of every row with every row of `other`: [rows, other rows]."""
@@ -93,7 +100,7 @@ class SparseRows:
     def inverted(self) -> tuple[I32, I32, F32]:
         """Where each slot's entries begin, and their rows and weights, slot by slot."""
         starts, rows, weights = invert(self.indptr, self.slots, self.weights)
-        return starts, rows, weights
+        return frozen(starts), frozen(rows), frozen(weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +133,8 @@ class Idf:
 
 def unit_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
     """The unit rows of texts given as their words' slots and idf, weighted (1 + log tf)·idf."""
-    indptr, kept, weights = weighted(slots, idf, offsets)
-    return SparseRows(indptr, kept, scaled(indptr, weights))
+    indptr, slots, weights = map(frozen, weighted(slots, idf, offsets))
+    return SparseRows(indptr, slots, frozen(scaled(indptr, weights)))
 
 
 @jit()

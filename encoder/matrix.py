@@ -5,11 +5,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from encoder.exact import fixed
 from encoder.jit import jit
 from encoder.kernel.pointers import bare
 from encoder.kernel.product import Rows, multiply, panels
 from encoder.kernel.tile import Tile, up
+from encoder.readonly import fixed
 from encoder.weights import F32
 
 TILE = Tile(2)

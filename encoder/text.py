@@ -161,13 +161,13 @@ def is_text(value: object, side: Side) -> bool:
     return isinstance(value, str)
 
 
-def checked(texts: Iterable[T], side: Side) -> list[T]:
-    """The texts as a list; what is no text is refused by its index and type."""
+def checked(texts: Iterable[T], side: Side, first: int = 0) -> list[T]:
+    """The texts as a list; what is no text is refused by its index, from `first`, and its type."""
     name = "posts" if side is Side.POST else "articles"
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name}: {type(texts).__name__}, expected a list of texts; wrap it in []")
     texts = list(texts)
-    for i, text in enumerate(texts):
+    for i, text in enumerate(texts, first):
         if type(text) is not str and not is_text(text, side):
             expected = "str" if side is Side.POST else "str or a tuple (title, text) of two str"
             raise InputError(f"{name}[{i}]: {type(text).__name__}, expected {expected}")

@@ -6,9 +6,9 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.exact import fixed
 from encoder.jit import jit
 from encoder.lexical import NO_SLOT, SparseRows, unit_rows
+from encoder.readonly import fixed
 from encoder.tokenizer import Word
 from encoder.weights import F32, I32, I64
 

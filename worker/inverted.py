@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from encoder.embeddings import Embeddings
-from encoder.exact import fixed, rounding
+from encoder.exact import rounding
 from encoder.jit import jit
 from encoder.kernel.arithmetic import maximum
 from encoder.kernel.memory import filled, load
@@ -18,6 +18,7 @@ from encoder.kernel.reduce import highest_lane
 from encoder.kernel.tile import LANES
 from encoder.lexical import SLOTS
 from encoder.matrix import Matrix
+from encoder.readonly import fixed
 from encoder.weights import F32, I32, I64
 
 # A column costs every post a little, a list the posts with its word its whole length.

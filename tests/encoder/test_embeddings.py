@@ -1,11 +1,16 @@
 """Embeddings as values: immutable, comparable with their own kind, and exact."""
 
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
 
 from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, MismatchError
@@ -102,8 +107,73 @@ def test_embeddings_do_not_change() -> None:
     e = some(3)
     with pytest.raises(AttributeError):
         e.mix = 0.1  # type: ignore[misc]
-    with pytest.raises(ValueError, match="read-only"):
-        e.dense[0, 0] = 1
+    words = e.lexical
+    for same in (e, e[:2], e[[0, 1]], Embeddings.concat([e, e]), copy.deepcopy(e)):
+        words = same.lexical
+        for array in (same.dense, words.indptr, words.slots, words.weights, *words.inverted):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 1
+
+
+def test_the_callers_arrays_stay_the_callers() -> None:
+    e = some(3)
+    dense, weights = e.dense.copy(), e.lexical.weights.copy()
+    made = Embeddings(dense, SparseRows(e.lexical.indptr, e.lexical.slots, weights), 0.5, "d")
+    dense[:], weights[:] = 7, 7
+    np.testing.assert_array_equal(made.dense, e.dense)
+    np.testing.assert_array_equal(made.lexical.weights, e.lexical.weights)
+
+
+def test_pickling_gives_back_the_same() -> None:
+    e = some(6)
+    again = pickle.loads(pickle.dumps(e))
+    np.testing.assert_array_equal(again.similarity(e), e.similarity(e))
+
+
+FLAWS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "NaN": ("dense", lambda a: a * np.float32(np.nan)),
+    "rows that are not of length 1": ("dense", lambda a: a * np.float32(1.5)),
+    "another shape": ("dense", lambda a: a[0]),
+    "another type": ("dense", lambda a: a.astype(np.float64)),
+    "fewer rows": ("dense", lambda a: a[:-1].copy()),
+    "slots that do not rise": ("lexical.slots", lambda a: a[::-1].copy()),
+    "slots out of range": ("lexical.slots", lambda a: a + np.int32(2**20)),
+    "words that are not of length 1": ("lexical.weights", lambda a: a * np.float32(0.5)),
+    "words without an end": ("lexical.indptr", lambda a: a[:-1].copy()),
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_a_file_with_nonsense_in_it_is_refused(tmp_path: Path, flaw: str) -> None:
+    path = tmp_path / "e.safetensors"
+    some(6).save(path)
+    name, spoil = FLAWS[flaw]
+    named = load_file(path)
+    named[name] = spoil(named[name])
+    save_file(named, path, metadata={"format": "newsift.embeddings/1", "mix": "0.5", "digest": "d"})
+    with pytest.raises(InputError) as refused:
+        Embeddings.load(path)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("mix", ["x", "nan", "1", "-0.1", ""])
+def test_a_file_with_a_bad_mix_is_refused(tmp_path: Path, mix: str) -> None:
+    path = tmp_path / "e.safetensors"
+    some(6).save(path)
+    note = {"format": "newsift.embeddings/1", "mix": mix, "digest": "d"}
+    save_file(load_file(path), path, metadata=note)
+    with pytest.raises(InputError, match="cannot be read as embeddings"):
+        Embeddings.load(path)
+
+
+@pytest.mark.parametrize("row", [np.nan, np.inf, 3e38])
+def test_thresholds_refuse_what_is_no_unit_row(row: float) -> None:
+    articles = some(3)
+    dense = np.full_like(articles.dense, row)
+    odd = Embeddings(dense, articles.lexical, articles.mix, articles.digest)
+    with np.errstate(over="ignore"), pytest.raises(InputError, match="embed them anew"):
+        thresholds(some(500), odd, 0.1)
 
 
 def test_nonsense_is_refused_at_the_door() -> None:

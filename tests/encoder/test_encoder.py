@@ -151,6 +151,58 @@ def test_one_string_is_not_a_list_of_texts(enc: encoder.Encoder) -> None:
         enc.explain("storm", enc.articles(ARTICLES), 7)
 
 
+class Table(dict[str, list[str]]):
+    """What a DataFrame looks like from outside."""
+
+    columns = ("text",)
+
+
+@pytest.mark.parametrize(
+    ("texts", "remedy"),
+    [
+        (b"storm", "put it into a list"),
+        (Table(text=["storm"]), r'take its texts, as in table\["text"\]'),
+        ({"storm": 1}, "take its texts"),
+        (None, "give a list of texts"),
+        (7, "give a list of texts"),
+    ],
+)
+def test_what_is_no_collection_of_texts_is_refused_with_the_remedy(
+    enc: encoder.Encoder, texts: Any, remedy: str
+) -> None:
+    for embed in (enc.posts, enc.articles):
+        with pytest.raises(InputError, match=remedy):
+            embed(texts)
+
+
+def test_a_bare_title_and_text_is_refused(enc: encoder.Encoder) -> None:
+    with pytest.raises(InputError, match=r"bare \(title, text\)"):
+        enc.articles(("storm", "the river flood"))
+    assert len(enc.posts(("storm", "the river flood"))) == 2
+    assert len(enc.articles((("storm", "the river"),))) == 1
+
+
+def test_texts_come_from_any_iterable(
+    enc: encoder.Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("encoder.encoder.BLOCK", 3)
+    whole = enc.posts(list(TOPICS))
+    for texts in (
+        iter(TOPICS),
+        (t for t in TOPICS),
+        np.array(TOPICS),
+        dict.fromkeys(TOPICS).keys(),
+    ):
+        np.testing.assert_array_equal(enc.posts(texts).dense, whole.dense)
+
+
+def test_a_text_that_is_none_is_named_by_its_place(enc: encoder.Encoder) -> None:
+    with pytest.raises(InputError, match=r"posts\[5000\]: NoneType, expected str"):
+        enc.posts([*["a"] * 5000, None])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"articles\[4096\]: tuple"):
+        enc.articles(("a", "b", "c") if i == 4096 else "a" for i in range(4097))  # type: ignore[misc]
+
+
 def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="nonesuch"):
         encoder.load("nonesuch")

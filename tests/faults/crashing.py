@@ -85,7 +85,7 @@ def install() -> None:
         commit_early()
     posts = Encoder.posts
     crashpoint.set_hook(fault.reached)
-    Encoder.posts = lambda enc, texts: fault.embed(posts, enc, texts)  # type: ignore[method-assign,assignment]
+    Encoder.posts = lambda enc, texts: fault.embed(posts, enc, list(texts))  # type: ignore[method-assign,assignment]
 
 
 def commit_early() -> None:
