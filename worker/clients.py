@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from worker.config import Config
 from worker.errors import AccessError, BrokerError
-from worker.kafka import broker_error, kafka_python_settings, uses_tls
+from worker.kafka import broker_error, isolation_level, kafka_python_settings, uses_tls
 
 KNOCK_S = 2.0
 ANSWER_MS = 10_000
@@ -78,6 +78,7 @@ def connected(config: Config) -> Iterator["Cluster"]:
             **kafka_python_settings(config),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            isolation_level=isolation_level(config),
             allow_auto_create_topics=False,
             fetch_max_wait_ms=POLL_MS,
             max_poll_records=1000,

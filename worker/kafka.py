@@ -23,6 +23,11 @@ def kafka_python_settings(config: Config) -> dict[str, Any]:
     return _settings(config) | {"bootstrap_timeout_ms": round(wait * 1000)}
 
 
+def isolation_level(config: Config) -> str:
+    """What both clients' consumers call kafka.isolation."""
+    return f"read_{config.kafka.isolation}"
+
+
 def broker_error(error: BaseException, config: Config) -> AccessError | BrokerError:
     """A client's error as one line with the broker's address and the remedy, and no secret.
 

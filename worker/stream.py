@@ -12,13 +12,14 @@ from dataclasses import replace
 from time import monotonic, perf_counter
 
 import numpy as np
-from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from aiokafka import ConsumerRecord
 from aiokafka.errors import KafkaError
 
 import encoder
 from encoder.encoder import Encoder
 from worker import crashpoint
 from worker.config import Config
+from worker.consumers import control_consumer, posts_consumer
 from worker.control import Control
 from worker.delivery import Delivery
 from worker.ingest import Ingest, Limits
@@ -37,9 +38,6 @@ from worker.web import State, Web
 
 LOOK_S = 1.0
 LEAVE_S = 2.0  # of the time for a shutdown, once for the commit and once for leaving
-REVOKE_S = 10.0  # the other members wait so long for what is in flight here
-HEARTBEAT_S = 3.0
-FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
 SIFTING = min(2, os.cpu_count() or 1)  # batches at a time: while one is in the kernel, the next
 SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
 log = logging.getLogger("newsift.stream")
@@ -55,7 +53,9 @@ class Stream:
         self._ticket = ticket
         self._ledger = Ledger(config.stream.in_flight)
         self._web = Web(config.web, metrics, self._state)
-        self._control = Control(self._control_consumer, config.topics.seeds, metrics, config.limits)
+        self._control = Control(
+            lambda: control_consumer(config), config.topics.seeds, metrics, config.limits
+        )
         self._delivery = Delivery(
             lambda: KafkaProducer(aiokafka_settings(config)),
             (config.topics.matches, config.topics.rejected),
@@ -64,7 +64,12 @@ class Stream:
         )
         limits = Limits(config.stream.batch_posts, config.stream.batch_bytes)
         self._ingest = Ingest(
-            self._posts_consumer, config.topics.posts, self._ledger, limits, metrics, ticket
+            lambda: posts_consumer(config),
+            config.topics.posts,
+            self._ledger,
+            limits,
+            metrics,
+            ticket,
         )
         self._threads = ThreadPoolExecutor(SIFTING, thread_name_prefix="sift")
         self._pipeline: Pipeline | None = None
@@ -235,30 +240,6 @@ class Stream:
             log.info("the output answers again")
             self._metrics.resumed("output")
         self._stalled = stalls
-
-    def _posts_consumer(self) -> AIOKafkaConsumer:
-        kafka, size = self._config.kafka, self._config.stream.batch_bytes
-        session = kafka.session_timeout_s
-        return AIOKafkaConsumer(
-            **aiokafka_settings(self._config),
-            group_id=kafka.group,
-            enable_auto_commit=False,
-            auto_offset_reset="none",  # told of a reset, we can count it
-            session_timeout_ms=round(session * 1000),
-            heartbeat_interval_ms=round(min(HEARTBEAT_S, session / 3) * 1000),
-            rebalance_timeout_ms=round(max(session, REVOKE_S) * 1000),
-            max_partition_fetch_bytes=size,
-            fetch_max_bytes=2 * size,
-            fetch_max_wait_ms=FETCH_WAIT_MS,
-        )
-
-    def _control_consumer(self) -> AIOKafkaConsumer:
-        return AIOKafkaConsumer(
-            **aiokafka_settings(self._config),
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-        )
 
 
 def warm_up(enc: Encoder, why: bool) -> None:

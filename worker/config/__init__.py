@@ -30,6 +30,7 @@ from worker.errors import ConfigError
 APP_ID = "newsift"  # Faust's id, and the group that Faust takes for itself
 FORMATS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+ISOLATIONS = ("committed", "uncommitted")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 GROUP = Rule(
     f"a group other than {APP_ID!r}, which Faust takes", lambda x: is_line(x) and x != APP_ID
@@ -69,6 +70,7 @@ class Kafka(Section):
     key_file: Annotated[Path | None, FILE] = None
     session_timeout_s: Annotated[float, between(1, 1800)] = 10.0
     request_timeout_s: Annotated[float, between(0.1, 600)] = 15.0
+    isolation: Annotated[str, one_of(*ISOLATIONS)] = "committed"
 
     def complaints(self) -> Iterator[str]:
         """Half a login, half a certificate, or either where the protocol has no use for it."""

@@ -1,0 +1,57 @@
+"""The worker's two consumers: the group's, which reads posts, and one without a group for seeds."""
+
+import math
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer
+
+from worker.config import Config
+from worker.kafka import aiokafka_settings, isolation_level
+
+HEARTBEAT_S = 3.0  # at most: so late a worker hears that the partitions are dealt anew
+REVOKE_S = 6.0  # so long it may take to give up its own
+JOIN_S = 1.0  # and so long to say that it has
+REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # whoever takes longer is left out of the group
+FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
+
+
+class Consumer(AIOKafkaConsumer):  # type: ignore[misc]
+    """aiokafka's consumer, with a bound on what it reads ahead."""
+
+    async def start(self) -> None:
+        """Connect.
+
+        aiokafka fetches more for the partitions that are used up while others still wait to be
+        taken, so what it holds would grow with the number of partitions. Here a broker is asked
+        again only when all of its last answer is taken: at most fetch_max_bytes, and one batch
+        more if that alone is larger, for each broker.
+        """
+        await super().start()
+        self._fetcher._prefetch_backoff = math.inf
+
+
+def posts_consumer(config: Config) -> Consumer:
+    """The consumer of the posts; it commits when it is told to."""
+    kafka, size = config.kafka, config.stream.batch_bytes
+    session = kafka.session_timeout_s
+    return Consumer(
+        **_settings(config),
+        group_id=kafka.group,
+        auto_offset_reset="none",  # told of a reset, we can count it
+        session_timeout_ms=round(session * 1000),
+        heartbeat_interval_ms=round(min(HEARTBEAT_S, session / 3) * 1000),
+        rebalance_timeout_ms=round(max(session, REBALANCE_S) * 1000),
+        max_partition_fetch_bytes=size,
+        fetch_max_bytes=2 * size,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
+    )
+
+
+def control_consumer(config: Config) -> Consumer:
+    """The consumer of the seeds: it belongs to no group, so every worker reads all of them."""
+    return Consumer(**_settings(config), group_id=None, auto_offset_reset="earliest")
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    isolation = {"isolation_level": isolation_level(config), "enable_auto_commit": False}
+    return aiokafka_settings(config) | isolation
