@@ -38,6 +38,8 @@ UNREACHABLE = {
 }  # fmt: skip
 NETWORK = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
+REFUSALS = {*LOGIN, *MECHANISM, *RIGHTS, "TransactionalIdAuthorizationFailed"}
+
 
 def chain(error: BaseException) -> Iterator[BaseException]:
     """An error and what led to it, each once."""
@@ -54,6 +56,11 @@ def names(error: BaseException) -> set[str]:
     return {cls.__name__ for cls in type(error).__mro__}
 
 
+def refused(error: BaseException) -> bool:
+    """Whether the broker refuses for a reason that waiting does not cure."""
+    return bool(names(error) & REFUSALS)
+
+
 def is_unreachable(error: BaseException) -> bool:
     """Whether an error says no more than that nobody answered."""
     network = isinstance(error, OSError) and error.errno in NETWORK
@@ -65,6 +72,8 @@ def told(error: BaseException) -> str:
     name, text = type(error).__name__, str(error)
     if own := BROKER_S.search(text):  # kafka-python puts the whole request around it
         return f"{name}: {own[1]}"
+    if not error.args and (meant := getattr(error, "description", "")):
+        return f"{name}: {meant}"
     return text if text.split(":")[0].endswith(name) else f"{name}: {text}" if text else name
 
 

@@ -3,24 +3,56 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
 
-from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
+from aiokafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    UnknownTopicOrPartitionError,
+)
 
-from worker.brokererrors import LOGIN, MECHANISM, RIGHTS, names
+from worker.brokererrors import refused, told
 from worker.errors import BrokerError
-from worker.outbox import Gone, Letter, Link, OpenProducer, Parcel
+from worker.outbox import Letter, OpenProducer, Parcel
+from worker.relay import BACKOFF_S, Gone, Link, Relay
 
-BACKOFF_S = 0.5
-PATIENCE = 3  # deadlines missed in a row while the broker says that all is well
-REFUSALS = {*LOGIN, *MECHANISM, *RIGHTS, "TransactionalIdAuthorizationFailed"}
+MISSED = 3  # deadlines in a row while the broker says that all is well
+REFUSED = 3  # attempts at least that a broker refuses before that is an error,
+REFUSED_S = 30.0  # over so many seconds
+LONGEST_S = 16.0  # between two attempts
 log = logging.getLogger("newsift.delivery")
 
 Shrink = Callable[[Letter], Letter | None]
 
 
-def refused(error: BaseException) -> bool:
-    """Whether the broker refuses for a reason that waiting does not cure."""
-    return bool(names(error) & REFUSALS)
+@dataclass(eq=False)
+class Patience:
+    """How long one delivery has gone on in vain although the broker answers."""
+
+    missed: int = 0  # deadlines
+    refused: int = 0  # attempts
+    since: float = 0.0  # the first of them
+
+    def refusal(self, topic: str, error: Exception) -> float:
+        """Count an attempt that the broker refused; how long to wait before the next."""
+        self.since = self.since if self.refused else monotonic()
+        self.refused += 1
+        seconds = monotonic() - self.since
+        if self.refused >= REFUSED and seconds >= REFUSED_S:
+            raise BrokerError(
+                f"topic {topic}: the broker refuses what the worker writes there ({told(error)}), "
+                f"{self.refused} times in {seconds:.0f} s; run `newsift topics check`, and see the "
+                "broker's log"
+            ) from error
+        if self.refused == 1:
+            return 0.0
+        return min(BACKOFF_S * 2.0 ** (self.refused - 2), LONGEST_S)
+
+    def outage(self) -> None:
+        """Forget it all: the broker is away, or has no leader or too few replicas for a topic."""
+        self.missed = self.refused = 0
 
 
 class Delivery:
@@ -33,7 +65,8 @@ class Delivery:
 
     A batch that the broker refuses has used up sequence numbers: whatever the same producer sends
     to that partition afterwards is out of order. So nothing is sent that is larger than the topic
-    takes, and if something is refused all the same, a fresh producer takes over then too.
+    takes, and if something is refused all the same, a fresh producer takes over, each a while
+    after the one before; in the end the refusal is an error.
     """
 
     def __init__(
@@ -43,141 +76,118 @@ class Delivery:
         deadline_s: float,
         stalled: Callable[[bool], None],
     ) -> None:
-        self._make, self._topics, self._deadline_s = make, topics, deadline_s
-        self._stalled = stalled
+        self._topics, self._deadline_s, self._stalled = topics, deadline_s, stalled
+        self._relay = Relay(make, topics)
         self._late: set[object] = set()
-        self._room: dict[str, int] = {}  # for a parcel, by what was refused
-        self._link: Link | None = None
-        self._renewing = asyncio.Lock()
-        self._leaving: dict[asyncio.Task[None], Link] = {}
 
     async def start(self) -> None:
         """Connect, and see that every topic of the output answers."""
-        self._link = await self._open()
-        if not await self._link.producer.answers(self._topics):
-            raise KafkaTimeoutError(f"no leader for {' or '.join(self._topics)}")
+        await self._relay.start()
 
     async def stop(self) -> None:
         """Disconnect; what is not acknowledged by now is left."""
-        link, self._link = self._link, None
-        if link is not None:
-            self._retire(link)
-        self._cut()
-        if self._leaving:
-            await asyncio.wait(self._leaving, timeout=1)
-        for task in self._leaving:
-            task.cancel()
+        await self._relay.stop()
 
     async def deliver(self, letters: Sequence[Letter], shrink: Shrink) -> None:
         """Send all and return once each is acknowledged; `shrink` makes what is too large fit."""
-        left, missed, me = list(letters), 0, object()
+        left, patience = list(letters), Patience()
         try:
             while left:
-                sending = asyncio.ensure_future(self._attempt(left, shrink))
-                try:
-                    while not (await asyncio.wait({sending}, timeout=self._deadline_s))[0]:
-                        self._be_late(me)
-                        missed = await self._missed(missed)
-                    left = sending.result()
-                finally:
-                    sending.cancel()
+                left = await self._watched(left, shrink, patience)
         finally:
-            self._late.discard(me)
-            if self._link is not None:
+            self._late.discard(patience)
+            if self._relay.is_open:
                 self._stalled(bool(self._late))
 
-    async def _attempt(self, letters: list[Letter], shrink: Shrink) -> list[Letter]:
-        """Send all once; what is still to be sent comes back."""
-        async with self._renewing:
-            link = self._link
-        if link is None:
-            return await asyncio.Future()  # stopped: the worker ends without waiting for this
+    async def _watched(
+        self, letters: list[Letter], shrink: Shrink, patience: Patience
+    ) -> list[Letter]:
+        """Attempt to send all, and look after it whenever a deadline passes."""
+        link = await self._relay.link()
+        attempt = asyncio.ensure_future(self._attempt(link, letters, shrink, patience))
+        try:
+            while not (await asyncio.wait({attempt}, timeout=self._deadline_s))[0]:
+                self._be_late(patience)
+                await self._missed(link, patience)
+            return attempt.result()
+        finally:
+            attempt.cancel()
+
+    async def _attempt(
+        self, link: Link, letters: list[Letter], shrink: Shrink, patience: Patience
+    ) -> list[Letter]:
+        """Send all once; what is still to be sent comes back, by a link that is sound."""
         try:
             parcels = await link.pack(letters)
         except KafkaError as error:
-            await self._renew(link, error)
+            await self._mend(link, letters[0].topic, error, patience)
             return letters
-        left = await asyncio.gather(*(self._send(link, parcel, shrink) for parcel in parcels))
-        return [letter for part in left for letter in part]
+        sent = await asyncio.gather(*(self._send(link, parcel) for parcel in parcels))
+        failed = [(parcel, why) for parcel, why in zip(parcels, sent, strict=True) if why]
+        left = [letter for parcel, why in failed for letter in self._again(parcel, why, shrink)]
+        for parcel, why in failed:
+            if parcel.fits and not isinstance(why, KafkaTimeoutError):  # that was not even queued
+                await self._mend(link, parcel.topic, why, patience)
+                break
+        return left
 
-    async def _send(self, link: Link, parcel: Parcel, shrink: Shrink) -> list[Letter]:
-        """Send a parcel; nothing comes back once it is acknowledged."""
+    async def _send(self, link: Link, parcel: Parcel) -> Exception | None:
+        """Send a parcel; what kept it from being acknowledged comes back."""
         if not parcel.fits:
-            return self._smaller(parcel, shrink, MessageSizeTooLargeError())
+            return MessageSizeTooLargeError()  # type: ignore[no-any-return]
         try:
             await link.acknowledged(parcel)
-        except MessageSizeTooLargeError as error:
-            left = self._smaller(parcel, shrink, error)
-            await self._renew(link, error)
-            return left
-        except KafkaTimeoutError:
-            return parcel.letters  # it was not even queued, as what was before it still is
         except (KafkaError, Gone) as error:
-            await self._renew(link, error)
-            return parcel.letters
-        return []
+            if refused(error):
+                raise
+            return error
+        return None
 
-    def _smaller(self, parcel: Parcel, shrink: Shrink, error: KafkaError) -> list[Letter]:
-        """What to send in the place of what is too large: less at once, or a smaller letter."""
+    def _again(self, parcel: Parcel, error: Exception, shrink: Shrink) -> list[Letter]:
+        """What to send instead of what failed: less at once, or smaller, if it was too large."""
+        if not isinstance(error, MessageSizeTooLargeError):
+            return parcel.letters
         if len(parcel.letters) > 1:
-            self._room[parcel.topic] = parcel.packed.size() // 2
+            self._relay.room[parcel.topic] = parcel.packed.size() // 2
             return parcel.letters
         smaller = shrink(parcel.letters[0])
         if smaller is None:
             raise error
         return [smaller]
 
-    async def _renew(self, link: Link, why: Exception) -> None:
-        """Put a fresh producer in the place of one that failed; wait for the broker to be back."""
-        if refused(why):
-            raise why
-        async with self._renewing:
-            if self._link is not link:
-                return
-            said = f"{type(why).__name__}: {why}"
-            log.warning("the producer is replaced, as it cannot deliver (%s)", said)
-            self._retire(link)
-            if not isinstance(why, MessageSizeTooLargeError):
-                self._cut()  # else what is under way elsewhere may well arrive, and once
-            while self._link is link:
-                try:
-                    self._link = await self._open()
-                except KafkaError as error:
-                    if refused(error):
-                        raise
-                    await asyncio.sleep(BACKOFF_S)
+    async def _mend(self, link: Link, topic: str, error: Exception, patience: Patience) -> None:
+        """Put a fresh producer in the place of one that failed, the later the oftener it did."""
+        if refused(error):
+            raise error
+        pause = 0.0
+        if is_outage(error):
+            patience.outage()
+            pause = BACKOFF_S
+        elif not isinstance(error, Gone | MessageSizeTooLargeError):
+            pause = patience.refusal(topic, error)
+        await self._relay.replace(link, f"{topic}: {told(error)}", pause)
 
-    async def _missed(self, missed: int) -> int:
-        """One deadline more has passed; how many did so while the broker said all is well."""
-        link = self._link
-        if self._renewing.locked() or link is None or not await self._answers(link):
-            return 0
-        if missed + 1 == PATIENCE:
-            self._cut()
-            await self._renew(link, KafkaTimeoutError("no acknowledgement"))
-        if missed + 1 == 2 * PATIENCE:
-            raise BrokerError(
-                f"no acknowledgement from {' or '.join(self._topics)} within "
-                f"{2 * PATIENCE * self._deadline_s:g} s, although the broker answers; see its log"
-            )
-        return missed + 1
-
-    async def _answers(self, link: Link) -> bool:
+    async def _missed(self, link: Link, patience: Patience) -> None:
+        """One deadline more has passed; if the broker says all is well, it is not an outage."""
+        if self._relay.is_replacing:
+            return
         try:
             async with asyncio.timeout(self._deadline_s):
-                return await link.producer.answers(self._topics)
+                await link.producer.ready(self._topics)
+        except UnknownTopicOrPartitionError as error:
+            patience.refusal(str(error.args[0]), error)
+            return
         except (KafkaError, TimeoutError):
-            return False
-
-    async def _open(self) -> Link:
-        link = Link(self._make(), self._room)
-        try:
-            await link.producer.start()
-            await link.ask(self._topics)
-        except BaseException:
-            self._retire(link)
-            raise
-        return link
+            patience.outage()
+            return
+        patience.missed += 1
+        if patience.missed == MISSED:
+            link.cut()
+        if patience.missed == 2 * MISSED:
+            raise BrokerError(
+                f"no acknowledgement from {' or '.join(self._topics)} within "
+                f"{2 * MISSED * self._deadline_s:g} s, although the broker answers; see its log"
+            )
 
     def _be_late(self, who: object) -> None:
         if not self._late:
@@ -185,12 +195,8 @@ class Delivery:
         self._late.add(who)
         self._stalled(True)
 
-    def _retire(self, link: Link) -> None:
-        leaving = link.retire()
-        self._leaving[leaving] = link
-        leaving.add_done_callback(self._leaving.pop)
 
-    def _cut(self) -> None:
-        """Wait no longer for the producers that are leaving."""
-        for link in self._leaving.values():
-            link.cut()
+def is_outage(error: Exception) -> bool:
+    """Whether an error says that the broker is away, which it may be for as long as it likes."""
+    missing = isinstance(error, UnknownTopicOrPartitionError)
+    return isinstance(error, KafkaError) and bool(error.retriable) and not missing

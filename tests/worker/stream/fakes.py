@@ -9,9 +9,13 @@ from aiokafka import TopicPartition
 from aiokafka.errors import (
     KafkaError,
     MessageSizeTooLargeError,
+    NotEnoughReplicasError,
     NotLeaderForPartitionError,
     OutOfOrderSequenceNumber,
+    UnknownTopicOrPartitionError,
 )
+
+from worker.outbox import InvalidRecordError
 
 Sent = tuple[str, int, bytes | None, bytes | None]  # topic, partition, key, value
 
@@ -56,6 +60,7 @@ class FakeCluster:
         self.attempts = 0
         self.made: list[FakeProducer] = []
         self.answering = True
+        self.missing: str | None = None  # a topic
         self.away = False  # nothing is acknowledged and nobody can connect
         self.errors: deque[KafkaError | None] = deque()  # one for each attempt, None is success
         self.stuck = 0  # so many producers, from the first on, never hear an acknowledgement
@@ -63,6 +68,7 @@ class FakeCluster:
         self.limit: int | None = None  # for each batch
         self.tells = True  # what its limit is
         self.refused = 0
+        self.unfit: bytes | None = None  # a value that no topic takes
         self.back = asyncio.Event()
 
     def producer(self) -> "FakeProducer":
@@ -96,8 +102,11 @@ class FakeProducer:
         limit = self._cluster.limit
         return {} if limit is None or not self._cluster.tells else dict.fromkeys(topics, limit)
 
-    async def answers(self, topics: Sequence[str]) -> bool:
-        return self._cluster.answering
+    async def ready(self, topics: Sequence[str]) -> None:
+        if self._cluster.missing is not None:
+            raise UnknownTopicOrPartitionError(self._cluster.missing)
+        if not self._cluster.answering:
+            raise NotEnoughReplicasError
 
     async def send_batch(self, batch: FakeBatch, topic: str, *, partition: int) -> Awaitable[None]:
         assert batch.closed
@@ -114,6 +123,8 @@ class FakeProducer:
             await self._cluster.back.wait()
         if fate is not None:
             raise fate
+        if any(value == self._cluster.unfit for _, value in batch.records if value):
+            raise InvalidRecordError
         if (topic, partition) in self._burnt:
             raise OutOfOrderSequenceNumber
         if self._cluster.limit is not None and batch.size() > self._cluster.limit:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -16,13 +16,26 @@ from aiokafka.errors import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+import worker.delivery
 from tests.worker.stream.fakes import FakeCluster, Sent
-from worker.delivery import PATIENCE, Delivery
+from worker import relay
+from worker.delivery import MISSED, Delivery, Patience
 from worker.errors import BrokerError
-from worker.outbox import PARTITION, Letter
+from worker.outbox import InvalidRecordError, Letter
+from worker.relay import PARTITION
 
 TOPICS = ("matched-tweets", "rejected-tweets")
 Story = Callable[[FakeCluster, Delivery, list[bool]], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def hasty() -> Iterator[None]:
+    """Wait a thousandth of the time that the worker waits between attempts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relay, "BACKOFF_S", relay.BACKOFF_S / 1000)
+        for name in ("BACKOFF_S", "REFUSED_S", "LONGEST_S"):
+            patch.setattr(worker.delivery, name, getattr(worker.delivery, name) / 1000)
+        yield
 
 
 def letters(count: int, topic: str = TOPICS[0]) -> list[Letter]:
@@ -106,7 +119,7 @@ def test_an_outage_of_many_deadlines_is_waited_for_and_nothing_is_sent_twice() -
     async def story(cluster: FakeCluster, delivery: Delivery, stalls: list[bool]) -> None:
         cluster.away, cluster.answering = True, False
         delivering = asyncio.ensure_future(delivery.deliver(letters(3), unshrinkable))
-        while stalls.count(True) < 4 * PATIENCE:
+        while stalls.count(True) < 4 * MISSED:
             await asyncio.sleep(0)
         attempts = cluster.attempts
         cluster.away = False
@@ -143,6 +156,38 @@ def test_a_refusal_is_raised_and_not_retried() -> None:
             await delivery.deliver(letters(1), unshrinkable)
 
     assert play(story, 5.0).attempts == 1
+
+
+def test_a_record_that_is_refused_for_good_costs_few_producers_and_names_itself() -> None:
+    """As a dead letter without a key that goes to a compacted topic; neighbours still arrive."""
+
+    async def story(cluster: FakeCluster, delivery: Delivery, stalls: list[bool]) -> None:
+        cluster.unfit = b"no key"
+        bad = Letter(TOPICS[1], None, b"no key", (), 0)
+        said = r"topic rejected-tweets: .*InvalidRecordError: .* key.*newsift topics check"
+        with pytest.raises(BrokerError, match=said):
+            await delivery.deliver([*letters(3), bad], unshrinkable)
+
+    cluster = play(story, 5.0)
+    assert len(cluster.made) <= 10
+    assert sorted(value or b"" for _, _, _, value in cluster.written) == [
+        b"value 0", b"value 1", b"value 2",
+    ]  # fmt: skip
+
+
+def test_a_missing_topic_is_an_error_that_names_it() -> None:
+    async def story(cluster: FakeCluster, delivery: Delivery, _: list[bool]) -> None:
+        cluster.away, cluster.missing = True, TOPICS[1]
+        with pytest.raises(BrokerError, match=r"topic rejected-tweets: .*newsift topics check"):
+            await delivery.deliver(letters(1, TOPICS[1]), unshrinkable)
+
+    assert len(play(story).made) == 1
+
+
+def test_an_outage_forgets_what_was_refused_before() -> None:
+    patience = Patience(missed=2, refused=2)
+    patience.outage()
+    assert patience.refusal("t", InvalidRecordError()) == 0.0
 
 
 def too_large(tells: bool) -> tuple[FakeCluster, list[int]]:

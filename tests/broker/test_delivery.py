@@ -1,0 +1,45 @@
+"""The delivery on a real producer: what the broker refuses for good ends it, by name."""
+
+import asyncio
+
+import pytest
+
+from tests.broker.clients import create, read_to_end
+from tests.broker.server import Server
+from worker import delivery, relay
+from worker.delivery import Delivery
+from worker.errors import BrokerError
+from worker.outbox import KafkaProducer, Letter
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a tenth of the time that the worker waits between attempts."""
+    monkeypatch.setattr(relay, "BACKOFF_S", 0.05)
+    for name in ("BACKOFF_S", "REFUSED_S", "LONGEST_S"):
+        monkeypatch.setattr(delivery, name, getattr(delivery, name) / 10)
+
+
+def test_a_letter_without_a_key_to_a_compacted_topic_ends_the_delivery(
+    server: Server, unique: str
+) -> None:
+    create(server.address, unique, cleanup_policy="compact")
+    made: list[KafkaProducer] = []
+
+    def make() -> KafkaProducer:
+        made.append(KafkaProducer({"bootstrap_servers": server.address}))
+        return made[-1]
+
+    async def story() -> None:
+        sending = Delivery(make, [unique], 1.0, lambda _: None)
+        await sending.start()
+        try:
+            await sending.deliver([Letter(unique, b"k", b"good", (), 0)], lambda letter: letter)
+            with pytest.raises(BrokerError, match=f"topic {unique}: .* without a key"):
+                await sending.deliver([Letter(unique, None, b"bad", (), 1)], lambda letter: letter)
+        finally:
+            await sending.stop()
+
+    asyncio.run(story())
+    assert len(made) <= 10
+    assert [row.value for row in read_to_end(server.address, unique)] == [b"good"]
