@@ -1,18 +1,16 @@
 # newsift: demo, test, lint and bench. Everything they need is installed inside .venv, from the locks.
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
-# The build of PyTorch: empty for the index's default, or cpu, cu130, …; the last choice is kept.
-TORCH_BACKEND ?= $(shell cat .venv/torch-backend 2>/dev/null)
 
 BIN := .venv/bin
 INTO := --quiet --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --no-emit-index-url --no-strip-extras $(UPGRADE)
-# PyTorch and what it alone needs: its other builds have other files, so other hashes.
+	--no-header --no-annotate --no-emit-index-url --no-strip-extras --no-build $(UPGRADE)
+# PyTorch and what it alone needs, which the first lock holds already.
 NO_TORCH := awk '/^[a-z]/ { keep = !/^(torch|triton|cuda-|nvidia-)/ } keep'
 # Named after what was installed: a changed lock makes a new stamp, a new date does not.
 SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
-READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)$(TORCH_BACKEND:%=-%)
+READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)
 PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
 
 .PHONY: demo test lint bench env peers lock clean
@@ -48,23 +46,12 @@ $(READY):
 	@echo "newsift: installing into .venv; the first time this downloads PyTorch" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
 		--require-hashes -r requirements-uv.lock
-ifeq ($(TORCH_BACKEND),)
-	@$(BIN)/uv pip sync $(INTO) --require-hashes requirements.lock
-else
-	@$(NO_TORCH) requirements.lock > .venv/without-torch.lock
-	@$(BIN)/uv pip sync $(INTO) --require-hashes .venv/without-torch.lock
-	@$(BIN)/uv pip install $(INTO) --no-deps --torch-backend $(TORCH_BACKEND) \
-		"$$(grep -o '^torch==[0-9.]*' requirements.lock)" || { \
-		echo "newsift: PyTorch's $(TORCH_BACKEND) build cannot be had here;" \
-		"installing the default build, which runs on CPU and GPU" >&2; \
-		$(BIN)/uv pip sync $(INTO) --require-hashes requirements.lock; }
-	@echo $(TORCH_BACKEND) > .venv/torch-backend
-endif
+	@$(BIN)/uv pip sync $(INTO) --no-build --require-hashes requirements.lock
 	@$(BIN)/uv pip install $(INTO) --no-deps --no-build-isolation --editable .
 	@rm .venv/unfinished && touch $@
 
 $(PEERS): | $(READY)
-	@$(BIN)/uv pip install $(INTO) --no-deps --require-hashes -r requirements-peers.lock
+	@$(BIN)/uv pip install $(INTO) --no-build --no-deps --require-hashes -r requirements-peers.lock
 	@touch $@
 
 # `make lock` keeps the versions it can; `make lock UPGRADE=--upgrade` takes the newest.

@@ -17,6 +17,7 @@ from prometheus_client import (
 
 from worker.histogram import BatchHistogram
 from worker.metrictable import METRICS, OTHER, PAUSES, Row
+from worker.visible import escaped
 
 EVENTS = 100
 LONGEST_EVENT = 100  # characters
@@ -167,7 +168,7 @@ class Metrics:
 
     def _event(self, event: str) -> str:
         """The label of an event: a bounded number of them, each of bounded length."""
-        label = event[:LONGEST_EVENT].encode("utf-8", "replace").decode()
+        label = escaped(event)[:LONGEST_EVENT]
         if label in self._events:
             return label
         if len(self._events) == EVENTS:

@@ -10,17 +10,19 @@ import traceback
 from typing import Any, NoReturn
 
 import faust
+from faust.types._env import WEB_PORT
 
 from encoder.errors import NewsiftError
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka import broker_error
+from worker.log import set_up_log
+from worker.visible import escaped
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 SLACK_S = 2.0  # beyond the time for a shutdown, before the process is ended as it is
-OURS = ("newsift", "worker")
-OTHERS = ("worker.service", "worker.process")  # where Faust's services log, by our modules' names
-FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+log = logging.getLogger("newsift.process")
 
 
 class Worker(faust.Worker):  # type: ignore[misc]
@@ -31,6 +33,7 @@ class Worker(faust.Worker):  # type: ignore[misc]
         super().__init__(app, *services, **options)
         self.spinner = None
         app.conf.web_enabled = False  # the command line turns it on
+        self._ignored = ignored_options(app.conf.web_port, self.logfile)
         self._config: Config = app.config
         self._refused: NewsiftError | None = app.refused
         self._why: BaseException | None = None
@@ -61,6 +64,8 @@ class Worker(faust.Worker):  # type: ignore[misc]
     async def on_execute(self) -> None:
         """Set up the log, just before anything is started."""
         set_up_log(self._config.log.level, self.loglevel)
+        for told in self._ignored:
+            log.warning("%s", told)
 
     async def _live(self) -> None:
         starting = asyncio.ensure_future(self.start())
@@ -92,8 +97,9 @@ def end(error: BaseException | None, config: Config) -> NoReturn:
         if isinstance(told, NewsiftError):
             code = told.exit_code
         if os.environ.get("NEWSIFT_DEBUG") == "1":
-            traceback.print_exception(error)
-        print(f"newsift: {line(told)}", file=sys.stderr)  # noqa: T201 - the log may be elsewhere
+            told_whole = "".join(traceback.format_exception(error)).split("\n")
+            print("\n".join(map(escaped, told_whole)), file=sys.stderr)  # noqa: T201
+        print(f"newsift: {escaped(line(told))}", file=sys.stderr)  # noqa: T201 - the log may be elsewhere
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -115,34 +121,11 @@ def line(error: BaseException) -> str:
     return said if isinstance(error, NewsiftError) else f"{type(error).__name__}: {said}"
 
 
-def set_up_log(ours: str, theirs: int | str | None) -> None:
-    """Log to stderr, a line a record: our words from one level on, those of others from another."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine(FORMAT))
-    handler.addFilter(told_by_us)
-    logging.basicConfig(handlers=[handler], level=theirs or "WARN", force=True)
-    for name in OURS:
-        logger = logging.getLogger(name)
-        logger.setLevel(min(logging.getLevelName(ours.upper()), logging.root.level))
-    for name in OTHERS:
-        logging.getLogger(name).setLevel(logging.root.level)
-    if logging.root.level > logging.INFO:
-        # In an outage it says the same many times a second; the worker says it once.
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-
-
-def told_by_us(record: logging.LogRecord) -> bool:
-    """Whether to log a record: not what Faust says of a crash, which is told at the end."""
-    quiet = record.name.startswith(("mode", "faust")) and record.exc_info
-    return not quiet or os.environ.get("NEWSIFT_DEBUG") == "1"
-
-
-class OneLine(logging.Formatter):
-    """A formatter that leaves tracebacks out, unless NEWSIFT_DEBUG asks for them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as text."""
-        if os.environ.get("NEWSIFT_DEBUG") == "1":
-            return super().format(record)
-        record = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None})
-        return " ".join(super().format(record).split("\n"))
+def ignored_options(web_port: int, logfile: object) -> list[str]:
+    """What to say of options of Faust's command line that this worker does not follow."""
+    told = []
+    if web_port != WEB_PORT:
+        told.append(f"--web-port {web_port} is not followed; set web.port or NEWSIFT_WEB__PORT")
+    if logfile:
+        told.append(f"--logfile {logfile} is not followed; the log goes to standard error")
+    return told

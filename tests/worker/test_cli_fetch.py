@@ -160,6 +160,15 @@ INSIDE = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["192.0.0.192", "168.63.129.16", "100.100.100.200", "169.254.169.254", "fd00:ec2::254",
+     "::ffff:168.63.129.16", "2002:a83f:8110::", "64:ff9b::192.0.0.192"],
+)  # fmt: skip
+def test_no_address_of_a_cloud_s_metadata_is_public(address: str) -> None:
+    assert not is_public(address)
+
+
 @given(st.sampled_from(INSIDE), st.data())
 def test_no_address_of_these_networks_is_public(network: str, data: st.DataObject) -> None:
     known = ip_network(network)

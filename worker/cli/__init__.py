@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from encoder.errors import NewsiftError
+from worker.visible import escaped
 
 FAILED = 1
 INTERRUPTED = 130
@@ -125,8 +126,8 @@ def main() -> None:
 
 def _say(message: str, code: int) -> int:
     if os.environ.get("NEWSIFT_DEBUG") == "1":
-        traceback.print_exc()
-    click.echo(f"newsift: {' '.join(message.split())}", err=True)
+        click.echo("\n".join(map(escaped, traceback.format_exc().split("\n"))), err=True)
+    click.echo(f"newsift: {escaped(' '.join(message.split()))}", err=True)
     return code
 
 

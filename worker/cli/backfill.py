@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import kafka_options
+from worker.cli.common import CLEAR, kafka_options, say
 from worker.cli.seed_topic import Latest, SeedTopic, known
 from worker.cli.table import counted, flush
 from worker.cli.times import since as moment
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from worker.seeds import SeedSet
 
 ORIGIN = ("origin", b"backfill")
-CLEAR = "\r\x1b[K"
 
 
 @dataclass(slots=True)
@@ -66,10 +65,10 @@ def backfill(
     It ends with the last post that was there when it began. The workers and their offsets are
     not touched.
     """
-    from worker.cli.match_view import view
+    from worker.cli.match_view import view, written
 
     start = moment(since)
-    printer, total = view(as_json, as_csv), Sum()
+    printer, total = view(as_json, as_csv, written), Sum()
     topic = config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
         latest = SeedTopic(cluster, config).latest()
@@ -85,7 +84,7 @@ def backfill(
         if outbox:
             outbox.settle()
     sent = f"; published to {config.topics.matches}" if publish else ""
-    click.echo(f"{CLEAR * sys.stderr.isatty()}newsift: {total}{sent}", err=True)
+    say(f"{total}{sent}", sys.stderr.isatty())
 
 
 def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, SeedSet]":

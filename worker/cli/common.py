@@ -11,6 +11,9 @@ import click
 
 from encoder.errors import InputError
 from worker.config import Config, load_config
+from worker.visible import escaped
+
+CLEAR = "\r\x1b[K"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,6 +62,11 @@ def configuration(kafka: str | None, config_file: Path | None) -> Config:
         env.pop("NEWSIFT_KAFKA__BOOTSTRAP_SERVERS", None)
         env["NEWSIFT_KAFKA"] = kafka
     return load_config(config_file, env)
+
+
+def say(told: str, clear: bool = False) -> None:
+    """Tell something on standard error; `clear` takes the place of a line of progress."""
+    click.echo(f"{CLEAR * clear}newsift: {escaped(told)}", err=True)
 
 
 def colour_wanted() -> bool:

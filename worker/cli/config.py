@@ -11,6 +11,7 @@ from worker.config import Config
 from worker.config.load import Loaded, load, overridden
 from worker.config.text import packaged, plain, rendered
 from worker.kafka import tls_context
+from worker.visible import escaped
 
 
 @click.group()
@@ -33,7 +34,7 @@ def check(config_file: Path | None, kafka: str | None) -> None:
         if value != usual[section][key]
     ]
     said = f"not by default: {', '.join(changed)}" if changed else "every key has its default"
-    click.echo(f"{_file(found)}: right; {said}", err=True)
+    click.echo(escaped(f"{_file(found)}: right; {said}"), err=True)
 
 
 @config.command()

@@ -1,6 +1,7 @@
 """`newsift dead-letters`: messages that the worker could not work on, and another attempt."""
 
 import base64
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,12 +10,13 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import JSON, kafka_options
-from worker.cli.table import counted, one_line, print_json, shown
+from worker.cli.common import JSON, kafka_options, say
+from worker.cli.table import counted, print_json, shown
 from worker.cli.times import rfc_3339
 from worker.cli.times import since as moment
 from worker.clients import Cluster, Message, connected, sending
 from worker.config import Config
+from worker.visible import one_line
 
 MOST_ATTEMPTS = 3
 DETAIL = 60
@@ -93,7 +95,7 @@ def list_letters(reason: str | None, since: str | None, as_json: bool, config: C
                 print_line(letter)
     if not as_json:
         told = f"{reasons.total():,}: {counted(reasons)}" if reasons else "none"
-        click.echo(f"newsift: dead letters: {told}", err=True)
+        say(f"dead letters: {told}")
 
 
 @dead_letters.command()
@@ -109,7 +111,7 @@ def show(name: str, as_json: bool, raw: bool, config: Config) -> None:
         raise InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
     letter = found[-1]
     if raw:
-        click.get_binary_stream("stdout").write(letter.value or b"")
+        _write_raw(letter.value or b"")
     elif as_json:
         print_json([letter.row() | {"key": _json(letter.key), "value": _json(letter.value)}])
     else:
@@ -144,7 +146,7 @@ def retry(
 
         kept = _resend(cluster, config, start, chosen)
     if kept:
-        click.echo(f"newsift: not retried: {counted(kept)}", err=True)
+        say(f"not retried: {counted(kept)}")
 
 
 def letters(cluster: Cluster, config: Config, start: int | None = None) -> Iterator[Letter]:
@@ -161,12 +163,10 @@ def letters(cluster: Cluster, config: Config, start: int | None = None) -> Itera
 
 def print_line(letter: Letter) -> None:
     """One dead letter in one line."""
-    when = rfc_3339(letter.rejected_at)[:19]
+    when = f"{rfc_3339(letter.rejected_at)[:19]}Z"
     told = one_line(letter.detail)[:DETAIL]
-    attempt = f"attempt {letter.attempt}"
-    click.echo(
-        f"{one_line(letter.id):<24}  {when}  {letter.reason:<16}  {attempt}  {told}".rstrip()
-    )
+    attempt, reason = f"attempt {letter.attempt}", one_line(letter.reason)
+    click.echo(f"{one_line(letter.id):<24}  {when}  {reason:<16}  {attempt}  {told}".rstrip())
 
 
 def _check(wanted: set[str], cluster: Cluster, config: Config, start: int | None) -> None:
@@ -196,6 +196,12 @@ def _resend(
             click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}")
         outbox.settle()
     return kept
+
+
+def _write_raw(value: bytes) -> None:
+    if sys.stdout.isatty():
+        raise InputError("--raw: these bytes could steer a terminal; send them to a file or a pipe")
+    click.get_binary_stream("stdout").write(value)
 
 
 def _json(value: bytes | None) -> Any:

@@ -11,12 +11,11 @@ import click
 import encoder
 from encoder import Embeddings, Encoder, InputError
 from encoder.weights import F32
-from worker.cli.common import model_options
+from worker.cli.common import CLEAR, model_options, say
 from worker.cli.rows import FORMATS, BadRow, Row, opened, read_rows
 
 BATCH_ROWS = 4096
 BATCH_CHARACTERS = 8 * 2**20
-CLEAR = "\r\x1b[K"
 
 
 class Intake:
@@ -59,7 +58,7 @@ class Intake:
         if not self._skip_bad:
             raise InputError(f"{told} (--skip-bad passes over such rows)")
         self.bad += 1
-        click.echo(f"{CLEAR * self._live}newsift: skipped: {told}", err=True)
+        say(f"skipped: {told}", self._live)
 
     def _count(self, batch: list[Row]) -> None:
         self.good += len(batch)
@@ -71,7 +70,7 @@ class Intake:
         if self.bad and not self.good:
             raise InputError("no row could be read; the reasons stand above")
         if self.bad:
-            click.echo(f"newsift: bad rows skipped: {self.bad}, rows read: {self.good}", err=True)
+            say(f"bad rows skipped: {self.bad}, rows read: {self.good}")
 
 
 @click.command()

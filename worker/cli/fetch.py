@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
@@ -27,6 +27,8 @@ HEADERS = {
     "Connection": "close",
 }
 NAT64 = IPv6Network("64:ff9b::/96")
+# Inside two clouds these answer with the machine's own secrets, though their ranges are public.
+METADATA = (IPv4Network("192.0.0.0/24"), IPv4Network("168.63.129.16/32"))
 
 T = TypeVar("T")
 Address = IPv4Address | IPv6Address
@@ -50,6 +52,8 @@ def is_public(address: str) -> bool:
             return is_public(str(inner))
         if found.is_site_local:
             return False
+    if any(found in network for network in METADATA):
+        return False
     return found.is_global and not (found.is_multicast or found.is_reserved)
 
 

@@ -17,6 +17,7 @@ from encoder.files import replacing
 from worker.cli.common import CONFIG, configuration, model_options
 from worker.cli.filter_input import INPUTS, Line, Reader
 from worker.cli.filter_output import COLUMNS, Report, as_csv
+from worker.cli.match_view import json_line
 from worker.cli.seed_files import read_seed_files
 from worker.config import Config
 from worker.pipeline import Outcome, Pipeline, Settings
@@ -39,11 +40,13 @@ class Sink:
         """Write what came of a batch; a dead letter is the line as it was."""
         for record in outcome.records:
             if record.kind == "match":
-                value = record.value or b""
-                self._matches.write(as_csv(value) if self._as_table else value + b"\n")
+                self._matches.write(self._match(record.value or b""))
             elif self._rejected is not None:
                 self._rejected.write(lines[record.source].raw + b"\n")
         self._matches.flush()
+
+    def _match(self, value: bytes) -> bytes:
+        return as_csv(value, self._matches.isatty()) if self._as_table else json_line(value) + b"\n"
 
 
 @click.command(name="filter")

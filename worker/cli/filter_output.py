@@ -1,7 +1,5 @@
 """What `newsift filter` writes: matches as JSON lines or CSV, dead letters, and what it counted."""
 
-import csv
-import io
 import sys
 import time
 from collections import Counter
@@ -11,8 +9,9 @@ import click
 import msgspec
 
 from encoder.errors import InputError
+from worker.cli.cells import csv_row
+from worker.cli.common import CLEAR, say
 from worker.cli.filter_input import Line
-from worker.cli.match_view import harmless
 from worker.pipeline import Outcome
 from worker.records import MatchRecord
 
@@ -21,18 +20,16 @@ COLUMNS = (
     "post_id", "author", "created_at", "lang", "url", "text", "why", "source", "line", "matched",
     "seed_set", "model", "processed_at",
 )  # fmt: skip
-CLEAR = "\r\x1b[K"
 MOST_TOLD = 100  # dead letters; the rest is counted
 MOST_EVENTS = 10
 DECODER = msgspec.json.Decoder(MatchRecord)
 
 
-def as_csv(value: bytes) -> bytes:
+def as_csv(value: bytes, terminal: bool) -> bytes:
     """A match record as rows of CSV, one for each match that it names."""
     record = DECODER.decode(value)
     post, source = record.post, record.source
-    table = io.StringIO(newline="")
-    writer = csv.writer(table)  # ends lines with \r\n, so that a lone \r in a text is quoted
+    table = []
     for match in record.matches:
         why = " ".join(f"{word}[{part:.2f}]" for word, part in match.why)
         cells = (
@@ -41,8 +38,8 @@ def as_csv(value: bytes) -> bytes:
             post.lang, post.url, post.text, why, source.topic, source.offset + 1, record.matched,
             record.seed_set, record.model, record.processed_at,
         )  # fmt: skip
-        writer.writerow(map(harmless, cells))
-    return table.getvalue().encode()
+        table.append(csv_row(cells, terminal))
+    return "".join(table).encode()
 
 
 class Report:
@@ -77,20 +74,20 @@ class Report:
         if count > MOST_TOLD:
             told = "more lines are rejected; from here on they are only counted"
         if count <= MOST_TOLD + 1:
-            click.echo(f"{CLEAR * self._live}newsift: rejected: {told}", err=True)
+            say(f"rejected: {told}", self._live)
 
     def conclude(self, seeds: int) -> None:
         """Tell the sum."""
         if self.rejected.total() == self.read > 0:
             raise InputError("no line could be read as a post; name what they are with --form")
-        click.echo(
-            f"{CLEAR * self._live}newsift: {self.read:,} posts read, {self.matched:,} matched"
+        say(
+            f"{self.read:,} posts read, {self.matched:,} matched"
             f"{_listed('passed over', self._passed_over)}{_listed('rejected', self.rejected)}; "
             f"{seeds:,} {'seed' if seeds == 1 else 'seeds'}, {self._rate():,.0f} posts/s",
-            err=True,
+            self._live,
         )
         for event, count in self._events.most_common(MOST_EVENTS):
-            click.echo(f"newsift: {count:>7,}  {event}", err=True)
+            say(f"{count:>7,}  {event}")
 
     def _rate(self) -> float:
         return self.read / max(time.monotonic() - self._start, 1e-9)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import click
 
+from worker.visible import printable
+
 LAMPS = ((94, 231), (136, 16), (178, 16), (220, 16))  # background and text, from weak to strong
 GREY = 244
 FAINT = 0.1
@@ -46,8 +48,3 @@ def numbered(pairs: Sequence[tuple[str, float]]) -> list[str]:
     ranked = sorted(range(len(pairs)), key=lambda i: -sizes[i])
     chosen = {i for i in ranked[:NUMBERED] if sizes[i] >= max(VISIBLE, FAINT * sizes[ranked[0]])}
     return [f"{word}[{part:.2f}]" if i in chosen else word for i, (word, part) in enumerate(pairs)]
-
-
-def printable(word: str) -> str:
-    """The word without control and formatting characters."""
-    return "".join(char for char in word if char.isprintable())

@@ -1,21 +1,25 @@
 """Match records as people and programs see them: lit lines, CSV, or the records as they are."""
 
-import csv
-import io
 import re
 import sys
-from collections.abc import Collection, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import click
 import msgspec
 
+from worker.cli.cells import Cell, csv_row
 from worker.cli.common import colour_wanted
 from worker.cli.lit import FAINT, VISIBLE, paint
-from worker.cli.table import cut, one_line, page_width, write_line
+from worker.cli.table import cut, page_width, write_line
+from worker.cli.times import rfc_3339
+from worker.visible import escaped_json, one_line
 
 EVENT_WIDTH = 20
-LIVELY = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet would run as a formula
+ROOM = 40  # characters; where a post has less beside its head, it stands below it
+INDENT = "  "
+LONGEST = 600  # characters of a post on a terminal
 WORD = re.compile(r"(#?)(\w+)")
 CSV_COLUMNS = (
     "match_id", "score", "threshold", "event", "seed_id", "seed_version", "title", "platform",
@@ -55,6 +59,7 @@ class SeenSource(msgspec.Struct, frozen=True):
     topic: str = ""
     partition: int = 0
     offset: int = 0
+    timestamp: int = 0
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -75,6 +80,8 @@ class Seen(msgspec.Struct, frozen=True):
             if (not seeds or match.seed_id in seeds) and (not events or match.event in events)
         )  # fmt: skip
 
+
+Moment = Callable[[Seen], str]
 
 _read = msgspec.json.Decoder(Seen).decode
 
@@ -98,14 +105,15 @@ class JsonView:
     """The records as they are, one a line."""
 
     def show(self, value: bytes, record: Seen, matches: Sequence[SeenMatch]) -> None:
-        """Write the record's own bytes."""
-        write_line(value if b"\n" not in value else msgspec.json.format(value, indent=-1))
+        """Write the record as it is, but for what would steer a terminal."""
+        write_line(json_line(value))
 
 
 class CsvView:
     """A row for each match, safe to open in a spreadsheet."""
 
     def __init__(self) -> None:
+        self._terminal = sys.stdout.isatty()
         self._row(*CSV_COLUMNS)
 
     def show(self, value: bytes, record: Seen, matches: Sequence[SeenMatch]) -> None:
@@ -121,16 +129,18 @@ class CsvView:
                 record.seed_set, record.model, record.processed_at,
             )  # fmt: skip
 
-    def _row(self, *cells: str | float | None) -> None:
-        line = io.StringIO(newline="")
-        csv.writer(line).writerow(map(harmless, cells))
-        sys.stdout.buffer.write(line.getvalue().encode("utf-8", "replace"))
+    def _row(self, *cells: Cell) -> None:
+        sys.stdout.buffer.write(csv_row(cells, self._terminal).encode("utf-8", "replace"))
 
 
 class LineView:
-    """One line a post, its words lit by what they add to the score."""
+    """When, how much, what event, and the post, its words lit by what they add to the score.
 
-    def __init__(self) -> None:
+    A line a post; on a terminal the post is wrapped, and stands below where there is little room.
+    """
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
         self._colour = colour_wanted()
         self._width = page_width()
 
@@ -140,23 +150,46 @@ class LineView:
         events = list(dict.fromkeys(match.event or match.seed_id for match in matches))
         more = f" +{len(events) - 1}" if len(events) > 1 else ""
         name = cut(one_line(best.event or best.seed_id), EVENT_WIDTH - len(more)) + more
-        head = (
-            f"{one_line(record.processed_at)[11:19]:8}  {best.score:.2f}  {name:<{EVENT_WIDTH}}  "
-        )
-        text = cut(one_line(record.post.text), max(self._width - len(head), 20))
-        click.echo(head + lit_text(text, best.why, self._colour), color=self._colour)
+        head = f"{self._moment(record)}  {best.score:.2f}  {name:<{EVENT_WIDTH}}"
+        beside = self._width - len(head) - len(INDENT) >= ROOM
+        before = " " * len(head) + INDENT if beside else INDENT
+        lines = [lit_text(line, best.why, self._colour) for line in self._lines(record, before)]
+        first = [head + INDENT + lines.pop(0)] if beside else [head]
+        for line in [*first, *(before + line for line in lines)]:
+            click.echo(line.rstrip(), color=self._colour)
+
+    def _lines(self, record: Seen, before: str) -> list[str]:
+        """The text in as many lines as it takes beside what stands before each."""
+        text = one_line(record.post.text)
+        if self._width == sys.maxsize:
+            return [text]
+        return textwrap.wrap(cut(text, LONGEST), self._width - len(before)) or [""]
 
 
-def view(as_json: bool, as_csv: bool) -> View:
+def clock(record: Seen) -> str:
+    """When a worker found the match: the time of day."""
+    return f"{one_line(record.processed_at)[11:19]:8}Z"
+
+
+def written(record: Seen) -> str:
+    """When the post was written, as its platform says, else when it came to the topic."""
+    told = record.post.created_at or rfc_3339(record.source.timestamp)
+    return f"{one_line(told)[:19]:19}Z"
+
+
+def json_line(value: bytes) -> bytes:
+    """A record of JSON on one line, without what would steer a terminal."""
+    text = value.decode()
+    if text.isprintable():
+        return value
+    return escaped_json(msgspec.json.format(text, indent=-1)).encode()
+
+
+def view(as_json: bool, as_csv: bool, moment: Moment) -> View:
     """The view that was asked for."""
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
-    return JsonView() if as_json else CsvView() if as_csv else LineView()
-
-
-def harmless(cell: str | float | None) -> str | float | None:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(LIVELY) else cell
+    return JsonView() if as_json else CsvView() if as_csv else LineView(moment)
 
 
 def lit_text(text: str, why: Sequence[tuple[str, float]], colour: bool) -> str:

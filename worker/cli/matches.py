@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from worker.cli.common import kafka_options
+from worker.cli.common import kafka_options, say
 from worker.cli.table import flush
 from worker.cli.times import since as moment
 from worker.clients import Cluster, Message, connected
@@ -32,12 +32,12 @@ def matches(
 
     With --since, or --no-follow for all that is kept, it ends with the last one that is there.
     """
-    from worker.cli.match_view import read_match, view
+    from worker.cli.match_view import clock, read_match, view
 
     start = None if since is None else moment(since)
     live = follow if follow is not None else start is None
     shown = unread = 0
-    printer = view(as_json, as_csv)
+    printer = view(as_json, as_csv, clock)
     with connected(config) as cluster:
         for batch in _batches(cluster, config, start, live):
             for message in sorted(batch, key=lambda message: message.timestamp):
@@ -51,7 +51,7 @@ def matches(
                     return
             flush()
     if unread:
-        click.echo(f"newsift: {unread} records are no match records: passed over", err=True)
+        say(f"{unread} records are no match records: passed over")
 
 
 def _batches(
@@ -64,5 +64,5 @@ def _batches(
         return
     if sys.stderr.isatty():
         where = config.kafka.bootstrap_servers
-        click.echo(f"newsift: matches of {where} as they come; Ctrl-C ends", err=True)
+        say(f"matches of {where} as they come; Ctrl-C ends")
     yield from cluster.follow(topic, cluster.ends(topic) if offsets is None else offsets)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import kafka_options
+from worker.cli.common import CLEAR, kafka_options, say
 from worker.cli.filter_input import rows_as_they_come
 from worker.cli.rows import LONGEST_LINE, opened
 from worker.cli.table import counted
@@ -23,7 +23,6 @@ GRACE = 5.0  # seconds for what is under way when it ends early
 FARTHEST_BEHIND = 1.0  # seconds; what is later than that is not caught up with
 SHORTEST_SLEEP = 0.002
 TELL_EVERY = 0.2
-CLEAR = "\r\x1b[K"
 STDIN = Path("-")
 
 
@@ -170,15 +169,12 @@ def _send(lines: Iterator[Line], outbox: Outbox, topic: str, pace: Pace, tally: 
 def _conclude(tally: Tally, outbox: Outbox, config: Config, skip: int) -> None:
     """Say what arrived, and how to go on where it ended early."""
     delivered = outbox.drained(GRACE)
-    clear = CLEAR * sys.stderr.isatty()
     where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-    click.echo(
-        f"{clear}newsift: {delivered:,} posts sent to {where}, {tally.rate():,.0f}/s", err=True
-    )
+    say(f"{delivered:,} posts sent to {where}, {tally.rate():,.0f}/s", sys.stderr.isatty())
     if tally.odd:
-        click.echo(f"newsift: of those read, no posts: {counted(tally.odd)}", err=True)
+        say(f"of those read, no posts: {counted(tally.odd)}")
     if not tally.done:
-        click.echo(f"newsift: to go on after them: --skip {skip + delivered}", err=True)
+        say(f"to go on after them: --skip {skip + delivered}")
 
 
 def _check(lines: Iterator[Line], tally: Tally) -> None:

@@ -11,9 +11,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import click
-
 from encoder.errors import InputError
+from worker.cli.common import say
 
 LONGEST_LINE = 16 * 2**20
 GZIP_MAGIC = b"\x1f\x8b"
@@ -51,7 +50,7 @@ def opened(file: Path | None) -> Iterator[BinaryIO]:
 
 def _stdin() -> AbstractContextManager[BufferedReader]:
     if sys.stdin.isatty():
-        click.echo("newsift: reading one text a line; Ctrl-D on an empty line ends it", err=True)
+        say("reading one text a line; Ctrl-D on an empty line ends it")
     return nullcontext(cast(BufferedReader, sys.stdin.buffer))
 
 

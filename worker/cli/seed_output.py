@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from worker.cli.table import one_line, print_json, shown, table
+from worker.cli.common import say
+from worker.cli.table import print_json, shown, table
 from worker.cli.times import rfc_3339
 from worker.clients import Message
 from worker.config import Config
+from worker.visible import one_line
 
 if TYPE_CHECKING:
     from worker.seeds import RefusedSeed, Seed
@@ -53,7 +55,7 @@ def fields(seed: "Seed") -> Row:
 def print_table(rows: Sequence[Row]) -> None:
     """One line a seed; those that are refused say why."""
     if not rows:
-        click.echo("newsift: no seeds; add one with `newsift seeds add FILE`", err=True)
+        say("no seeds; add one with `newsift seeds add FILE`")
         return
     table(HEADER, [_cells(row) for row in rows])
 

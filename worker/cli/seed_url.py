@@ -12,7 +12,8 @@ import click
 from encoder.errors import InputError
 from worker.cli.fetch import SECONDS, Page, fetch, within
 from worker.cli.seed_files import SeedDraft
-from worker.cli.table import cut, one_line
+from worker.cli.table import cut
+from worker.visible import one_line
 
 if TYPE_CHECKING:
     from worker.seeds import Seed

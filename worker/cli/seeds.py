@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import JSON, kafka_options
-from worker.cli.lit import printable
+from worker.cli.common import JSON, kafka_options, say
 from worker.cli.seed_files import KEYS, SeedDraft, read_seed_files
 from worker.cli.seed_output import described, print_seed, print_table, print_told
 from worker.cli.seed_topic import Latest, known, seed_topic
@@ -15,6 +14,7 @@ from worker.cli.seed_url import confirmed, draft_of_url
 from worker.cli.table import print_json
 from worker.cli.times import rfc_3339, until
 from worker.config import Config
+from worker.visible import one_line
 
 if TYPE_CHECKING:
     from worker.seeds import Seed
@@ -112,7 +112,7 @@ def remove(names: tuple[str, ...], config: Config) -> None:
         latest = topic.latest()
         topic.publish(dict.fromkeys([known(latest, name) for name in names]))
     for name in names:
-        click.echo(f"{printable(name)}  removed")
+        click.echo(f"{one_line(name)}  removed")
 
 
 @seeds.command("set")
@@ -194,7 +194,5 @@ def _said(before: Latest, draft: SeedDraft) -> str:
 
 def _tell_ignored(draft: SeedDraft) -> None:
     if draft.ignored:
-        named = printable(", ".join(draft.ignored))
-        click.echo(
-            f"newsift: {draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}", err=True
-        )
+        named = ", ".join(draft.ignored)
+        say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from worker.cli.table import one_line, shown, table
+from worker.cli.table import shown, table
+from worker.visible import one_line
 
 Row = dict[str, Any]
 MISSING = "missing; make it with `newsift topics create`"

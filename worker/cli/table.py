@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from worker.cli.lit import printable
+from worker.visible import escaped_json, one_line
 
 WIDEST = 100  # characters, where nothing says how wide the reader's page is
 NARROWEST = 20
@@ -40,11 +40,6 @@ def shown(cell: object) -> str:
     return "-" if cell is None or cell == "" else one_line(str(cell))
 
 
-def one_line(text: str) -> str:
-    """A text in one line, without what would steer a terminal."""
-    return printable(" ".join(text.split()))
-
-
 def counted(counts: Counter[str]) -> str:
     """What was counted, the most first."""
     return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
@@ -53,7 +48,7 @@ def counted(counts: Counter[str]) -> str:
 def print_json(rows: Iterable[Any]) -> None:
     """Print one JSON object a line."""
     for row in rows:
-        click.echo(json.dumps(row, ensure_ascii=False))
+        click.echo(escaped_json(json.dumps(row, ensure_ascii=False)))
 
 
 def write_line(line: bytes) -> None:

@@ -8,6 +8,7 @@ import click
 from worker.cli.common import JSON, kafka_options
 from worker.cli.table import print_json
 from worker.config import Config
+from worker.visible import one_line
 
 if TYPE_CHECKING:
     from worker.topicrules import Difference
@@ -58,6 +59,7 @@ def check(as_json: bool, config: Config) -> int:
 
 def _print(found: "Difference") -> None:
     word = "must" if found.serious else "should"
-    click.echo(f"{found.topic}: {found.setting} is {found.found}, {word} be {found.wanted}")
-    click.echo(f"  why: {found.why}")
-    click.echo(f"  fix: {found.fix}")
+    said = f"{found.topic}: {found.setting} is {found.found}, {word} be {found.wanted}"
+    click.echo(one_line(said))
+    click.echo(f"  why: {one_line(found.why)}")
+    click.echo(f"  fix: {one_line(found.fix)}")

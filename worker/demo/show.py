@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from worker.cli.match_view import lit_text
-from worker.cli.table import one_line
 from worker.demo.script import Change, Script
 from worker.demo.tally import Tally
+from worker.visible import one_line
 
 WIDTH = 18  # of an event's name
 

@@ -1,0 +1,39 @@
+"""Rows of CSV that no spreadsheet runs, and that steer no terminal."""
+
+import csv
+import io
+import re
+
+from worker.visible import one_line
+
+Cell = str | float | None
+
+# What a spreadsheet passes over, or cuts a line at, before a sign that begins a formula: "; =1".
+BEFORE_A_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
+CUTS = ";\t\r\n"  # what some spreadsheets end a cell at, even inside one of ours
+BLANK = ("\t", "\r", "\n")
+
+
+def csv_row(cells: list[Cell] | tuple[Cell, ...], terminal: bool = False) -> str:
+    """A line of CSV, safe to open in a spreadsheet; for a terminal each cell is on one line."""
+    line = io.StringIO(newline="")
+    seen = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in cells]
+    csv.writer(line).writerow(map(harmless, seen))  # \r\n at its end: a lone \r in a text is quoted
+    return line.getvalue()
+
+
+def harmless(cell: Cell) -> Cell:
+    """A cell that no spreadsheet takes for a formula, nor any part of it."""
+    if not isinstance(cell, str):
+        return cell
+    quiet = BEFORE_A_FORMULA.sub(_quoted, cell)
+    return f"'{quiet}" if quiet.startswith(BLANK) else quiet
+
+
+def _quoted(found: re.Match[str]) -> str:
+    """What stands before a formula, with an apostrophe where the cell of a spreadsheet begins."""
+    before = found[0]
+    start = max(map(before.rfind, CUTS)) + 1
+    if not start and found.start():
+        return before  # in the midst of a cell: 1 + 1
+    return f"{before[:start]}'{before[start:]}"
