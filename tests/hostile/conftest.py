@@ -1,0 +1,66 @@
+"""One worker that the attacks of a session share: whatever one does to it, the next would see."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoder.artifact import write_model
+from tests.broker.conftest import ASKED, BROKERS
+from tests.broker.server import Server, opened
+from tests.encoder.small import small_model
+from tests.hostile.target import Target
+
+MakeTarget = Callable[..., Target]
+
+
+@pytest.fixture(scope="session", params=BROKERS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A broker that makes topics when a client asks for them, as many do."""
+    with opened(request.param, tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model."""
+    folder = tmp_path_factory.mktemp("model") / "model"
+    write_model(folder, small_model())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_target(
+    server: Server, model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
+    """The worker that all attacks of a session are made on; on Apache Kafka by the command."""
+    made = Target(server, tmp_path_factory.mktemp("target"), model, fork=not ASKED)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def target(shared_target: Target) -> Target:
+    """The worker that all attacks share, as the last has left it: alive."""
+    assert shared_target.worker.alive(), shared_target.worker.said
+    shared_target.worker.ready()
+    return shared_target
+
+
+@pytest.fixture
+def own_target(server: Server, model: Path, tmp_path: Path) -> Iterator[MakeTarget]:
+    """Make a worker of the test's own, where an attack leaves traces that others would meet."""
+    made: list[Target] = []
+
+    def make(**settings: Any) -> Target:
+        made.append(Target(server, tmp_path, model, **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()

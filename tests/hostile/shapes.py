@@ -1,0 +1,120 @@
+"""Posts that are made to cost more than their bytes: by name, what to write for so many bytes."""
+
+import json
+from collections.abc import Callable
+
+from tests.hostile.target import ARTICLE, post
+
+Shape = Callable[[int], bytes]
+
+
+def ordinary(size: int) -> bytes:
+    """A plain post of ordinary words, which matches nothing."""
+    return post("ordinary", ("the cat and a game of music. " * (size // 29 + 1))[: size - 40])
+
+
+def matching(size: int) -> bytes:
+    """A post that says what the seed says, over and over."""
+    return post("matching", (f"{ARTICLE}. " * (size // len(ARTICLE) + 1))[: size - 40])
+
+
+def users(size: int) -> bytes:
+    """A tweet with a crowd of users, none of them its author."""
+    crowd = [{"id": n} for n in range(size // 16)]
+    return json.dumps({"data": {"id": "1", "text": "storm", "author_id": "x"},
+                       "includes": {"users": crowd}}).encode()  # fmt: skip
+
+
+def dots(size: int) -> bytes:
+    """What looks like a host's name without end."""
+    return post("dots", "a." * ((size - 40) // 2) + "/")
+
+
+def hashtags(size: int) -> bytes:
+    """One hashtag of as many words."""
+    return post("hashtag", "#" + "aB1_" * ((size - 40) // 4))
+
+
+def mentions(size: int) -> bytes:
+    """Mentions that hang together."""
+    return post("mention", "@a.b@c" * ((size - 40) // 6))
+
+
+def entities(size: int) -> bytes:
+    """Entities that are resolved twice."""
+    return post("entity", "&amp;amp;" * ((size - 40) // 9))
+
+
+def letter(size: int) -> bytes:
+    """One letter, drawn out."""
+    return post("letter", "x" * (size - 40))
+
+
+def word(size: int) -> bytes:
+    """A word of two letters of Cyrillic over and over."""
+    return post("word", "жщ" * ((size - 40) // 12))
+
+
+def emoji(size: int) -> bytes:
+    """Pictures alone."""
+    return post("emoji", "🌪" * ((size - 40) // 12))
+
+
+def number(size: int) -> bytes:
+    """An id of as many digits."""
+    return b'{"id": ' + b"9" * (size - 40) + b', "text": "storm"}'
+
+
+def keys(size: int) -> bytes:
+    """An object of keys that no form has."""
+    return json.dumps({f"k{n}": 0 for n in range(size // 13)}).encode()
+
+
+def same_key(size: int) -> bytes:
+    """One key given again and again."""
+    return b'{"id": "1", ' + b'"text": "storm", ' * ((size - 40) // 17) + b'"lang": "en"}'
+
+
+def tags(size: int) -> bytes:
+    """A toot of elements that are never closed."""
+    return toot("<p><a><span>" * ((size - 60) // 12))
+
+
+def brackets(size: int) -> bytes:
+    """A toot of what could begin an element."""
+    return toot("<" * (size - 60))
+
+
+def comments(size: int) -> bytes:
+    """A toot of comments that are never closed."""
+    return toot("<!--" * ((size - 60) // 4))
+
+
+def attributes(size: int) -> bytes:
+    """A toot of one element without end."""
+    return toot("<a " + "b='" * ((size - 70) // 3))
+
+
+def toot(content: str) -> bytes:
+    """A status of Mastodon."""
+    account = {"acct": "a", "url": "https://a.example/@a"}
+    return json.dumps(
+        {"id": "1", "uri": "https://a.example/1", "content": content, "account": account,
+         "created_at": "2026-01-01T00:00:00Z", "visibility": "public"}
+    ).encode()  # fmt: skip
+
+
+def nested(size: int) -> bytes:
+    """Retweets within retweets."""
+    deep = min(size // 40, 400)
+    inner = b'{"id_str": "1", "full_text": "' + b"storm " * ((size - 50 * deep) // 6) + b'"}'
+    return b'{"id_str": "1", "retweeted_status": ' * deep + inner + b"}" * deep
+
+
+SHAPES: dict[str, Shape] = {
+    shape.__name__: shape
+    for shape in (
+        users, dots, hashtags, mentions, entities, letter, word,
+        emoji, number, keys, same_key, tags, brackets, comments, attributes, nested,
+    )
+}  # fmt: skip

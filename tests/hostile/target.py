@@ -1,0 +1,182 @@
+"""The target of attacks: a worker that runs, its topics, and all that comes out of it."""
+
+import itertools
+import json
+import re
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import RetriableError
+
+from tests.broker.clients import create, polled, until
+from tests.broker.server import Server
+from tests.faults.process import Worker
+from tests.hostile.witness import answer
+
+MIB = 2**20
+PARTITIONS = 2
+TOPICS: list[tuple[str, int, dict[str, str]]] = [
+    ("posts", PARTITIONS, {"max_message_bytes": str(8 * MIB)}),  # more than the worker takes
+    ("seeds", 1, {"cleanup_policy": "compact"}),
+    ("matches", PARTITIONS, {}),
+    ("rejected", PARTITIONS, {}),
+]
+ARTICLE = "storm flood river city the river flood in the city"
+
+_numbers = itertools.count()
+
+
+class Tail:
+    """All records that a topic has taken since this was made."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        self._client = KafkaConsumer(
+            bootstrap_servers=address, auto_offset_reset="earliest", enable_auto_commit=False,
+            fetch_max_wait_ms=50,
+        )  # fmt: skip
+        self._client.assign([TopicPartition(topic, n) for n in range(PARTITIONS)])
+        self.records: list[Any] = []
+
+    def look(self) -> list[Any]:
+        """Take what has come by now; all that was ever taken."""
+        self.records += polled(self._client, 20)
+        return self.records
+
+    def close(self) -> None:
+        """Leave."""
+        self._client.close(autocommit=False)
+
+
+class Target:
+    """A worker with the default limits on topics of its own, and a seed that neighbours match."""
+
+    def __init__(
+        self, server: Server, folder: Path, model: Path, *, fork: bool = True, **settings: Any
+    ) -> None:
+        self.server, self.folder = server, folder
+        self.name = f"hostile-{next(_numbers)}"
+        self.topics = {kind: f"{self.name}-{kind}" for kind, *_ in TOPICS}
+        self.group = f"{self.name}-group"
+        self.config = folder / "config.yaml"
+        self.config.write_text(yaml.safe_dump(self._settings(model, settings)), "utf-8")
+        for kind, partitions, configs in TOPICS:
+            create(server.address, self.topics[kind], partitions, **configs)
+        self._producer = KafkaProducer(
+            bootstrap_servers=server.address, max_request_size=16 * MIB, linger_ms=0
+        )
+        self._admin = KafkaAdminClient(bootstrap_servers=server.address)
+        self.write("seeds", [seed(ARTICLE)], key=b"flood")
+        self.matches = Tail(server.address, self.topics["matches"])
+        self.rejected = Tail(server.address, self.topics["rejected"])
+        self.worker = Worker(folder / "worker", self.config, fork=fork)
+
+    def _settings(self, model: Path, more: dict[str, Any]) -> dict[str, Any]:
+        settings: dict[str, Any] = {
+            "kafka": {"bootstrap_servers": self.server.address, "group": self.group},
+            "topics": self.topics | {"partitions": PARTITIONS},
+            "model": {"name": str(model), "device": "cpu", "threads": 1},
+            "matching": {"threshold": 0.4},
+            "cache": {"folder": str(self.folder / "cache")},
+            "web": {"port": 0},
+        }  # fmt: skip
+        return {name: settings.get(name, {}) | more.get(name, {}) for name in settings | more}
+
+    @property
+    def pid(self) -> int:
+        """The worker's process."""
+        return self.worker.process.pid
+
+    @property
+    def port(self) -> int:
+        """Where its web server listens."""
+        self.worker.ready()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", self.worker.said)
+        assert found, self.worker.said
+        return int(found[1])
+
+    def write(
+        self, kind: str, values: Iterable[bytes | None], key: bytes | None = b"any",
+        partition: int = 0,
+    ) -> None:  # fmt: skip
+        """Produce these values, each acknowledged."""
+        self.keyed(kind, ((key, value) for value in values), partition)
+
+    def keyed(
+        self, kind: str, rows: Iterable[tuple[bytes | None, bytes | None]], partition: int = 0
+    ) -> None:
+        """Produce these keys and values, each acknowledged."""
+        send = partial(self._producer.send, self.topics[kind], partition=partition)
+        for sent in [send(value, key=key) for key, value in rows]:
+            sent.get(timeout=60)
+
+    def ask(self, path: str) -> str:
+        """What the worker's web server answers."""
+        return answer(self.port, path)
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        rows = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", self.ask("/metrics"), re.MULTILINE)
+        return sum(map(float, rows))
+
+    def seeds(self) -> dict[str, Any]:
+        """What the worker says of its seeds."""
+        found: dict[str, Any] = json.loads(self.ask("/seeds"))
+        return found
+
+    def live(self, *names: str) -> bool:
+        """Whether the worker matches with these seeds."""
+        return set(names) <= {row["id"] for row in self.seeds()["live"]}
+
+    def refused(self, name: str) -> str:
+        """Why a seed is refused; "" while it is not."""
+        return next((r["reason"] for r in self.seeds()["refused"] if r["id"] == name), "")
+
+    def forget(self, *names: bytes) -> None:
+        """Delete seeds, and wait until the worker has."""
+        self.keyed("seeds", [(name, None) for name in names])
+        gone = {name.decode() for name in names}
+
+        def forgotten() -> bool:
+            told = self.seeds()
+            return not gone & {row["id"] for row in [*told["live"], *told["refused"]]}
+
+        until(forgotten)
+
+    def lag(self) -> int:
+        """How many messages the group has not committed, by the broker's own words."""
+        places = [TopicPartition(self.topics["posts"], n) for n in range(PARTITIONS)]
+        try:
+            committed = self._admin.list_group_offsets({self.group: None})[self.group]
+        except RetriableError:
+            return -1  # the broker has just started
+        ends = self.ends()
+        done = {place: row.offset for place, row in committed.items()}
+        return sum(ends[place] - max(0, done.get(place, 0)) for place in places)
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where each partition of posts ends."""
+        places = [TopicPartition(self.topics["posts"], n) for n in range(PARTITIONS)]
+        found: dict[TopicPartition, int] = self.matches._client.end_offsets(places)
+        return found
+
+    def close(self) -> None:
+        """Leave no process and no connection."""
+        self.worker.kill()
+        self.matches.close()
+        self.rejected.close()
+        self._producer.close(timeout=5)
+        self._admin.close()
+
+
+def seed(text: str, **more: Any) -> bytes:
+    """A control record."""
+    return json.dumps({"text": text, **more}).encode()
+
+
+def post(post_id: str, text: str, **more: Any) -> bytes:
+    """A plain post."""
+    return json.dumps({"id": post_id, "text": text, **more}).encode()

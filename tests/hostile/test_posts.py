@@ -1,0 +1,50 @@
+"""Posts that cost more than their bytes: the neighbours are matched, and no one waits for them."""
+
+import pytest
+
+from tests.faults.messages import POISON
+from tests.hostile.attack import attacked
+from tests.hostile.shapes import SHAPES, ordinary
+from tests.hostile.target import Target
+
+A_FEW = 4  # bytes of ordinary posts
+SLACK_S = 0.3  # what an idle worker spends meanwhile
+LARGE = (4, 900_000)  # so many posts of so many bytes
+MANY = (200, 8_300)
+
+
+@pytest.fixture(scope="module")
+def everyday(shared_target: Target) -> float:
+    """The seconds of CPU that a byte of ordinary posts costs, once the worker is warm."""
+    count, size = MANY
+    for _ in range(2):
+        with attacked(shared_target) as attack:
+            attack.posts([ordinary(size)] * count)
+    return attack.cpu_s / (count * size)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("how_many", [LARGE, MANY], ids=["large", "many"])
+def test_a_byte_costs_no_more_than_a_few_of_ordinary_posts(
+    target: Target, everyday: float, shape: str, how_many: tuple[int, int]
+) -> None:
+    count, size = how_many
+    value = SHAPES[shape](size)
+    assert 0.5 * size < len(value) < 1.1 * size
+    with attacked(target) as attack:
+        attack.posts([value] * count)
+    assert attack.cpu_s < A_FEW * everyday * count * size + SLACK_S
+
+
+def test_what_is_no_post_is_a_dead_letter_each(target: Target) -> None:
+    poison = [(why, value) for why, value in POISON if not why.startswith("limits.")]
+    with attacked(target) as attack:
+        attack.posts([value for _, value in poison])
+    assert attack.reasons(len(poison)) == [why for why, _ in poison]
+
+
+def test_a_post_above_the_limit_loses_its_value(target: Target) -> None:
+    with attacked(target) as attack:
+        attack.posts([ordinary(2**20 + 100)])
+    (letter,) = attack.refused("limits.post_bytes")
+    assert letter.value is None

@@ -1,0 +1,76 @@
+"""What can be seen of a process from outside: whether it answers, what it holds and has spent."""
+
+import http.client
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ASKED_EVERY_S = 0.2
+PATIENCE_S = 5.0  # for one answer; machines are shared
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def peak_memory(pid: int) -> int:
+    """The most bytes that a process has ever held in memory."""
+    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    (row,) = (line for line in lines if line.startswith("VmHWM:"))
+    return int(row.split()[1]) * 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """The seconds of CPU that a process has spent, on all threads, and its ended children."""
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICKS
+
+
+def answer(port: int, path: str, host: str = "127.0.0.1", within_s: float = PATIENCE_S) -> str:
+    """The body of what a worker's web server answers with 200; an OSError if it does not."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=within_s)
+    try:
+        connection.request("GET", path, headers={"Host": host})
+        told = connection.getresponse()
+        body = told.read().decode()
+        if told.status != 200:
+            raise ConnectionError(f"{path}: {told.status} {body}")
+        return body
+    finally:
+        connection.close()
+
+
+class Witness:
+    """Asks /healthz again and again while its block lasts, and remembers the longest silence."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._ask, name="witness", daemon=True)
+        self._heard = time.monotonic()
+        self._longest = 0.0
+
+    def __enter__(self) -> Self:
+        self._heard = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def longest_silence(self) -> float:
+        """The seconds between two answers that followed each other, or since the last."""
+        return max(self._longest, time.monotonic() - self._heard)
+
+    def _ask(self) -> None:
+        while not self._over.wait(ASKED_EVERY_S):
+            with suppress(OSError, http.client.HTTPException):
+                answer(self._port, "/healthz")
+                now = time.monotonic()
+                self._longest, self._heard = max(self._longest, now - self._heard), now
