@@ -4,7 +4,6 @@ Nothing in it is ever unpickled; a file that is missing, cut short, changed or o
 refused.
 """
 
-import hashlib
 import json
 import shutil
 import tempfile
@@ -18,18 +17,26 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from encoder.config import AstConfig
+from encoder.config import MAX_TOKENS, AstConfig, Side
 from encoder.embeddings import unit_rows
-from encoder.errors import InputError, ModelError
+from encoder.errors import InputError, ModelError, one_line
 from encoder.lexical import Idf, SparseRows
+from encoder.manifest import (
+    ARTICLE_CHECK,
+    BACKGROUND,
+    CHECK,
+    FORMAT,
+    IDF,
+    MANIFEST,
+    VOCABULARY,
+    WEIGHTS,
+    digest_of,
+    facts_of,
+    read_directory,
+)
+from encoder.readonly import frozen
 from encoder.vocabulary import VOCABULARIES, Vocabulary
 from encoder.weights import F32, I32, I64, Weights
-
-FORMAT = "newsift.model/1"
-MANIFEST = "manifest.json"
-WEIGHTS, VOCABULARY, IDF = "model.safetensors", "vocabulary.txt", "idf.safetensors"
-BACKGROUND, CHECK = "background.safetensors", "check.safetensors"
-PICKLE_HEADS = (b"\x80", b"PK\x03\x04")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -41,6 +48,15 @@ class Background:
     dense: F32  # [posts, d]
     lexical: SparseRows  # [posts, slots]
 
+    def __post_init__(self) -> None:
+        if not len(self.dense) == len(self.lexical) > 0:
+            raise InputError(
+                f"{BACKGROUND}: {len(self.dense)} dense rows beside {len(self.lexical)} lexical "
+                "ones; it needs as many of each, and some"
+            )
+        if not np.isfinite(self.dense).all():
+            raise InputError(f"{BACKGROUND}: holds NaN or infinity")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelfCheck:
@@ -48,7 +64,23 @@ class SelfCheck:
 
     ids: I32  # [tokens]
     offsets: I64  # [texts + 1]
-    vectors: F32  # [texts, d], as posts, not normalised
+    vectors: F32  # [texts, d], not normalised
+    side: Side
+
+    def __post_init__(self) -> None:
+        texts, name = len(self.offsets) - 1, f"self-check of {self.side.name.lower()}s"
+        kinds = [a.dtype.name for a in (self.ids, self.offsets, self.vectors)]
+        if kinds != ["int32", "int64", "float32"]:
+            raise InputError(f"{name}: {kinds}, expected int32 ids, int64 offsets, float32 vectors")
+        if (self.ids.ndim, self.offsets.ndim, self.vectors.ndim) != (1, 1, 2):
+            raise InputError(f"{name}: ids, offsets or vectors have another number of axes")
+        if texts < 1 or len(self.vectors) != texts or not self.vectors.any():
+            raise InputError(f"{name}: {len(self.vectors)} vectors of {texts} texts prove nothing")
+        lengths = np.diff(self.offsets)
+        if self.offsets[0] != 0 or self.offsets[-1] != len(self.ids) or (lengths < 0).any():
+            raise InputError(f"{name}: the offsets do not rise from 0 to {len(self.ids)}")
+        if lengths.max() > MAX_TOKENS or not np.isfinite(self.vectors).all():
+            raise InputError(f"{name}: a text is too long, or a vector holds NaN or infinity")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +92,8 @@ class Model:
     idf: Idf | None
     mix: float
     background: Background
-    check: SelfCheck
+    check: SelfCheck  # of posts
+    article_check: SelfCheck  # a short one, one as long as can be, and one without a token
     metrics: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
@@ -75,17 +108,21 @@ class Model:
         if not 0 <= self.mix < 1 or (self.mix > 0 and self.idf is None):
             raise InputError(f"mix: {self.mix} needs 0 ≤ λ < 1, and an idf table unless it is 0")
         dim = self.weights.config.dim
-        if self.background.dense.shape[1:] != (dim,) or self.check.vectors.shape[1:] != (dim,):
-            raise InputError(f"{BACKGROUND}, {CHECK}: vectors are not {dim} wide")
-        if not (np.isfinite(self.background.dense).all() and np.isfinite(self.check.vectors).all()):
-            raise InputError(f"{BACKGROUND}, {CHECK}: holds NaN or infinity")
+        checks = self.check, self.article_check
+        if {v.shape[1] for v in (self.background.dense, *(c.vectors for c in checks))} != {dim}:
+            raise InputError(f"{BACKGROUND}, {CHECK}, {ARTICLE_CHECK}: vectors are not {dim} wide")
+        for check in checks:
+            if not 0 <= check.ids.min(initial=0) <= check.ids.max(initial=0) < words:
+                raise InputError(f"{CHECK}, {ARTICLE_CHECK}: ids outside the vocabulary of {words}")
 
 
 def write_model(path: str | Path, model: Model) -> str:
     """Write a model directory whole or not at all, in place of an older one; its digest."""
     path = Path(path)
     files = {name: content for name, content in _contents(model).items() if content}
-    manifest = _manifest(model, files)
+    checks = {ARTICLE_CHECK: _saved(model.article_check)}
+    manifest = _manifest(model, files, checks)
+    files |= checks
     files[MANIFEST] = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,14 +162,11 @@ def _swap(staging: Path, path: Path) -> None:
 def read_model(path: str | Path) -> Model:
     """Read a model directory, or refuse it with the file at fault and the remedy."""
     path = Path(path)
-    manifest = _read_manifest(path)
-    files = {name: _read_file(path, name, facts) for name, facts in manifest["files"].items()}
-    if _digest(manifest) != manifest["digest"]:
-        raise ModelError(f"{path / MANIFEST}: wrong digest; the settings were changed by hand")
+    manifest, files = read_directory(path)
     try:
         return _model(manifest, files)
-    except (InputError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path}: {error}") from error
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(one_line(f"{path}: {error}; restore the model")) from error
 
 
 def snap(weights: Weights) -> Weights:
@@ -153,18 +187,17 @@ def _contents(model: Model) -> dict[str, bytes]:
         "lexical.slots": rows.slots,
         "lexical.weights": rows.weights.astype(np.float16),
     }
-    check: Arrays = {
-        "ids": model.check.ids,
-        "offsets": model.check.offsets,
-        "vectors": model.check.vectors,
-    }
     return {
         WEIGHTS: save(named),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
         IDF: save({"idf": model.idf.table.astype(np.float16)}) if model.idf else b"",
         BACKGROUND: save(background),
-        CHECK: save(check),
+        CHECK: _saved(model.check),
     }
+
+
+def _saved(check: SelfCheck) -> bytes:
+    return save({"ids": check.ids, "offsets": check.offsets, "vectors": check.vectors})
 
 
 def _model(manifest: dict[str, Any], files: dict[str, bytes]) -> Model:
@@ -180,86 +213,37 @@ def _model(manifest: dict[str, Any], files: dict[str, bytes]) -> Model:
         background["lexical.weights"].astype(np.float32),
     )
     dense = _dequantised(background["dense.int8"], background["dense.scale"])
-    check = load(files[CHECK])
     return Model(
         weights=Weights.from_tensors(AstConfig.from_dict(manifest["config"]), named),
         vocabulary=VOCABULARIES[kind].from_lines(files[VOCABULARY].decode().split("\n")[:-1]),
         idf=Idf(load(files[IDF])["idf"].astype(np.float32)) if IDF in files else None,
         mix=manifest["mix"],
-        background=Background(unit_rows(dense), rows.unit()),
-        check=SelfCheck(check["ids"], check["offsets"], check["vectors"]),
+        background=Background(frozen(unit_rows(dense)), rows.unit()),
+        check=_check(files[CHECK], Side.POST),
+        article_check=_check(files[ARTICLE_CHECK], Side.ARTICLE),
         metrics=manifest["metrics"],
         provenance=manifest["provenance"],
         digest=manifest["digest"],
     )
 
 
-def _manifest(model: Model, files: dict[str, bytes]) -> dict[str, Any]:
+def _check(content: bytes, side: Side) -> SelfCheck:
+    named = load(content)
+    return SelfCheck(named["ids"], named["offsets"], named["vectors"], side)
+
+
+def _manifest(model: Model, files: dict[str, bytes], checks: dict[str, bytes]) -> dict[str, Any]:
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "config": model.weights.config.as_dict(),
         "vocabulary": model.vocabulary.kind,
         "mix": model.mix,
-        "files": {
-            name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-            for name, content in sorted(files.items())
-        },
+        "files": facts_of(files),
+        "checks": facts_of(checks),
         "metrics": dict(model.metrics),
         "provenance": dict(model.provenance),
     }
-    return {"digest": _digest(manifest), **manifest}
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    """The digest of what decides an embedding or a threshold: settings and files, not the notes."""
-    content = [manifest[key] for key in ("format", "config", "vocabulary", "mix", "files")]
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    file = path / MANIFEST
-    try:
-        manifest = json.loads(file.read_bytes())
-    except FileNotFoundError as error:
-        raise ModelError(f"{path}: no model directory ({MANIFEST} is missing)") from error
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{file}: cannot be read as JSON ({error}); restore the model") from error
-    found = manifest.get("format") if isinstance(manifest, dict) else None
-    if found != FORMAT:
-        raise ModelError(
-            f"{file}: format {found!r} is unknown, expected {FORMAT!r}; upgrade newsift"
-        )
-    keys = {"digest", "config", "vocabulary", "mix", "files", "metrics", "provenance"}
-    missing = keys - set(manifest) or {WEIGHTS, VOCABULARY, BACKGROUND, CHECK} - set(
-        manifest["files"]
-    )
-    if missing:
-        raise ModelError(f"{file}: {', '.join(sorted(missing))} is missing; restore the model")
-    return dict(manifest)
-
-
-def _read_file(path: Path, name: str, facts: dict[str, Any]) -> bytes:
-    file = path / name
-    if Path(name).name != name:
-        raise ModelError(f"{path / MANIFEST}: {name!r} leads out of the model directory")
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{file}: {error.strerror}; restore the model directory") from error
-    if name != VOCABULARY and content.startswith(PICKLE_HEADS):
-        raise ModelError(
-            f"{file}: is a pickle, which newsift never opens; export it as safetensors"
-        )
-    if len(content) < facts["bytes"]:
-        raise ModelError(
-            f"{file}: cut short, {len(content)} of {facts['bytes']} bytes; restore the model"
-        )
-    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
-        raise ModelError(
-            f"{file}: wrong digest, the file is another model's or damaged; restore it"
-        )
-    return content
+    return {"digest": digest_of(manifest), **manifest}
 
 
 def _quantised(rows: F32) -> tuple[NDArray[np.int8], F32]:
@@ -269,4 +253,6 @@ def _quantised(rows: F32) -> tuple[NDArray[np.int8], F32]:
 
 
 def _dequantised(rows: NDArray[np.int8], scale: F32) -> F32:
+    if rows.dtype != np.int8 or rows.ndim != 2 or scale.shape != rows.shape[:1]:
+        raise InputError(f"{rows.dtype} {rows.shape} by {scale.shape}: no int8 rows with a scale")
     return np.asarray(rows * scale[:, None], dtype=np.float32)

@@ -58,11 +58,15 @@ def cuda_present() -> bool:
     return answers and count.value > 0
 
 
-def check_error(backend: Backend, check: SelfCheck) -> float:
+def check_error(backend: Backend, model: Model) -> float:
     """The largest distance between a stored unit vector and the one that the backend computes."""
-    found = backend.forward(check.ids, check.offsets, Side.POST)
+    return max(_error(backend, check) for check in (model.check, model.article_check))
+
+
+def _error(backend: Backend, check: SelfCheck) -> float:
+    found = backend.forward(check.ids, check.offsets, check.side)
     gap = unit_rows(found) - unit_rows(check.vectors)  # [texts, d]
-    worst = float(np.sqrt((gap**2).sum(axis=1)).max(initial=0))
+    worst = float(np.sqrt((gap**2).sum(axis=1)).max())
     return worst if np.isfinite(worst) else float("inf")
 
 
@@ -74,7 +78,7 @@ def _kernel(model: Model, threads: int) -> Backend | None:
         reason = supported(model.weights.config)
         if reason is None:
             kernel = KernelBackend(model.weights, threads)
-            error = check_error(kernel, model.check)
+            error = check_error(kernel, model)
             if error <= CHECK_TOLERANCE:
                 return kernel
             reason = f"its vectors are off by {error:.1e} on this CPU"
@@ -99,7 +103,7 @@ def _torch(model: Model, device: str, threads: int | None) -> Backend:
     if threads is not None:
         torch.set_num_threads(threads)
     backend = TorchBackend(model.weights, device)
-    error = check_error(backend, model.check)
+    error = check_error(backend, model)
     if error > CHECK_TOLERANCE:
         raise DeviceError(f"device: {device} computes vectors that are off by {error:.1e}")
     return backend

@@ -63,6 +63,6 @@ class AstConfig:
         """The settings out of a manifest; an unknown or missing key is refused."""
         known = {f.name for f in fields(cls)}
         if set(values) != known:
-            odd = ", ".join(sorted(known ^ set(values)))
+            odd = ", ".join(map(repr, sorted(known ^ set(values))))
             raise InputError(f"model settings: unknown or missing key {odd}")
         return cls(**values)

@@ -13,7 +13,7 @@ from safetensors.numpy import save
 from encoder.blas import one_thread
 from encoder.errors import InputError, MismatchError
 from encoder.exact import pair_scores, rounding
-from encoder.files import write_atomically
+from encoder.files import is_regular, write_atomically
 from encoder.lexical import SparseRows
 from encoder.readonly import frozen, kept
 from encoder.weights import F32
@@ -132,6 +132,8 @@ class Embeddings:
 
 def _opened(path: str | Path) -> "tuple[dict[str, str], dict[str, np.ndarray[Any, Any]]]":
     """The note and the arrays of a file that `save` wrote."""
+    if not is_regular(Path(path)):
+        raise InputError("it is no regular file")
     with safe_open(path, framework="numpy") as file:
         note = file.metadata() or {}
         if note.get("format") != FORMAT:

@@ -28,3 +28,9 @@ class MismatchError(NewsiftError, ValueError):
 
 class DeviceError(NewsiftError):
     """A device that was asked for by name and is not available."""
+
+
+def one_line(message: str, most: int = 500) -> str:
+    """A message with what others wrote in it as one line that is no command to a terminal."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message[: most + 1])
+    return shown if len(message) <= most else f"{shown[:most]}…"

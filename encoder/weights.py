@@ -105,7 +105,9 @@ class Weights:
         """The parameters out of a model file's arrays; a missing or extra name is refused."""
         odd = set(named) ^ set(shapes(config, 1))
         if odd:
-            raise InputError(f"weights: unknown or missing tensor {', '.join(sorted(odd))}")
+            raise InputError(
+                f"weights: unknown or missing tensor {', '.join(map(repr, sorted(odd)))}"
+            )
 
         def attention(prefix: str) -> Attention:
             linears = {

@@ -17,10 +17,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from torch import nn
 
-from encoder.artifact import IDF, MANIFEST, VOCABULARY, WEIGHTS
 from encoder.config import AstConfig
 from encoder.errors import InputError, ModelError
 from encoder.lexical import Idf
+from encoder.manifest import IDF, MANIFEST, VOCABULARY, WEIGHTS
 from encoder.vocabulary import VOCABULARIES, Vocabulary
 from train.encoders import make_encoder
 

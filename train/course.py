@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from encoder.artifact import MANIFEST, snap, write_model
+from encoder.artifact import snap, write_model
 from encoder.errors import DeviceError, InputError, ModelError
+from encoder.manifest import MANIFEST
 from encoder.siamese import Siamese
 from encoder.tokenizer import Tokenizer
 from train.baseline import Baseline, write_baseline

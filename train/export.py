@@ -47,10 +47,21 @@ def export(
         idf=idf,
         mix=mix,
         background=Background(unit_rows(dense), tokens.lexical),
-        check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets)),
+        check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets), Side.POST),
+        article_check=article_check(reference, tokens.ids),
         metrics=metrics,
         provenance=provenance,
     )
+
+
+def article_check(reference: Siamese, ids: I32) -> SelfCheck:
+    """The self-check of articles: short ones, one as long as can be, and one without a token."""
+    longest = min(reference.config.article_tokens, len(ids))
+    lengths = [1, min(200, longest), 0, longest]
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    joined = np.concatenate([ids[:length] for length in lengths])
+    found = vectors(reference.double(), joined, offsets, Side.ARTICLE)
+    return SelfCheck(joined, offsets, found, Side.ARTICLE)
 
 
 @torch.inference_mode()

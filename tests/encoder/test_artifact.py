@@ -1,6 +1,5 @@
 """Model directories: what is written comes back, and what is damaged is refused in one line."""
 
-import hashlib
 import json
 import pickle
 import shutil
@@ -13,9 +12,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from encoder import artifact
 from encoder.artifact import Model, read_model, snap, write_model
 from encoder.errors import InputError, ModelError
+from tests.encoder.directories import sign
 from tests.encoder.small import LINES, small_model
 
 
@@ -30,16 +29,6 @@ def folder(model: Model, tmp_path: Path) -> Path:
     return tmp_path / "m"
 
 
-def resign(folder: Path) -> None:
-    """Make the manifest vouch for whatever lies in the folder now."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    for name, facts in manifest["files"].items():
-        content = (folder / name).read_bytes()
-        facts.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
-    manifest["digest"] = artifact._digest(manifest)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-
-
 def test_a_model_comes_back_as_it_was_written(model: Model, folder: Path) -> None:
     again = read_model(folder)
     for name, value in model.weights.tensors().items():
@@ -49,6 +38,7 @@ def test_a_model_comes_back_as_it_was_written(model: Model, folder: Path) -> Non
     assert (again.mix, again.metrics, again.provenance) == (0.6, {"note": 1}, {})
     np.testing.assert_allclose(again.background.dense, model.background.dense, atol=6e-3)
     np.testing.assert_array_equal(again.check.vectors, model.check.vectors)
+    np.testing.assert_array_equal(again.article_check.vectors, model.article_check.vectors)
 
 
 def test_the_digest_tells_content_apart_and_nothing_else(model: Model, tmp_path: Path) -> None:
@@ -56,6 +46,8 @@ def test_the_digest_tells_content_apart_and_nothing_else(model: Model, tmp_path:
     assert write_model(tmp_path / "b", replace(model, metrics={"other": 2})) == same
     assert write_model(tmp_path / "c", replace(model, mix=0.5)) != same
     assert write_model(tmp_path / "d", small_model(seed=4)) != same
+    fewer = replace(model.article_check, vectors=model.article_check.vectors * np.float32(2))
+    assert write_model(tmp_path / "e", replace(model, article_check=fewer)) == same
     assert read_model(tmp_path / "a").digest == same
 
 
@@ -71,7 +63,7 @@ def test_no_python_object_is_ever_unpickled(folder: Path) -> None:
             return pytest.fail, ("unpickled",)
 
     (folder / "model.safetensors").write_bytes(pickle.dumps(Trap()))
-    resign(folder)
+    sign(folder, lambda _: None)
     with pytest.raises(ModelError, match=r"model\.safetensors: is a pickle"):
         read_model(folder)
 
@@ -81,7 +73,7 @@ def rewrite(name: str, key: str, change: Callable[[Any], Any]) -> Callable[[Path
         named = load((folder / name).read_bytes())
         named[key] = change(named[key])
         (folder / name).write_bytes(save(named))
-        resign(folder)
+        sign(folder, lambda _: None)
 
     return damage
 
@@ -100,13 +92,19 @@ def cut(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(content[:-10])
 
 
+def altered(folder: Path) -> None:
+    content = bytearray((folder / "check.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "check.safetensors").write_bytes(bytes(content))
+
+
 def other_vocabulary(folder: Path) -> None:
     (folder / "vocabulary.txt").write_text("[PAD]\n[UNK]\nstorm\n")
 
 
 def shorter_vocabulary(folder: Path) -> None:
     other_vocabulary(folder)
-    resign(folder)
+    sign(folder, lambda _: None)
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
@@ -121,7 +119,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         "missing",
     ),
     "truncated": (cut, "cut short"),
-    "changed": (lambda f: (f / "check.safetensors").write_bytes(b"x" * 10**5), "wrong digest"),
+    "changed": (
+        lambda f: (f / "check.safetensors").write_bytes(b"x" * 10**5),
+        "bytes, .* were expected",
+    ),
+    "changed in place": (altered, "wrong digest"),
     "unknown format": (edit("format", "newsift.model/9"), "'newsift.model/9' is unknown"),
     "settings changed by hand": (edit("mix", 0.1), "settings were changed by hand"),
     "a name out of the folder": (edit("files", {"../x": {}}), "missing"),

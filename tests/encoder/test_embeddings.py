@@ -1,6 +1,7 @@
 """Embeddings as values: immutable, comparable with their own kind, and exact."""
 
 import copy
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,10 @@ def test_a_file_that_holds_no_embeddings_is_refused(tmp_path: Path) -> None:
             Embeddings.load(path)
     with pytest.raises(InputError, match="missing"):
         Embeddings.load(tmp_path / "missing")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(InputError, match="no regular file"):
+            Embeddings.load(path)
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:

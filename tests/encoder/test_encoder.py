@@ -1,8 +1,5 @@
 """The encoder as a user meets it: the promises of the contract, on a small whole model."""
 
-import logging
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -213,54 +210,3 @@ def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> 
     if not backends.cuda_present():
         with pytest.raises(DeviceError, match="no CUDA GPU"):
             encoder.load(folder, device="cuda")
-
-
-class Broken:
-    """A backend on a CPU that computes nonsense."""
-
-    def __init__(self, *_: Any) -> None: ...
-
-    def forward(self, ids: Any, offsets: Any, side: Side) -> Any:
-        return np.ones((len(offsets) - 1, 12), np.float32)
-
-
-def refuse(*_: Any) -> None:
-    raise RuntimeError("no such instruction")
-
-
-@pytest.mark.parametrize(
-    ("kernel", "why"), [(Broken, "are off by"), (refuse, "no such instruction")]
-)
-def test_a_kernel_that_fails_its_check_gives_way_to_torch_with_one_warning(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    kernel: Any,
-    why: str,
-) -> None:
-    write_model(tmp_path / "m", small_model())
-    monkeypatch.setattr("encoder.kernel.KernelBackend", kernel)
-    with caplog.at_level(logging.WARNING, "newsift.encoder"):
-        enc = encoder.load(tmp_path / "m", device="cpu")
-    assert enc.path == "torch"
-    assert len(caplog.records) == 1
-    assert why in caplog.text
-    assert len(enc.posts(["storm"])) == 1
-
-
-def test_on_a_cpu_no_torch_is_imported(tmp_path: Path) -> None:
-    write_model(tmp_path / "m", small_model())
-    code = (
-        "import sys, encoder; e = encoder.load(sys.argv[1], device='cpu');"
-        "A = e.articles(['storm']); e.explain('storm', A, 0); e.thresholds(A, .1);"
-        "assert e.path == 'kernel' and 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True)
-
-
-def test_without_torch_its_path_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = small_model()
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr(backends, "_kernel", lambda *_: None)
-    with pytest.raises(DeviceError, match="cpu needs PyTorch, which is not installed"):
-        backends.open_backend(model, "cpu", 1)

@@ -1,0 +1,103 @@
+"""Model directories by chance: whatever is changed in one, it is read or refused in one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.artifact import read_model
+from encoder.errors import ModelError
+from encoder.manifest import (
+    ARTICLE_CHECK,
+    BACKGROUND,
+    CHECK,
+    IDF,
+    KINDS,
+    MANIFEST,
+    VOCABULARY,
+    WEIGHTS,
+    digest_of,
+)
+from tests.encoder.directories import sign, sound
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return sound(tmp_path_factory.mktemp("models") / "m")
+
+
+def told(folder: Path) -> str:
+    """What is said of a directory that may be sound."""
+    try:
+        read_model(folder)
+    except ModelError as error:
+        return str(error)
+    return ""
+
+
+KEYS = [*KINDS, "format", "files.check.safetensors", "config.dim"]
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    key=st.sampled_from([*KINDS, "format", "files.check.safetensors", "config.dim"]),
+    value=json_values,
+)
+def test_no_value_in_a_manifest_is_a_surprise(
+    content: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory, key: str, value: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("m")
+    for name, held in content.items():
+        (folder / name).write_bytes(held)
+    manifest = json.loads(content["manifest.json"])
+    outer, _, inner = key.partition(".")
+    if inner:
+        manifest[outer][inner] = value
+    else:
+        manifest[outer] = value
+    if key != "digest":
+        with_digest(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert told(folder).isprintable()
+
+
+def with_digest(manifest: dict[str, Any]) -> None:
+    """Let a manifest vouch for itself, where a digest can be made of it at all."""
+    try:
+        manifest["digest"] = digest_of(manifest)
+    except UnicodeEncodeError:
+        return
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    name=st.sampled_from(
+        [MANIFEST, CHECK, IDF, BACKGROUND, WEIGHTS, VOCABULARY, ARTICLE_CHECK]
+    ),
+    edits=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=6),
+    head=st.booleans(),
+)  # fmt: skip
+def test_no_byte_in_a_directory_is_a_surprise(
+    content: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory, name: str,
+    edits: list[tuple[int, int]], head: bool,
+) -> None:  # fmt: skip
+    folder = tmp_path_factory.mktemp("m")
+    for other, held in content.items():
+        (folder / other).write_bytes(held)
+    mutant = bytearray(content[name])
+    for place, byte in edits:
+        mutant[place % min(len(mutant), 300 if head else len(mutant))] = byte
+    (folder / name).write_bytes(bytes(mutant))
+    if name != "manifest.json":
+        sign(folder, lambda _: None)
+    with np.errstate(all="ignore"):
+        assert told(folder).isprintable()
