@@ -1,8 +1,10 @@
 """What the worker tells over HTTP: /metrics, /healthz, /readyz and /seeds."""
 
+import asyncio
 import errno
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +15,14 @@ from worker.errors import ConfigError
 from worker.metrics import CONTENT_TYPE, Metrics
 from worker.records import rfc3339
 from worker.seeds import NEVER, SeedSet
+from worker.visits import BACKLOG, Visits, asks_for_loopback, is_loopback
 
 PORT = 6066
 TRIES = 100  # ports after the default one
 GRACE_S = 1.0  # for answers under way when the worker ends
+FRESH = {"Cache-Control": "no-store"}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = logging.getLogger("newsift.web")
 
@@ -38,44 +44,54 @@ class Web:
         self._metrics = metrics
         self._state = state
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._listing = asyncio.Lock()
+        self._listed: tuple[SeedSet, bytes] | None = None
         self.port = 0
 
     async def start(self) -> None:
         """Listen: on the configured port, or on the first free one from the default on."""
-        app = web.Application()
+        app = web.Application(middlewares=[self._for_this_machine])
+        app.on_response_prepare.append(_close)
         app.add_routes([
             web.get("/metrics", self._get_metrics), web.get("/healthz", self._get_health),
             web.get("/readyz", self._get_ready), web.get("/seeds", self._get_seeds),
         ])  # fmt: skip
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE_S)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=GRACE_S, lingering_time=0
+        )
         await self._runner.setup()
+        assert self._runner.server is not None
         try:
-            await self._listen(self._runner)
+            self._server = await self._listen(Visits(self._runner.server))
         except ConfigError:
             await self.stop()
             raise
-        self.port = self._runner.addresses[0][1]
+        self.port = self._server.sockets[0].getsockname()[1]
         if self._config.port is None and self.port != PORT:
             log.warning("web: port %d is taken; listening on %d", PORT, self.port)
         log.info("web: http://%s:%d/metrics", self._config.host, self.port)
 
     async def stop(self) -> None:
         """Stop listening; harmless if it never began."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
-    async def _listen(self, runner: web.AppRunner) -> None:
+    async def _listen(self, visits: Visits) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
         fixed = self._config.port
         ports = range(PORT, PORT + TRIES) if fixed is None else [fixed]
         for port in ports:
             try:
-                return await web.TCPSite(runner, self._config.host, port).start()
+                return await loop.create_server(visits, self._config.host, port, backlog=BACKLOG)
             except OSError as error:
-                if error.errno == errno.EADDRINUSE and port != ports[-1]:
-                    continue
-                raise self._refusal(port, error) from error
-        return None
+                if error.errno != errno.EADDRINUSE or port == ports[-1]:
+                    raise self._refusal(port, error) from error
+        raise AssertionError("there is a last port")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:
         if error.errno == errno.EADDRINUSE and self._config.port is None:
@@ -103,7 +119,29 @@ class Web:
         seeds = self._state().seeds
         if seeds is None:
             return _answer({"reason": "the control topic is not yet read to its end"}, 503)
-        return _answer(seeds_listed(seeds))
+        async with self._listing:  # once for each set, away from the loop: there may be many seeds
+            if self._listed is None or self._listed[0] is not seeds:
+                self._listed = seeds, await asyncio.to_thread(listed_bytes, seeds)
+        return web.Response(body=self._listed[1], charset="utf-8", headers=FRESH,
+                            content_type="application/json")  # fmt: skip
+
+    @web.middleware
+    async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse what a browser was led to ask, where only this machine is to be answered."""
+        hosts = request.headers.getall("Host", [])
+        if is_loopback(self._config.host) and not all(map(asks_for_loopback, hosts)):
+            return _answer({"reason": "Host: is not this machine; ask for 127.0.0.1"}, 421)
+        return await handler(request)
+
+
+def listed_bytes(seeds: SeedSet) -> bytes:
+    """A set of seeds as /seeds sends it; seed by seed, so that others get their turn."""
+    found = seeds_listed(seeds)
+    lists = [
+        f'"{name}": [{", ".join(json.dumps(row) for row in found[name])}]'
+        for name in ("live", "refused")
+    ]
+    return f'{{"seed_set": {json.dumps(found["seed_set"])}, {", ".join(lists)}}}'.encode()
 
 
 def seeds_listed(seeds: SeedSet) -> dict[str, Any]:
@@ -125,4 +163,9 @@ def _verdict(word: str, reason: str) -> web.Response:
 
 
 def _answer(found: dict[str, Any], status: int = 200) -> web.Response:
-    return web.json_response(found, status=status, headers={"Cache-Control": "no-store"})
+    return web.json_response(found, status=status, headers=FRESH)
+
+
+async def _close(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Connection"] = "close"
+    response.force_close()
