@@ -1,22 +1,28 @@
 """The worker's two consumers: the group's, which reads posts, and one without a group for seeds."""
 
+import asyncio
 import math
+from collections import defaultdict
+from contextlib import suppress
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import IllegalStateError, KafkaError
 
 from worker.config import Config
 from worker.kafka import aiokafka_settings, isolation_level
+from worker.ledger import Offsets
 
 HEARTBEAT_S = 3.0  # at most: so late a worker hears that the partitions are dealt anew
 REVOKE_S = 6.0  # so long it may take to give up its own
 JOIN_S = 1.0  # and so long to say that it has
 REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # whoever takes longer is left out of the group
+NO_LEADER = -1
 FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
 
 
 class Consumer(AIOKafkaConsumer):  # type: ignore[misc]
-    """aiokafka's consumer, with a bound on what it reads ahead."""
+    """aiokafka's consumer, with a bound on what it reads ahead, and what it knows by partition."""
 
     async def start(self) -> None:
         """Connect.
@@ -28,6 +34,38 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]
         """
         await super().start()
         self._fetcher._prefetch_backoff = math.inf
+
+    async def reached(self) -> Offsets:
+        """The offset after all that was handed out of each partition; it passes over markers."""
+        found = {}
+        for place in self.assignment():
+            with suppress(TimeoutError, IllegalStateError):
+                async with asyncio.timeout(0):  # without a position yet, it would be waited for
+                    found[place] = await self.position(place)
+        return found
+
+    async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset and the end of each partition whose leader answers.
+
+        Each leader is asked by itself, so that one that is away hides no other's partitions.
+        """
+        leader_of = self._client.cluster.leader_for_partition
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        for place in self.assignment():
+            if (leader := leader_of(place)) not in (None, NO_LEADER):
+                by_leader[leader].append(place)
+        told = await asyncio.gather(*(self._bounds(places) for places in by_leader.values()))
+        return {place: bound for part in told for place, bound in part.items()}
+
+    async def _bounds(self, places: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        try:
+            async with asyncio.timeout(self._request_timeout_ms / 2000):  # half of it
+                firsts, ends = await asyncio.gather(
+                    self.beginning_offsets(places), self.end_offsets(places)
+                )
+        except (KafkaError, TimeoutError):
+            return {}
+        return {place: (firsts[place], ends[place]) for place in places}
 
 
 def posts_consumer(config: Config) -> Consumer:

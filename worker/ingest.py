@@ -3,13 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import (
-    CommitFailedError,
     IllegalStateError,
     KafkaError,
     NoOffsetForPartitionError,
@@ -17,14 +16,18 @@ from aiokafka.errors import (
 )
 
 from worker import crashpoint
-from worker.ledger import Ledger, Offsets
+from worker.backlog import Backlog
+from worker.consumers import REVOKE_S
+from worker.ledger import Ledger
 from worker.metrics import Metrics
+from worker.positions import Positions
 
 POLL_MS = 500
 HELD_POLL_MS = 100
 HOLD_S = 1.0  # so long a full ledger is waited for before the consumer is paused
-REVOKE_S = 5.0
+COMMIT_S = 2.0  # of the time to give partitions up, kept for the commit
 BACKOFF_S = 0.5
+STEP = 64  # records
 log = logging.getLogger("newsift.ingest")
 
 
@@ -52,8 +55,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
         self._limits, self._metrics, self._arrived = limits, metrics, arrived
         self._consumer: Any = None
         self._changed = asyncio.Condition()
-        self._committing = asyncio.Lock()
-        self._done: Offsets = {}  # what is committed, as far as this worker knows
+        self._positions = Positions(ledger, metrics)
         self._failure: asyncio.Queue[Exception] = asyncio.Queue()
         self._closed = False
 
@@ -96,31 +98,15 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def commit(self) -> None:
         """Commit what may be committed, in the order of the offsets."""
-        async with self._committing:
-            offsets, epoch = self._ledger.committable(), self._ledger.epoch
-            if not offsets:
-                return
-            began = perf_counter()
-            try:
-                await self._consumer.commit(offsets)
-            except (CommitFailedError, IllegalStateError) as error:
-                log.info("not committed, as the partitions are dealt anew: %s", error)
-                return
-            crashpoint.reached("committed")
-            self._metrics.stage("commit", perf_counter() - began)
-            if self._ledger.epoch != epoch:
-                return  # dealt anew meanwhile: what is in the ledger now is other batches
-            self._done |= offsets
-            self._ledger.committed(offsets)
-        await self.changed()
+        if await self._positions.commit(self._consumer):
+            await self.changed()
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Give partitions up: finish what is in flight, commit it, and forget the rest."""
         try:
-            if len(self._ledger):
-                await self.settle(REVOKE_S)
-                async with asyncio.timeout(REVOKE_S):
-                    await self.commit()
+            async with asyncio.timeout(REVOKE_S):
+                await self.settle(REVOKE_S - COMMIT_S)
+                await self.commit()
         except TimeoutError:
             log.warning("the broker took no commit before the partitions were dealt anew")
         except Exception as error:  # noqa: BLE001 - aiokafka would swallow it
@@ -142,29 +128,15 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
         """Wait until reading cannot go on, and raise the reason."""
         raise await self._failure.get()
 
-    async def lag(self) -> dict[int, int]:
-        """How many posts each partition holds that are not yet committed."""
-        assigned: set[TopicPartition] = self._consumer.assignment()
-        ends = await self._consumer.end_offsets(sorted(assigned)) if assigned else {}
-        behind = {}
-        for place, end in ends.items():
-            if place not in self._done:
-                self._done[place] = await self._first(place)
-            behind[place.partition] = max(0, end - self._done[place])
-        return behind
-
-    async def _first(self, place: TopicPartition) -> int:
-        """Where reading of a partition begins: at what is committed, else at the earliest post."""
-        committed = await self._consumer.committed(place)
-        if committed is not None:
-            return int(committed)
-        return int((await self._consumer.beginning_offsets([place]))[place])
+    async def backlogs(self) -> dict[int, Backlog]:
+        """What waits in each partition of this worker whose leader answers."""
+        return await self._positions.backlogs(self._consumer)
 
     async def _forget(self, revoked: set[TopicPartition]) -> None:
         dropped = self._ledger.drop()
         if dropped:
             log.info("%d batches in flight are left to whoever reads them next", dropped)
-        self._done = {}
+        self._positions.forget()
         self._metrics.revoked(sorted(place.partition for place in revoked))
         await self.changed()
 
@@ -189,62 +161,85 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _poll(self, wait_ms: int) -> None:
         """Take what has arrived into the ledger."""
         try:
-            found = await self._fetched(wait_ms)
+            records, epoch = await self._gathered(wait_ms)
         except IllegalStateError as error:
             log.info("the partitions are dealt anew: %s", error)
-            return
         except KafkaError as error:
             if not error.retriable:
                 raise
             log.warning("reading failed and is tried again: %s", error)
             await asyncio.sleep(BACKOFF_S)
-            return
-        records = [record for some in found.values() for record in some if not self._closed]
-        epoch = self._ledger.epoch
+        else:
+            await self._take(records, epoch)
+
+    async def _take(self, records: Sequence[Any], epoch: int) -> None:
+        """Put what was read under an assignment into the ledger, and note how far that is.
+
+        Dealt anew meanwhile, whoever has the partition now reads the rest.
+        """
         for part in split(records, self._limits.size):
-            if self._ledger.epoch != epoch:
-                return  # dealt anew meanwhile: whoever has the partition now reads the rest
-            self._ledger.add(part)
+            if self._closed or self._ledger.epoch != epoch:
+                return
+            self._positions.take(part)
             crashpoint.reached("ingested")
             await self._arrived()
+        reached = await self._consumer.reached()
+        if not self._closed and self._ledger.epoch == epoch:
+            self._positions.reached(reached)
 
-    async def _fetched(self, wait_ms: int) -> dict[TopicPartition, list[Any]]:
-        """What has arrived; a partition without a place to read from is given one instead."""
+    async def _gathered(self, wait_ms: int) -> tuple[list[Any], int]:
+        """What has arrived, about a batch of it, and the epoch that it was read in.
+
+        It is taken in small steps: what is packed well may be large, and aiokafka unpacks as many
+        records as it is asked for.
+        """
+        records, epoch = await self._step(wait_ms, self._limits.posts), self._ledger.epoch
+        size, more = weight(records), bool(records)
+        while more and size < self._limits.size and (room := self._limits.posts - len(records)):
+            try:
+                found = await self._step(0, room)
+            except Exception:
+                self._give_back(records)
+                raise
+            if self._ledger.epoch != epoch:  # it has waited for the new assignment
+                records, epoch, size = [], self._ledger.epoch, 0
+            records += found
+            size, more = size + weight(found), bool(found)
+        return records, epoch
+
+    async def _step(self, wait_ms: int, room: int) -> list[Any]:
+        """The next records; a partition without a place to read from is given one instead."""
         fetch = self._consumer.getmany
         try:
-            found: dict[TopicPartition, list[Any]] = await fetch(
-                timeout_ms=wait_ms, max_records=self._limits.posts
-            )
+            found = await fetch(timeout_ms=wait_ms, max_records=min(STEP, room))
         except NoOffsetForPartitionError as error:
             await self._consumer.seek_to_beginning(*error.args)
-            return {}
+            return []
         except OffsetOutOfRangeError as error:
-            await self._start_over(error.args[0])
-            return {}
-        return found
+            await self._positions.start_over(self._consumer, error.args[0])
+            return []
+        return [record for some in found.values() for record in some]
 
-    async def _start_over(self, lost: Offsets) -> None:
-        """Go on at the earliest post where the next one is not there any more, and count it."""
-        begin = await self._consumer.beginning_offsets(list(lost))
-        for place, offset in lost.items():
-            # A topic that was made anew is shorter: then nobody knows how many, but it is told.
-            count = max(1, begin[place] - offset)
-            self._metrics.offsets_lost(count)
-            log.error(
-                "%d posts of %s, partition %d, from offset %d on were deleted before they were "
-                "read; going on at %d", count, place.topic, place.partition, offset, begin[place],
-            )  # fmt: skip
-            self._consumer.seek(place, begin[place])
+    def _give_back(self, records: Sequence[Any]) -> None:
+        """Have records handed out once more, as they got no further than here."""
+        for record in reversed(records):
+            with suppress(IllegalStateError):
+                self._consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
+
+
+def weight(records: Sequence[Any]) -> int:
+    """The bytes of keys and values."""
+    return sum(len(record.value or b"") + len(record.key or b"") for record in records)
 
 
 def split(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     """The records in runs of no more bytes than this, of one record at least."""
     start = total = 0
     for at, record in enumerate(records):
-        weight = len(record.value or b"") + len(record.key or b"")
-        if total + weight > size and at > start:
+        one = weight([record])
+        if total + one > size and at > start:
             yield records[start:at]
             start, total = at, 0
-        total += weight
+        total += one
     if start < len(records):
         yield records[start:]

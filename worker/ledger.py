@@ -74,6 +74,11 @@ class Ledger:
         """The batches whose posts are not all matched and acknowledged."""
         return len(self._batches) - self._count(Progress.FINISHED)
 
+    @property
+    def places(self) -> set[TopicPartition]:
+        """The partitions of which something is under way."""
+        return {place for batch in self._batches for place in batch.ends}
+
     def add(self, messages: "Sequence[Message]") -> Batch:
         """Note what has arrived, in the order of its offsets."""
         batch = Batch(self.epoch, messages)

@@ -6,18 +6,20 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic, perf_counter
 
 import numpy as np
+import numpy.typing as npt
 from aiokafka import ConsumerRecord
 from aiokafka.errors import KafkaError
 
 import encoder
 from encoder.encoder import Encoder
 from worker import crashpoint
+from worker.backlog import Backlog
 from worker.config import Config
 from worker.consumers import control_consumer, posts_consumer
 from worker.control import Control
@@ -159,8 +161,7 @@ class Stream:
     def _finish(self, batch: Batch, outcome: Outcome) -> None:
         """All that came of a batch is acknowledged."""
         at = time.time()
-        stamps = np.fromiter((m.timestamp for m in batch.messages), float, len(batch.messages))
-        self._metrics.batch(outcome, np.maximum(at - stamps / 1000, 0))
+        self._metrics.batch(outcome, ages((message.timestamp for message in batch.messages), at))
         self._metrics.progress(at)
         self._finished += 1
         self._ledger.finish(batch)
@@ -178,29 +179,30 @@ class Stream:
         dog = Watchdog(self._config.stream.stall_s, monotonic)
         while True:
             await asyncio.sleep(LOOK_S)
-            lag = await self._lag()
+            backlogs = await self._backlogs()
+            for partition, backlog in backlogs.items():
+                self._metrics.lag(partition, backlog.lag)
             self._metrics.in_flight(len(self._ledger))
             self._control.describe()
+            self._commit_wanted.set()  # of positions past markers and gaps nobody else tells
             for _ in range(self._ledger.waiting):
                 await self._ticket()
-            dog.look(Sight(lag, self._stalled, self._finished))
+            dog.look(Sight(backlogs, self._stalled, self._finished))
 
-    async def _lag(self) -> int | None:
-        """How many posts wait in this worker's partitions; None if the broker does not answer."""
+    async def _backlogs(self) -> dict[int, Backlog]:
+        """What waits, by partition, of which a broker tells."""
         try:
             async with asyncio.timeout(self._config.kafka.request_timeout_s):
-                behind = await self._ingest.lag()
+                found = await self._ingest.backlogs()
         except (KafkaError, TimeoutError) as error:
             if not self._away:
                 log.warning("the broker does not answer (%s): waiting", type(error).__name__)
             self._away = True
-            return None
+            return {}
         if self._away:
             log.info("the broker answers again")
         self._away = False
-        for partition, posts in behind.items():
-            self._metrics.lag(partition, posts)
-        return sum(behind.values())
+        return found
 
     async def _prepare(self) -> SeedEmbedder:
         """All that has to be there before the first post: model, topics, seeds, output."""
@@ -257,6 +259,12 @@ def steady() -> None:
     """Keep pauses short from here on: what the start has made stays, so nobody looks through it."""
     sys.setswitchinterval(SWITCH_S)
     gc.freeze()
+
+
+def ages(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]:
+    """Seconds since each of Kafka's timestamps [n]; of some posts it has none: None, or -1."""
+    stamps = [stamp for stamp in timestamps if stamp is not None and stamp >= 0]
+    return np.maximum(at - np.array(stamps, float) / 1000, 0)
 
 
 def now() -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from worker.backlog import Backlog
 from worker.cli.common import kafka_options
 from worker.cli.seed_output import described
 from worker.cli.seed_topic import SeedTopic
@@ -35,16 +36,14 @@ class Reading:
     matches: Offsets | None
     rejected: Offsets | None
 
-    def done(self, partition: int) -> int:
-        """How far the workers are; a new group begins with the first post."""
-        return max(self.committed.get(partition, 0), self.first[partition])
+    def backlog(self, partition: int) -> Backlog:
+        """What waits in a partition."""
+        return Backlog(self.first[partition], self.committed.get(partition), self.end[partition])
 
     @property
     def lag(self) -> dict[int, int]:
         """Posts that wait, by partition."""
-        return {
-            partition: max(end - self.done(partition), 0) for partition, end in self.end.items()
-        }
+        return {partition: self.backlog(partition).lag for partition in self.end}
 
 
 @click.command()
@@ -130,7 +129,7 @@ def partitions(now: Reading, workers: list[Row]) -> list[Row]:
     return [
         {
             "partition": number, "first": now.first[number], "end": end,
-            "committed": now.committed.get(number), "lag": now.lag[number],
+            "committed": now.committed.get(number), "lag": now.backlog(number).lag,
             "worker": owners.get(number),
         }
         for number, end in sorted(now.end.items())
@@ -140,7 +139,7 @@ def partitions(now: Reading, workers: list[Row]) -> list[Row]:
 def rates(before: Reading, after: Reading) -> dict[str, float]:
     """Posts that came, posts that are done, and matches that went out, a second."""
     seconds = max(after.at - before.at, 1e-3)
-    done = sum(after.done(p) - before.done(p) for p in before.end if p in after.end)
+    done = sum(after.backlog(p).done - before.backlog(p).done for p in before.end if p in after.end)
     moved = {
         "posts_in": _total(after.end) - _total(before.end),
         "posts_done": done,

@@ -135,19 +135,25 @@ class FakeProducer:
 
 
 class FakeConsumer:
-    """As much of aiokafka's consumer as the ingest uses: what it hands out, a test has put in."""
+    """As much of the worker's consumer as the ingest uses: what it hands out, a test has put in."""
 
     def __init__(self) -> None:
         self.ready: deque[dict[TopicPartition, list[Any]] | Exception] = deque()
+        self.rest: dict[TopicPartition, list[Any]] = {}  # of what a fetch has brought
         self.listener: Any = None
         self.places: set[TopicPartition] = set()
+        self.at: dict[TopicPartition, int] = {}  # the positions, as far as a test has moved them
         self.commits: list[dict[TopicPartition, int]] = []
         self.commit_error: Exception | None = None
         self.begins: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.leaderless: set[TopicPartition] = set()
+        self.known: dict[TopicPartition, int] = {}  # what was committed before
         self.sought: dict[TopicPartition, int] = {}
         self.polled = 0
         self.held: set[TopicPartition] = set()
         self.on_commit: Callable[[], None] = lambda: None
+        self.stuck = False  # no commit is ever answered
 
     async def start(self) -> None: ...
 
@@ -161,16 +167,36 @@ class FakeConsumer:
     ) -> dict[TopicPartition, list[Any]]:
         self.polled += 1
         await asyncio.sleep(0)
-        if not self.ready or self.held:
-            return {}
-        found = self.ready.popleft()
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if not self.rest and timeout_ms and self.ready and not self.held:
+            found = self.ready.popleft()
+            if isinstance(found, Exception):
+                raise found
+            self.rest = found
+        taken: dict[TopicPartition, list[Any]] = {}
+        for place, records in list(self.rest.items()):
+            room = max_records - sum(map(len, taken.values()))
+            taken[place], left = records[:room], records[room:]
+            self.rest |= {place: left}
+            if not left:
+                del self.rest[place]
+            if taken[place]:
+                self.at[place] = taken[place][-1].offset + 1
+        return {place: records for place, records in taken.items() if records}
+
+    async def reached(self) -> dict[TopicPartition, int]:
+        return {place: self.at[place] for place in self.places if place in self.at}
+
+    async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
+        return {
+            place: (self.begins.get(place, 0), self.ends.get(place, 100))
+            for place in self.places - self.leaderless
+        }
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self.on_commit()
         await asyncio.sleep(0)
+        if self.stuck:
+            await asyncio.Event().wait()
         if self.commit_error is not None:
             raise self.commit_error
         self.commits.append(dict(offsets))
@@ -190,14 +216,12 @@ class FakeConsumer:
     async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: self.begins.get(place, 0) for place in places}
 
-    async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(places, 100)
-
     async def committed(self, place: TopicPartition) -> int | None:
-        return None
+        return self.known.get(place)
 
     def seek(self, place: TopicPartition, offset: int) -> None:
-        self.sought[place] = offset
+        self.sought[place] = self.at[place] = offset
 
     async def seek_to_beginning(self, *places: TopicPartition) -> None:
-        self.sought |= {place: self.begins.get(place, 0) for place in places}
+        for place in places:
+            self.seek(place, self.begins.get(place, 0))

@@ -85,7 +85,7 @@ def test_a_paused_consumer_lets_go_of_what_it_has_and_reads_nothing_ahead(backlo
 def test_everything_is_read_all_the_same(backlog: Config) -> None:
     async def run() -> int:
         consumer = await reading(backlog)
-        seen = set()
+        seen: set[tuple[int, int]] = set()
         try:
             async with asyncio.timeout(60):
                 while len(seen) < PARTITIONS * POSTS:

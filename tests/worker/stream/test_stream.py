@@ -58,7 +58,8 @@ class Bench:
 
     def __init__(self, config: Config | None = None) -> None:
         self.tickets = 0
-        self.stream = Stream(config or Config(), Metrics(), self.ticket)
+        self.metrics = Metrics()
+        self.stream = Stream(config or Config(), self.metrics, self.ticket)
         self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
         stream: Any = self.stream
         stream._ingest._consumer = self.consumer
@@ -175,5 +176,21 @@ def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() -> None:
         await bench.commit()
         assert bench.delivery.sent == []
         assert bench.consumer.commits == []
+
+    asyncio.run(run())
+
+
+def test_posts_without_a_timestamp_have_no_latency() -> None:
+    """Kafka has none of some records: None in the oldest format, -1 from some producers."""
+
+    async def run() -> None:
+        bench = Bench()
+        bench.delivery.acknowledge.set()
+        bench.pipeline.go.release()
+        nothing: Any = None
+        bench.ledger.add([Mail(b"", timestamp=at) for at in (1_700_000_000_000, -1, nothing)])
+        await bench.stream.sift()
+        page = bench.metrics.render().decode()
+        assert "newsift_latency_seconds_count 1.0" in page
 
     asyncio.run(run())

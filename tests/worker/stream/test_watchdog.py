@@ -1,40 +1,114 @@
 """The watchdog fires when the worker stands still without an excuse, and then alone."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worker.backlog import Backlog
 from worker.errors import StalledError
 from worker.watchdog import Sight, Watchdog
 
-sights = st.builds(
-    Sight, st.sampled_from([None, 0, 1, 500]), st.booleans(), st.integers(0, 2)
-)  # fmt: skip
+STALL_S = 5.0
+
+backlogs = st.dictionaries(
+    st.integers(0, 2),
+    st.builds(Backlog, st.just(0), st.integers(0, 1), st.integers(0, 2)),
+    max_size=3,
+)
+sights = st.builds(Sight, backlogs, st.booleans(), st.integers(0, 1))
 
 
-def standing(sight: Sight, before: int) -> bool:
-    """Whether there is work, nothing holds it up, and still no batch was finished."""
-    return bool(sight.lag) and not sight.paused and sight.finished == before
+def moved(before: Sight, after: Sight) -> bool:
+    """Whether a batch was finished, or a partition that waited has come on."""
+    waited = [n for n, each in before.backlogs.items() if each.lag and n in after.backlogs]
+    on = any(before.backlogs[n].done != after.backlogs[n].done for n in waited)
+    return on or before.finished != after.finished
 
 
-@given(st.lists(sights, max_size=40))
-def test_it_fires_after_so_many_looks_without_an_excuse(looks: list[Sight]) -> None:
-    """One look a second; the model counts how many in a row saw it stand still."""
-    at, before, idle = 0.0, 0, 0
-    dog = Watchdog(5.0, lambda: at)
-    for sight in looks:
+def stalls(looks: Sequence[Sight]) -> bool:
+    """Whether all stood still for the last looks, one a second, or one partition for longer."""
+    last = looks[-1]
+    behind = [n for n, each in last.backlogs.items() if each.lag]
+    seconds, pairs = 0, list(pairwise(looks))[::-1]
+    for before, after in pairs:
+        excused = after.paused or not any(each.lag for each in after.backlogs.values())
+        if moved(before, after) or excused:
+            break
+        seconds += 1
+    if seconds >= STALL_S:
+        return True
+    for number in behind:
+        stood = 0
+        for before, after in pairs:
+            was, is_ = before.backlogs.get(number), after.backlogs[number]
+            if was is None or not was.lag or was.done != is_.done or after.paused:
+                break
+            stood += 1
+        if stood >= STALL_S * len(behind):
+            return True
+    return False
+
+
+@given(st.lists(st.tuples(sights, st.integers(1, 12)), max_size=12))
+def test_it_fires_after_so_many_looks_without_an_excuse(runs: list[tuple[Sight, int]]) -> None:
+    """One look a second; the model looks back from each of them."""
+    at, looks = 0.0, [Sight({}, paused=False, finished=0)]
+    dog = Watchdog(STALL_S, lambda: at)
+    for sight in [sight for sight, times in runs for _ in range(times)]:
         at += 1
-        idle = idle + 1 if standing(sight, before) else 0
-        before = sight.finished
-        if idle >= 5:
+        looks.append(sight)
+        if stalls(looks):
             with pytest.raises(StalledError):
                 dog.look(sight)
             return
         dog.look(sight)
 
 
+def watched(looks: Sequence[Sight]) -> int | None:
+    """After how many looks, a second each, it fires."""
+    at = 0.0
+    dog = Watchdog(STALL_S, lambda: at)
+    for count, sight in enumerate(looks, 1):
+        at += 1
+        try:
+            dog.look(sight)
+        except StalledError:
+            return count
+    return None
+
+
+WAITING = Backlog(0, 10, 20)
+
+
+def test_a_partition_without_a_leader_neither_disarms_nor_fires() -> None:
+    """Nothing is told of it; the other one waits, and is watched as ever."""
+    comes_and_goes = [
+        Sight({0: WAITING} | ({1: WAITING} if n % 2 else {}), paused=False, finished=0)
+        for n in range(20)
+    ]
+    assert watched(comes_and_goes) == STALL_S
+    gone = [Sight({}, paused=False, finished=0)] * 100
+    assert watched(gone) is None
+
+
+def test_one_partition_that_stands_still_is_found_while_others_move() -> None:
+    looks = [
+        Sight({0: WAITING, 1: Backlog(0, n, 200)}, paused=False, finished=n) for n in range(40)
+    ]
+    assert watched(looks) == 1 + 2 * STALL_S
+    alone = [Sight({0: WAITING, 1: Backlog(0, n, n)}, paused=False, finished=n) for n in range(40)]
+    assert watched(alone) == 1 + STALL_S
+
+
+def test_an_idle_worker_is_let_be() -> None:
+    assert watched([Sight({0: Backlog(0, 20, 20)}, paused=False, finished=0)] * 100) is None
+
+
 def test_it_says_what_it_saw() -> None:
     times = iter([0.0, 61.0])
     dog = Watchdog(60.0, lambda: next(times))
-    with pytest.raises(StalledError, match="for 61 s"):
-        dog.look(Sight(42, paused=False, finished=0))
+    with pytest.raises(StalledError, match=r"for 61 s .* although 10 posts wait"):
+        dog.look(Sight({0: WAITING}, paused=False, finished=0))
