@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from encoder.config import Side
 from encoder.errors import InputError
-from encoder.words import Characters, invisible
+from encoder.words import Characters, bearable, invisible
 
 POST_CHARS = 8192
 ARTICLE_CHARS = 131_072
@@ -105,7 +105,7 @@ def characters(text: str) -> str:
         text = ENTITY.sub(resolved, ENTITY.sub(resolved, text))
     if text.isascii() and text.isprintable():
         return text
-    return unicodedata.normalize("NFC", text.translate(PLAIN))
+    return unicodedata.normalize("NFC", bearable(text.translate(PLAIN)))
 
 
 def clean_chunk(chunk: str, side: Side) -> str:

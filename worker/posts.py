@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from encoder.words import most_marks
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.forms import bluesky, mastodon, plain, x, x1
 from worker.forms.checks import diagnosis, refusal, rejected
@@ -13,15 +14,16 @@ from worker.forms.shape import NOTICE, shape
 __all__ = ["FORMS", "Outcome", "PassedOver", "Post", "Reason", "Rejected", "read_post"]
 
 FORMS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
-READERS: dict[str | None, Callable[[bytes], Outcome]] = {
-    "x": x.read,
-    "x1": x1.read,
-    "bluesky": bluesky.read,
+READERS: dict[str | None, Callable[[bytes, Limits], Outcome]] = {
+    "x": lambda value, _: x.read(value),
+    "x1": lambda value, _: x1.read(value),
+    "bluesky": lambda value, _: bluesky.read(value),
     "mastodon": mastodon.read,
-    "plain": plain.read,
-    NOTICE: lambda _: NO_POST,
-    None: lambda value: _unknown(value),
+    "plain": lambda value, _: plain.read(value),
+    NOTICE: lambda _, __: NO_POST,
+    None: lambda value, _: _unknown(value),
 }
+KEYS_TOLD = 2**16  # bytes of a value whose keys are told, should its form be unknown
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 LACKING = (Reason.NO_ID, Reason.NO_TEXT)
 
@@ -34,16 +36,23 @@ def read_post(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_
     if len(value) > limits.post_bytes:
         told = f"value: {len(value)} bytes, more than {limits.post_bytes}"
         return rejected(Reason.POST_BYTES, told)
-    bad = refusal(value)
+    bad = refusal(value, limits)
     if bad is not None:
         return bad
     try:
-        if form == "auto":
-            return READERS[shape(value)](value)
-        outcome = READERS[form](value)
-        return outcome if isinstance(outcome, Post) else _second_look(value, form, outcome)
+        outcome = READERS[shape(value) if form == "auto" else form](value, limits)
+        if not isinstance(outcome, Post):
+            return outcome if form == "auto" else _second_look(value, form, outcome)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         return diagnosis(value, error)
+    return _unmarked(outcome, limits.marks)
+
+
+def _unmarked(post: Post, most: int) -> Outcome:
+    """The post, unless marks are heaped upon one of its letters."""
+    if post.text.isascii() or (marks := most_marks(post.text)) <= most:
+        return post
+    return rejected(Reason.MARKS, f"text: a letter has {marks} combining marks, more than {most}")
 
 
 def _second_look(value: bytes, form: str, outcome: Outcome) -> Outcome:
@@ -60,5 +69,5 @@ def _second_look(value: bytes, form: str, outcome: Outcome) -> Outcome:
 
 
 def _unknown(value: bytes) -> Rejected:
-    keys = ", ".join(OBJECT.decode(value)) or "none"
+    keys = (", ".join(OBJECT.decode(value)) or "none") if len(value) <= KEYS_TOLD else "many"
     return rejected(Reason.UNKNOWN_FORM, f"value: has the keys of no known form: {keys}")

@@ -17,6 +17,7 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.text import ARTICLE_CHARS
 from encoder.weights import F32, I64
+from encoder.words import most_marks
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.inverted import SeedIndex
 
@@ -129,7 +130,9 @@ def read_seed(
         if len(value) > limits.article_bytes:
             told = f"{len(value)} bytes, {limits.article_bytes} are allowed; shorten it"
             raise InputError(f"limits.article_bytes: {told}")
-        return _seed(_id(key), _json(value))
+        seed = _seed(_id(key), _json(value))
+        _unmarked(seed, limits.marks)
+        return seed
     except InputError as error:
         shown = "" if key is None else key.decode("utf-8", "backslashreplace")
         return RefusedSeed(shown[:KEY_BYTES], str(error))
@@ -193,6 +196,14 @@ def _seed(name: str, given: dict[str, Any]) -> Seed:
         _threshold(given.get("threshold")),
         _expiry(given.get("expires_at")),
     )
+
+
+def _unmarked(seed: Seed, most: int) -> None:
+    """Refuse an article that heaps marks upon one of its letters."""
+    for name, text in (("title", seed.title), ("text", seed.text)):
+        if (marks := most_marks(text)) > most:
+            told = f"{name}: a letter has {marks} combining marks, {most} are allowed"
+            raise InputError(f"limits.marks: {told}")
 
 
 def _string(given: dict[str, Any], key: str) -> str:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worker.slow_posts import visible
-from worker.forms.checks import deep, malformed
-from worker.forms.markup import spoken
+from worker.forms.checks import malformed
+from worker.forms.markup import LONGEST, spoken
+from worker.forms.outline import depth, longest_list, outline
 from worker.forms.times import milliseconds, utc
 
 MARKUP = [
@@ -28,6 +29,8 @@ MARKUP = [
     ("<script>x</script", "x</script"),
     ("<!-- hidden -->seen", "seen"),
     ("&#xD800;&#0;", "\ufffd\ufffd"),
+    (f"&#{'1' * 5000};&#x{'1' * 5000};", "\ufffd\ufffd"),
+    ("a" * LONGEST + "b", "a" * LONGEST),
     ("", ""),
 ]
 
@@ -132,10 +135,23 @@ TANGLE = st.recursive(
 )
 
 
+def slow_longest(value: object) -> int:
+    """The items of the longest list, at any depth."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = len(value) if isinstance(value, list) else 0
+    return max([own, *map(slow_longest, inner)])
+
+
 @given(TANGLE, st.booleans())
-def test_depth_is_that_of_a_walk(value: object, ascii_only: bool) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        for limit in range(6):
-            patch.setattr("worker.forms.checks.DEPTH", limit)
-            text = json.dumps(value, ensure_ascii=ascii_only)
-            assert deep(text.encode()) == (slow_depth(value) > limit)
+def test_the_outline_is_that_of_a_walk(value: object, ascii_only: bool) -> None:
+    signs = outline(json.dumps(value, ensure_ascii=ascii_only).encode())
+    assert depth(signs) == slow_depth(value)
+    found = longest_list(signs)
+    assert (found if found > 1 else 0) == (slow if (slow := slow_longest(value)) > 1 else 0)
+
+
+@given(st.binary(max_size=40) | st.text('[]{},"\\', max_size=40).map(str.encode))
+def test_an_outline_can_be_drawn_of_any_bytes(value: bytes) -> None:
+    signs = outline(value)
+    assert 0 <= depth(signs) <= len(value)
+    assert 0 <= longest_list(signs) <= len(value) + 1

@@ -251,3 +251,13 @@ def test_the_limit_on_an_article_s_bytes_is_exact() -> None:
     assert isinstance(read_seed(b"s", given, fits), Seed)
     told = f"limits.article_bytes: {len(given)} bytes, {len(given) - 1} are allowed; shorten it"
     assert read_seed(b"s", given, exceeds) == RefusedSeed("s", told)
+
+
+@pytest.mark.parametrize("key", ["title", "text"])
+def test_the_limit_on_marks_is_exact(key: str) -> None:
+    def marked(count: int) -> bytes:
+        return value(**{"text": "a", key: "na" + "\u0301" * count})
+
+    assert isinstance(read_seed(b"s", marked(30)), Seed)
+    told = f"limits.marks: {key}: a letter has 31 combining marks, 30 are allowed"
+    assert read_seed(b"s", marked(31)) == RefusedSeed("s", told)

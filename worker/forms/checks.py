@@ -1,23 +1,24 @@
 """What is wrong with a value: told before it is decoded, or found out when decoding failed."""
 
 import re
-from itertools import accumulate
 
 import msgspec
 
+from worker.config import Limits
 from worker.forms.outcome import NO_POST, PassedOver, Reason, Rejected
+from worker.forms.outline import Signs, depth, longest_list, outline
 
 DEPTH = 200
 LONGEST_DETAIL = 200
-NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-STEPS = bytes.maketrans(b"[]{}", b"\1\0\1\0")
-ESCAPE = re.compile(
-    rb"""\\(?: u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}   # a pair
-             | (u[dD][89a-fA-F][\da-fA-F]{2})                          # half of one
-             | . )""",
+HALF = re.compile(
+    rb"""(?: [^\\]++
+           | \\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}   # a pair
+           | \\(?!u[dD][89a-fA-F][\da-fA-F]{2}).                        # any other escape
+         )*+ (\\u[dD][89a-fA-F][\da-fA-F]{2})""",
     re.VERBOSE | re.DOTALL,
 )
-MISMATCH = re.compile(r"Expected `(.*)`, got `(.*?)`(?: - at `\$\.?(.*)`)?", re.DOTALL)
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][\da-fA-F]{2}")
+MISMATCH = re.compile(r"Expected `([^`]*+)`, got `([^`]*+)`(?: - at `\$\.?([^`]*+)`)?")
 TEXT_KEYS = {"text", "full_text", "content"}
 SYNTAX = msgspec.json.Decoder(msgspec.Raw)
 NAMES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "a boolean",
@@ -30,30 +31,30 @@ def rejected(reason: Reason, detail: str) -> Rejected:
     return Rejected(reason, shown)
 
 
-def refusal(value: bytes) -> Rejected | None:
-    """Why a value is not even to be decoded: it is no UTF-8, or nested too deeply."""
+def refusal(value: bytes, limits: Limits) -> Rejected | None:
+    """Why a value is not even to be decoded: it is no UTF-8, too deep, or holds too long a list."""
     if not value.isascii():
         try:
             value.decode()
         except UnicodeDecodeError as error:
             return rejected(Reason.INVALID_UTF8, f"value: is not UTF-8 at byte {error.start + 1}")
     # The decoder's own limit moves with the stack it is called on; this one does not.
-    if len(value) > DEPTH and value.count(b"[") + value.count(b"{") > DEPTH and deep(value):
+    nested = len(value) > DEPTH and value.count(b"[") + value.count(b"{") > DEPTH
+    long = len(value) > limits.list_items and value.count(b",") >= limits.list_items
+    return _shape_refusal(outline(value), limits.list_items) if nested or long else None
+
+
+def _shape_refusal(signs: Signs, most: int) -> Rejected | None:
+    if depth(signs) > DEPTH:
         return too_deep()
+    if len(signs) > most and (items := longest_list(signs)) > most:
+        return rejected(Reason.LIST_ITEMS, f"value: a list has {items} items, more than {most}")
     return None
 
 
 def too_deep() -> Rejected:
     """The rejection of a value that is nested too deeply."""
     return rejected(Reason.TOO_DEEP, f"value: is nested deeper than {DEPTH} levels")
-
-
-def deep(value: bytes) -> bool:
-    """Whether objects and arrays, outside strings, stand more than DEPTH inside each other."""
-    bare = value.replace(rb"\\", b"").replace(rb"\"", b"")
-    outside = b"".join(bare.split(b'"')[::2])
-    steps = map((-1, 1).__getitem__, outside.translate(STEPS, NOT_BRACKETS))
-    return max(accumulate(steps), default=0) > DEPTH
 
 
 def diagnosis(value: bytes, error: Exception) -> Rejected | PassedOver:
@@ -85,11 +86,10 @@ def malformed(value: bytes, error: Exception) -> Rejected | PassedOver:
     """Bytes that are no JSON: a keep-alive, half of a surrogate pair, or simply wrong."""
     if value and not value.strip(b"\r\n"):
         return NO_POST
-    halves = [found for found in ESCAPE.finditer(value) if found[1]]
-    if halves and _is_json(ESCAPE.sub(lambda found: b"?" if found[1] else found[0], value)):
-        half = halves[0]
-        told = half[0].decode()
-        return rejected(Reason.LONE_SURROGATE, f"value: {told} at byte {half.start() + 1} is alone")
+    half = HALF.match(value)
+    if half and _is_json(SURROGATE.sub(rb"\\u003f", value)):
+        told, place = half[1].decode(), half.start(1) + 1
+        return rejected(Reason.LONE_SURROGATE, f"value: {told} at byte {place} is alone")
     return rejected(Reason.BAD_JSON, f"value: {str(error) or type(error).__name__}")
 
 

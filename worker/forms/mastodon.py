@@ -2,6 +2,7 @@
 
 import msgspec
 
+from worker.config import Limits
 from worker.forms.checks import diagnosis, refusal
 from worker.forms.making import made
 from worker.forms.markup import spoken
@@ -41,7 +42,7 @@ DECODER = msgspec.json.Decoder(Message)
 STRING = msgspec.json.Decoder(str)
 
 
-def read(value: bytes) -> Outcome:
+def read(value: bytes, limits: Limits) -> Outcome:
     """The post in a status, or in an event that brings one."""
     message = DECODER.decode(value)
     if message.event is None:
@@ -49,13 +50,15 @@ def read(value: bytes) -> Outcome:
     if message.event not in WRITTEN or not message.payload:
         return NO_POST
     payload = bytes(message.payload)
-    return _packed(payload) if payload.startswith(b'"') else of_status(DECODER.decode(payload))
+    if payload.startswith(b'"'):
+        return _packed(payload, limits)
+    return of_status(DECODER.decode(payload))
 
 
-def _packed(payload: bytes) -> Outcome:
+def _packed(payload: bytes, limits: Limits) -> Outcome:
     """The post in JSON within JSON, as the streams send it."""
     status = STRING.decode(payload).encode()
-    if (bad := refusal(status)) is not None:
+    if (bad := refusal(status, limits)) is not None:
         return bad
     try:
         return of_status(DECODER.decode(status))

@@ -7,6 +7,7 @@ RFC3339_UTC = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}
 NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 MONTHS = {name: f"{number:02}" for number, name in enumerate(NAMES, 1)}
 LAST_SECOND = 10**11  # a larger number counts milliseconds
+LONGEST = 64  # characters
 
 
 def utc(written: str | float | None) -> str | None:
@@ -15,6 +16,8 @@ def utc(written: str | float | None) -> str | None:
         return None
     if not isinstance(written, str):
         return _since_1970(written)
+    if len(written) > LONGEST:
+        return None
     try:
         if not written[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018
             written = _from_x1(written)

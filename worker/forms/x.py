@@ -78,13 +78,12 @@ def writer(tweet: Tweet, users: list[User]) -> str | None:
 
 def said(tweet: Tweet, others: list[Tweet]) -> str | None:
     """The whole text, of a retweet the original's where it came along."""
-    for reference in tweet.referenced_tweets or []:
-        if reference.type == "retweeted":
-            known = [other for other in others if str(other.id) == str(reference.id)]
-            original = next((t for t in map(whole, (*known, reference)) if t is not None), None)
-            if original is not None:
-                return original
-    return whole(tweet)
+    retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
+    if not retweeted:
+        return whole(tweet)
+    known = {str(other.id): t for other in reversed(others) if (t := whole(other)) is not None}
+    texts = (known.get(str(reference.id), whole(reference)) for reference in retweeted)
+    return next((text for text in texts if text is not None), whole(tweet))
 
 
 def whole(tweet: Tweet) -> str | None:
