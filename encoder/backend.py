@@ -2,7 +2,6 @@
 
 import ctypes
 import logging
-import os
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +9,8 @@ import numpy as np
 from encoder.artifact import Model, SelfCheck
 from encoder.config import Side
 from encoder.embeddings import unit_rows
-from encoder.errors import DeviceError, InputError
+from encoder.errors import DeviceError, InputError, one_line
+from encoder.threads import available_cpus
 from encoder.weights import F32, I32, I64
 
 CHECK_TOLERANCE = 1e-3
@@ -24,6 +24,10 @@ class Backend(Protocol):
         """The vectors of the texts whose tokens lie between consecutive offsets: [n, d]."""
         ...
 
+    def close(self) -> None:
+        """End its threads."""
+        ...
+
 
 def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backend, str]:
     """The fastest backend that this machine runs correctly, and its name, kernel or torch."""
@@ -33,18 +37,13 @@ def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backen
         raise InputError(f"threads: {threads!r} is not a whole number from 1; leave it out for all")
     if device == "cuda" and not cuda_present():
         raise DeviceError("device: no CUDA GPU answers on this machine; use auto or cpu")
-    if device == "cuda" or (device == "auto" and cuda_present()):
+    if device == "cuda":
         return _torch(model, "cuda", threads), "torch"
+    gpu = _gpu(model, threads) if device == "auto" and cuda_present() else None
+    if gpu is not None:
+        return gpu, "torch"
     kernel = _kernel(model, threads or available_cpus())
     return (kernel, "kernel") if kernel else (_torch(model, "cpu", threads), "torch")
-
-
-def available_cpus() -> int:
-    """How many CPUs this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def cuda_present() -> bool:
@@ -70,6 +69,15 @@ def _error(backend: Backend, check: SelfCheck) -> float:
     return worst if np.isfinite(worst) else float("inf")
 
 
+def _gpu(model: Model, threads: int | None) -> Backend | None:
+    """The GPU where PyTorch can use it; else nothing, and one warning."""
+    try:
+        return _torch(model, "cuda", threads)
+    except Exception as error:  # noqa: BLE001 - a driver can fail in as many ways as there are
+        log.warning("the GPU is not used, the CPU runs instead: %s", one_line(str(error)))
+        return None
+
+
 def _kernel(model: Model, threads: int) -> Backend | None:
     """The kernel where it fits the model and proves itself; else nothing, and one warning."""
     try:
@@ -83,7 +91,7 @@ def _kernel(model: Model, threads: int) -> Backend | None:
                 return kernel
             reason = f"its vectors are off by {error:.1e} on this CPU"
     except Exception as error:  # noqa: BLE001 - an unknown CPU can fail anywhere in the compiler
-        reason = f"it does not compile here ({type(error).__name__}: {error})"
+        reason = one_line(f"it does not compile here ({type(error).__name__}: {error})")
     log.warning("the CPU kernel is not used: %s; the slower torch path runs instead", reason)
     return None
 

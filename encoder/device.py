@@ -4,6 +4,7 @@ A batch is cut into parts of texts of about the same length. Their ids travel to
 side stream and their vectors back on another, while the parts between are computed.
 """
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from torch import Tensor
 from encoder.config import Side
 from encoder.errors import DeviceError, InputError
 from encoder.folded import Batch, Folded, Layered, Model
+from encoder.threads import PerProcess
 from encoder.weights import F32, I32, I64, Weights
 
 MOST_TEXTS = 2**16
@@ -80,13 +82,24 @@ class TorchBackend:
         self.up, self.down = Lane(self.device), Lane(self.device)
         self.staging = Staging(self.device)
         self.tokens_at_once = TOKENS_AT_ONCE[self.device.type]
-        self.lock = threading.Lock()
+        self.process, self.lock = os.getpid(), PerProcess(self.enter_process)
+
+    def enter_process(self) -> threading.Lock:
+        """The lock on what calls share; in a forked child after giving up what stayed behind."""
+        if os.getpid() != self.process:
+            if self.device.type == "cuda":
+                raise DeviceError("device: a forked process has no GPU; start processes by spawn")
+            torch.set_num_threads(1)  # OpenMP waits for ever for its threads in the parent
+        return threading.Lock()
+
+    def close(self) -> None:
+        """Nothing has to end: the threads are torch's own."""
 
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """y [n, d], not normalised, of the texts ids[offsets[i] : offsets[i + 1]]."""
         check(ids, offsets, self.vocabulary)
         y = np.zeros((len(offsets) - 1, self.dim), np.float32)
-        with self.lock, torch.inference_mode():
+        with self.lock.get(), torch.inference_mode():
             for first, last in stretches(offsets):
                 self.stretch(y[first:last], ids, offsets[first : last + 1], side)
         return y

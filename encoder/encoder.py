@@ -1,10 +1,11 @@
 """The encoder: texts in, embeddings, thresholds and explanations out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 from encoder.artifact import Model, read_model
 from encoder.backend import Backend, open_backend
@@ -15,6 +16,7 @@ from encoder.explain import capped, explain_pair, explain_pairs, explain_text
 from encoder.parts import Reader
 from encoder.readonly import frozen
 from encoder.text import Article, checked
+from encoder.threads import PerProcess
 from encoder.tokenizer import Tokenizer, Tokens
 from encoder.weights import F32
 
@@ -24,19 +26,49 @@ PAIRS = 256
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a model was loaded from, so that a pickled encoder can be loaded again."""
+
+    name_or_path: str
+    device: str
+    threads: int | None
+
+
 class Encoder:
     """A loaded model; `load` makes one."""
 
-    def __init__(self, model: Model, backend: Backend, path: str) -> None:
+    def __init__(
+        self, model: Model, backend: Backend, path: str, source: Source | None = None
+    ) -> None:
         config = model.weights.config
         self.model = model
         self.path = path
-        self._backend = backend
-        self._tokenizer = Tokenizer(
-            model.vocabulary, model.idf, config.post_tokens, config.article_tokens
+        self._backend, self._source, self._closed = backend, source, False
+        self._tokenizers = PerProcess(
+            lambda: Tokenizer(
+                model.vocabulary, model.idf, config.post_tokens, config.article_tokens
+            )
         )
         stored = model.background
         self._background = Embeddings(stored.dense, stored.lexical, model.mix, model.digest)
+        _ = self._tokenizer
+
+    def close(self) -> None:
+        """End its threads; whatever is asked of it from now on is refused."""
+        self._closed = True
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._source is None:
+            raise InputError("encoder: made of parts; only one that `load` made can be pickled")
+        return _again, (self._source, self.digest)
 
     @property
     def dim(self) -> int:
@@ -63,6 +95,7 @@ class Encoder:
 
     def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
         """The score that this share of everyday posts reaches, for each article: [k]."""
+        _ = self._tokenizer  # refuses when closed
         return thresholds(self._background, articles, rate)
 
     def explain(
@@ -97,6 +130,12 @@ class Encoder:
     @cached_property
     def _reader(self) -> Reader:
         return Reader(self.model.weights, getattr(self._backend, "tables", None))
+
+    @property
+    def _tokenizer(self) -> Tokenizer:
+        if self._closed:
+            raise InputError("encoder: it was closed; load the model again")
+        return self._tokenizers.get()
 
     def _embed(self, blocks: Iterator[Tokens], side: Side) -> Embeddings:
         parts = [self._embedded(tokens, side) for tokens in blocks]
@@ -141,8 +180,21 @@ def load(
     name_or_path: str | Path = "default", device: str = "auto", threads: int | None = None
 ) -> Encoder:
     """Load a model by its name or directory, on "auto", "cpu" or "cuda"."""
-    model = read_model(_directory(name_or_path))
-    return Encoder(model, *open_backend(model, device, threads))
+    folder = _directory(name_or_path)
+    model = read_model(folder)
+    name = folder.name if folder.parent == MODELS else str(folder.resolve())
+    return Encoder(model, *open_backend(model, device, threads), Source(name, device, threads))
+
+
+def _again(source: Source, digest: str) -> Encoder:
+    """An encoder that was pickled: the same model, or none."""
+    enc = load(source.name_or_path, source.device, source.threads)
+    if enc.digest != digest:
+        raise ModelError(
+            f"{source.name_or_path}: holds model {enc.digest[:12]}, but {digest[:12]} was pickled; "
+            "put that one back"
+        )
+    return enc
 
 
 def _directory(name_or_path: str | Path) -> Path:

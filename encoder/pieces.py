@@ -5,8 +5,8 @@ interpreter. Entries are found by the crc32 of their bytes, which also makes a w
 compared byte by byte.
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import numpy as np
@@ -42,15 +42,20 @@ class Lexicon(NamedTuple):
     crc: I64  # [256], the table of crc32
 
 
+# Made once for all tokenizers over a vocabulary, and gone with it.
+LEXICONS: WeakKeyDictionary[Vocabulary, Lexicon] = WeakKeyDictionary()
+
+
 def make_lexicon(vocabulary: Vocabulary, idf: Idf | None) -> Lexicon:
     """The arrays of a vocabulary, and whether its words have slots too."""
-    made = lexicon_of(vocabulary)  # type: ignore[arg-type]  # hashed by identity
+    made = LEXICONS.get(vocabulary)
+    if made is None:
+        made = LEXICONS[vocabulary] = lexicon_of(vocabulary)
     return made._replace(slots=idf is not None)
 
 
-@lru_cache(4)
 def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
-    """The arrays of a vocabulary, made once for all tokenizers over it."""
+    """The arrays of a vocabulary."""
     heads: dict[str, int] = {}
     if type(vocabulary) is WordPiece:
         heads = {entry: i for i, entry in enumerate(vocabulary.lines())}

@@ -1,5 +1,6 @@
 """Embeddings × a set of seeds → the matches: every score that reaches its seed's threshold."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -82,3 +83,6 @@ class Matcher:
 def pool(threads: int) -> ThreadPoolExecutor:
     """The threads that all matchers share; what they run is compiled and holds no lock."""
     return ThreadPoolExecutor(threads, thread_name_prefix="match")
+
+
+os.register_at_fork(after_in_child=pool.cache_clear)  # threads stay with the parent

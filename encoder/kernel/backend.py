@@ -1,8 +1,7 @@
 """The kernel as a backend: token ids in, vectors out, on as many threads as asked for."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
 from itertools import pairwise
-from queue import Empty, SimpleQueue
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from encoder.kernel.encode import encode
 from encoder.kernel.shape import Shape
 from encoder.kernel.state import Space, allocate
 from encoder.kernel.tables import make_tables
+from encoder.threads import Crew
 from encoder.weights import F32, I32, I64, Weights, position_buckets
 
 NONE = np.zeros(0, np.float32)
@@ -48,8 +48,8 @@ class KernelBackend:
         self._vocabulary = len(weights.embedding)
         self._shape = Shape.of(weights.config)
         self.tables = make_tables(self._shape, weights, threads)
-        self._spaces: SimpleQueue[Space] = SimpleQueue()
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._spaces: deque[Space] = deque()
+        self._crew = Crew(threads)
         self._gates = (NONE, NONE)
         self._places = (NONE, NONE)
         if weights.residual is not None:
@@ -68,12 +68,15 @@ class KernelBackend:
         goals = np.linspace(0, len(ids), parts + 1)[1:-1]
         bounds = [0, *(np.searchsorted(offsets[1:], goals) + 1).tolist(), len(out)]
         jobs = [(ids, offsets[a : b + 1], out[a:b], side) for a, b in pairwise(bounds)]
-        if self._pool is None or parts == 1:
-            for job in jobs:
-                self._run(*job)
+        if parts == 1:
+            self._run(*jobs[0])
         else:
-            list(self._pool.map(lambda job: self._run(*job), jobs))
+            self._crew.run(self._run, jobs)
         return out
+
+    def close(self) -> None:
+        """End its threads."""
+        self._crew.close()
 
     def _check(self, ids: I32, offsets: I64) -> None:
         """Refuse what would read outside an array: the compiled code checks no index."""
@@ -89,11 +92,11 @@ class KernelBackend:
     def _run(self, ids: I32, offsets: I64, out: F32, side: Side) -> None:
         """A run of texts in the calling thread, with a working memory of its own."""
         try:
-            space = self._spaces.get_nowait()
-        except Empty:
+            space = self._spaces.pop()
+        except IndexError:
             space = allocate(self._shape)
         try:
             gates, places = self._gates[side], self._places[side]
             encode(self._shape, self.tables, space, ids, offsets, gates, places, out)
         finally:
-            self._spaces.put(space)
+            self._spaces.append(space)

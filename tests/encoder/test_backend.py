@@ -107,3 +107,21 @@ def test_without_torch_its_path_is_refused_in_one_line(monkeypatch: pytest.Monke
     monkeypatch.setattr(backends, "_kernel", lambda *_: None)
     with pytest.raises(DeviceError, match="cpu needs PyTorch, which is not installed"):
         backends.open_backend(model, "cpu", 1)
+
+
+@pytest.mark.parametrize("why", ["no torch", "no GPU for torch"])
+def test_a_gpu_that_torch_cannot_use_leaves_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, why: str
+) -> None:
+    model = small_model()
+    monkeypatch.setattr(backends, "cuda_present", lambda: True)
+    if why == "no torch":
+        monkeypatch.setitem(sys.modules, "torch", None)
+    else:
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with caplog.at_level(logging.WARNING, "newsift.encoder"):
+        assert backends.open_backend(model, "auto", 1)[1] == "kernel"
+    assert len(caplog.records) == 1
+    assert "the GPU is not used, the CPU runs instead" in caplog.text
+    with pytest.raises(DeviceError):
+        backends.open_backend(model, "cuda", 1)
