@@ -7,7 +7,10 @@ that a story can tell a fault survived from a fault that never came.
 
 import json
 import os
+import resource
 import signal
+import socket
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,13 +35,14 @@ class Fault:
         self._at, self._nth, self._do = script.get("at"), script.get("nth", 1), script.get("do")
         self._room = script.get("room", 10**9)  # so many posts fit into memory at once
         self._unlucky, self._infinite = script.get("unlucky", False), script.get("infinite", False)
+        self._slow_s, self._last = script.get("slow_s", 0.0), self._nth + script.get("times", 1) - 1
         self._proof = Path(script["proof"])
         self._reached: Counter[str] = Counter()
 
     def reached(self, boundary: str) -> None:
         """Act, if it is this boundary's turn."""
         self._reached[boundary] += 1
-        if boundary == self._at and self._reached[boundary] == self._nth:
+        if boundary == self._at and self._nth <= self._reached[boundary] <= self._last:
             self.prove(f"{self._do} at {boundary}")
             self._act()
 
@@ -69,6 +73,9 @@ class Fault:
     def _act(self) -> None:
         if self._do == "raise":
             raise InjectedError("an error at a boundary, as the test wanted")
+        if self._do == "sleep":
+            time.sleep(self._slow_s)
+            return
         os.kill(os.getpid(), SIGNALS[str(self._do)])
 
 
@@ -83,9 +90,43 @@ def install() -> None:
     fault = Fault(script)
     if script.get("early"):
         commit_early()
+    if "clock_s" in script:
+        set_clock(script["clock_s"])
+        fault.prove(f"clock {script['clock_s']:+} s")
+    if "file_bytes" in script:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (script["file_bytes"],) * 2)
+    if "poll_s" in script:
+        hurry_polls(script["poll_s"])
+    if "via" in script:
+        reroute(*script["via"])
     posts = Encoder.posts
     crashpoint.set_hook(fault.reached)
     Encoder.posts = lambda enc, texts: fault.embed(posts, enc, list(texts))  # type: ignore[method-assign,assignment]
+
+
+def set_clock(ahead_s: float) -> None:
+    """Have this process believe that it is later, or earlier, than it is."""
+    seconds, nanoseconds = time.time, time.time_ns
+    time.time = lambda: seconds() + ahead_s
+    time.time_ns = lambda: nanoseconds() + round(ahead_s * 1e9)
+
+
+def hurry_polls(poll_s: float) -> None:
+    """Have every consumer leave its group where it does not poll for so long."""
+    from aiokafka import AIOKafkaConsumer
+
+    init, asked = AIOKafkaConsumer.__init__, {"max_poll_interval_ms": round(poll_s * 1000)}
+    AIOKafkaConsumer.__init__ = lambda own, *topics, **given: init(own, *topics, **given | asked)
+
+
+def reroute(old: int, new: int) -> None:
+    """Take every connection to one port of this machine to another instead."""
+    connect = socket.socket.connect
+
+    def through(own: socket.socket, address: Any) -> None:
+        connect(own, (address[0], new) if address[1] == old else address)
+
+    socket.socket.connect = through  # type: ignore[method-assign,assignment]
 
 
 def commit_early() -> None:

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ class SeedWanted:
     title: str
     text: str
     threshold: float
+    expires_at: datetime | None = None
 
     @property
     def version(self) -> str:
@@ -31,7 +34,14 @@ class SeedWanted:
     def value(self) -> bytes:
         """The control record that publishes it."""
         row = {"text": self.text, "title": self.title, "threshold": self.threshold}
+        if self.expires_at is not None:
+            row["expires_at"] = self.expires_at.isoformat()
         return json.dumps(row).encode()
+
+
+def seed_set(seeds: Iterable[SeedWanted]) -> str:
+    """The name of these seeds with their thresholds, which every worker must tell."""
+    return digest(sorted([s.id, s.version, f"{s.threshold:.6f}"] for s in seeds))[:12]
 
 
 def digest(value: Any) -> str:
@@ -41,27 +51,29 @@ def digest(value: Any) -> str:
 
 
 class Oracle:
-    """Knows the model and the seeds, and so which post matches which of them."""
+    """Knows the model, and so which post matches which seed."""
 
     def __init__(self, folder: Path) -> None:
         self.model = folder / "model"
         write_model(self.model, small_model())
         self._enc = encoder.load(self.model, device="cpu", threads=1)
+        self._articles: dict[str, encoder.Embeddings] = {}
         texts = ("storm flood river city in the storm", "match game music on the music")
-        self.seeds = [self._seed(f"seed-{n}", text) for n, text in enumerate(texts)]
-        self._articles = [self._enc.articles([(s.title, s.text)]) for s in self.seeds]
+        self.seeds = [self.seed(f"seed-{n}", text) for n, text in enumerate(texts)]
 
-    def match_ids(self, post_id: str, text: str) -> frozenset[str]:
-        """The ids of all matches of a plain post."""
-        post = self._enc.posts([text])
+    def match_ids(self, post_id: str, text: str, seeds: Iterable[SeedWanted]) -> frozenset[str]:
+        """The ids of all matches of a plain post that is written now."""
+        post, now = self._enc.posts([text]), datetime.now(UTC)
         found = []
-        for seed, article in zip(self.seeds, self._articles, strict=True):
-            if post.similarity(article)[0, 0] >= np.float32(seed.threshold):
+        for seed in seeds:
+            score = post.similarity(self._article(seed))[0, 0]
+            over = seed.expires_at is not None and seed.expires_at <= now
+            if score >= np.float32(seed.threshold) and not over:
                 named = ["plain", post_id, text, seed.id, seed.version, self._enc.digest]
                 found.append(digest(named)[:32])
         return frozenset(found)
 
-    def _seed(self, name: str, text: str) -> SeedWanted:
+    def seed(self, name: str, text: str) -> SeedWanted:
         """A seed that about a fourth of the posts match, none of them by a hair."""
         article = self._enc.articles([("", text)])
         scores = np.sort(self._enc.posts(post_texts()).similarity(article)[:, 0])
@@ -71,6 +83,11 @@ class Oracle:
         assert gaps[widest] > 1e-4, "no gap between the scores: a match would hang by a hair"
         threshold = round(float(band[widest] + band[widest + 1]) / 2, 6)
         return SeedWanted(name, "", text, threshold)
+
+    def _article(self, seed: SeedWanted) -> encoder.Embeddings:
+        if seed.version not in self._articles:
+            self._articles[seed.version] = self._enc.articles([(seed.title, seed.text)])
+        return self._articles[seed.version]
 
 
 def post_texts(count: int = 1000) -> list[str]:

@@ -33,3 +33,15 @@ ODD_TEXTS = [
     "\u202estorm\u202c",
     "STORM " + "a" * 50_000,
 ]
+
+BAD_SEEDS: list[tuple[str, bytes, bytes]] = [
+    ("value:", b"no-json", b"\x00\xffgarbage"),
+    ("value:", b"a-list", b"[1, 2, 3]"),
+    ("value:", b"deep", b"[" * 100_000),
+    ("text:", b"no-text", b'{"title": "only this"}'),
+    ("threshold:", b"nan", b'{"text": "storm flood", "threshold": NaN}'),
+    ("threshold:", b"two", b'{"text": "storm flood", "threshold": 2}'),
+    ("threshold:", b"word", b'{"text": "storm flood", "threshold": "0.5"}'),
+    ("expires_at:", b"never", b'{"text": "storm flood", "expires_at": "never"}'),
+    ("limits.article_bytes:", b"oversized", b'{"text": "' + b"storm " * 100_000 + b'"}'),
+]

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from tests.faults import crashing
 
@@ -78,10 +80,11 @@ class Worker:
         self, folder: Path, config: Path, fault: dict[str, Any] | None = None, *, fork: bool = True
     ) -> None:
         folder.mkdir(parents=True)
+        self.config = config
         self.proof = folder / "proof"
         self.log = folder / "log"
         self.log.touch()
-        env = {"NEWSIFT_CONFIG": str(config), "OMP_NUM_THREADS": "1"}
+        env = {"NEWSIFT_CONFIG": str(self.config), "OMP_NUM_THREADS": "1"}
         if fault is not None:
             env[crashing.VARIABLE] = json.dumps(fault | {"proof": str(self.proof)})
         self.process: Process = Forked(env, self.log) if fork else commanded(env, self.log, folder)
@@ -107,6 +110,33 @@ class Worker:
             assert self.alive(), f"the worker ended with {self.process.poll()}:\n{self.said}"
             assert time.monotonic() < deadline, f"the worker is not ready:\n{self.said}"
             time.sleep(0.02)
+
+    def memory(self) -> int:
+        """The bytes of memory that the process holds now."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+    def page(self, path: str) -> dict[str, Any] | None:
+        """What its web server answers, whatever the status; None while there is none."""
+        lines = [line for line in self.said.splitlines() if line.endswith("/metrics")]
+        if not lines:
+            return None
+        url = lines[0].rsplit(" ", 1)[1].removesuffix("/metrics") + path
+        try:
+            with urlopen(url, timeout=ENDS_WITHIN_S) as answer:
+                found: dict[str, Any] = json.load(answer)
+        except HTTPError as error:
+            found = json.load(error)
+        return found
+
+    def refused(self, *words: str) -> None:
+        """Wait for its end: exit code 2, and one line, the last, that says these words."""
+        assert self.ended() == 2, self.said
+        last = self.said.splitlines()[-1]
+        assert last.startswith("newsift: "), self.said
+        assert [word for word in words if word not in last] == [], self.said
+        assert "Traceback" not in self.said
+        assert self.said.count("newsift: ") == 1
 
     def ended(self) -> int:
         """Wait for its end; the exit code, negative for a signal."""

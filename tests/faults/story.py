@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from kafka import TopicPartition
 from kafka.errors import RetriableError
 
-from tests.broker.clients import admin, create, producer, read_to_end, until, write
+from tests.broker.clients import admin, create, producer, read_to_end, until
 from tests.broker.server import Server
-from tests.faults.checker import History, LetterSeen, MatchSeen, Named, Sent, Verdict, check
-from tests.faults.expected import Oracle, post_texts
+from tests.faults.checker import History, Sent, Verdict, check
+from tests.faults.expected import Oracle, SeedWanted, post_texts
 from tests.faults.messages import MAX_BYTES
 from tests.faults.process import Worker
+from tests.faults.seen import letter_seen, match_seen
 
 PARTITIONS = 3
 BATCH_POSTS = 8
@@ -37,34 +40,38 @@ class Row:
     match_ids: frozenset[str]
     reason: str | None
     kept: bytes | None
+    instead: frozenset[str] | None = None
 
 
 class Story:
     """One run of workers over topics of its own, with all that was written remembered."""
 
     def __init__(self, server: Server, folder: Path, oracle: Oracle, *, fork: bool = True) -> None:
-        self.server, self.folder, self.oracle, self._fork = server, folder, oracle, fork
+        self.server, self.folder, self.oracle, self.brief = server, folder, oracle, fork
         self.name = f"{folder.name}-{next(_numbers)}"
+        self.group = f"{self.name}-group"
         self.workers: list[Worker] = []
         self.sent: list[Sent] = []
         self.allowed_duplicates = 0
         self.events = 0  # faults that came from outside the workers
+        self.drained_s = 0.0  # so long took the last wait until all was committed
+        self.seeds: dict[str, SeedWanted] = {}
+        self.before: dict[str, SeedWanted] | None = None  # that may still be in force
         self.topics = {
             kind: f"{self.name}-{kind}" for kind in ("posts", "seeds", "matches", "rejected")
         }
         self._texts = itertools.cycle(post_texts())
         self._ids = itertools.count()
-        self._config = folder / "config.yaml"
-        self._config.write_text(yaml.safe_dump(self._settings()), "utf-8")
+        self._rows: list[Row] = []
         create(server.address, self.topics["posts"], PARTITIONS)
         create(server.address, self.topics["seeds"], 1, cleanup_policy="compact")
-        for seed in oracle.seeds:
-            write(server.address, self.topics["seeds"], [seed.value], key=seed.id.encode())
+        self.publish(*oracle.seeds)
 
-    def _settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
+        """The configuration of a worker, to be changed and given to `worker`."""
         return {
             "kafka": {
-                "bootstrap_servers": self.server.address, "group": f"{self.name}-group",
+                "bootstrap_servers": self.server.address, "group": self.group,
                 "session_timeout_s": 2,
             },
             "topics": self.topics | {"partitions": PARTITIONS},
@@ -77,9 +84,26 @@ class Story:
             "web": {"port": 0},
         }  # fmt: skip
 
-    def posts(self, count: int, *, too_large: bool = False) -> None:
+    def publish(self, *seeds: SeedWanted) -> None:
+        """Make these the seeds of their ids."""
+        self.seeds |= {seed.id: seed for seed in seeds}
+        self.control(*((seed.id.encode(), seed.value) for seed in seeds))
+
+    def withdraw(self, seed: SeedWanted, value: bytes | None = None) -> None:
+        """Delete a seed, or put something in its place that is none."""
+        del self.seeds[seed.id]
+        self.control((seed.id.encode(), value))
+
+    def control(self, *records: tuple[bytes | None, bytes | None]) -> None:
+        """Write any records, keys and values, to the control topic."""
+        with producer(self.server.address) as client:
+            for key, value in records:
+                client.send(self.topics["seeds"], value, key=key, partition=0)
+
+    def posts(self, count: int, *, too_large: bool = False, filler: int = 0) -> None:
         """Write so many good posts, over all partitions; their matches may be too large to send."""
-        self._write([self._row(next(self._texts), too_large=too_large) for _ in range(count)])
+        texts = itertools.islice(self._texts, count)
+        self._write([self._row(text, too_large=too_large, filler=filler) for text in texts])
 
     def post(self, text: str, reason: str | None = None) -> None:
         """Write one post, which matches what it matches, or must be a dead letter."""
@@ -90,15 +114,27 @@ class Story:
         kept = None if reason == "limits.post_bytes" else value
         self._write([Row(value, frozenset(), reason, kept)])
 
-    def _row(self, text: str, reason: str | None = None, *, too_large: bool = False) -> "Row":
+    def again(self) -> None:
+        """Write every message once more, as whoever fills the topic may do."""
+        self._write(list(self._rows))
+
+    def _row(
+        self, text: str, reason: str | None = None, *, too_large: bool = False, filler: int = 0
+    ) -> Row:
         post_id = f"p{next(self._ids)}"
-        value = json.dumps({"id": post_id, "text": text}).encode()
-        match_ids = self.oracle.match_ids(post_id, text) if reason is None else frozenset()
+        value = json.dumps({"id": post_id, "text": text, "filler": "x" * filler}).encode()
+        if reason is not None:
+            return Row(value, frozenset(), reason, value)
+        match_ids = self.oracle.match_ids(post_id, text, self.seeds.values())
         if too_large and match_ids:
             return Row(value, frozenset(), "record_too_large", None)
-        return Row(value, match_ids, reason, value)
+        if self.before is None:
+            return Row(value, match_ids, None, value)
+        instead = self.oracle.match_ids(post_id, text, self.before.values())
+        return Row(value, match_ids, None, value, instead)
 
-    def _write(self, rows: "list[Row]") -> None:
+    def _write(self, rows: list[Row]) -> None:
+        self._rows += rows
         places = itertools.count(len(self.sent))
         with producer(self.server.address, max_request_size=2**23) as client:
             waiting = [
@@ -108,12 +144,15 @@ class Story:
             for row, each in zip(rows, waiting, strict=True):
                 told = each.get(timeout=DRAINS_WITHIN_S)
                 place = (told.partition, told.offset)
-                self.sent.append(Sent(place, row.kept, row.match_ids, row.reason))
+                self.sent.append(Sent(place, row.kept, row.match_ids, row.reason, row.instead))
 
-    def worker(self, **fault: Any) -> Worker:
-        """Start a worker, perhaps with a fault scripted into it; do not wait for it."""
+    def worker(self, config: dict[str, Any] | str | None = None, **fault: Any) -> Worker:
+        """Start a worker, perhaps with another configuration, or a fault scripted into it."""
         folder = self.folder / f"worker-{len(self.workers)}"
-        self.workers.append(Worker(folder, self._config, fault or None, fork=self._fork))
+        text = config if isinstance(config, str) else yaml.safe_dump(config or self.settings())
+        file = folder.with_suffix(".yaml")
+        file.write_text(text, "utf-8")
+        self.workers.append(Worker(folder, file, fault or None, fork=self.brief))
         return self.workers[-1]
 
     def dies(self, boundary: str, nth: int = 1) -> None:
@@ -141,12 +180,14 @@ class Story:
             assert living, f"no worker is left:\n{self.workers[-1].said}"
             return self.committed() == self.ends()
 
+        began = time.monotonic()
         try:
             until(done, DRAINS_WITHIN_S)
         except AssertionError as error:
             state = f"{error}: committed {self.committed()} of {self.ends()}"
             logs = "".join(worker.said[-2000:] for worker in self.workers)
             raise AssertionError(f"{state}\n{logs}") from None
+        self.drained_s = time.monotonic() - began
 
     def nothing_lost(self) -> Verdict:
         """Wait until all is committed, and hold all that came out against all that went in."""
@@ -166,6 +207,10 @@ class Story:
             ends[each.place[0]] = max(ends.get(each.place[0], 0), each.place[1] + 1)
         return ends
 
+    def places(self) -> list[TopicPartition]:
+        """The partitions of the posts."""
+        return [TopicPartition(self.topics["posts"], number) for number in self.ends()]
+
     def committed(self) -> dict[int, int]:
         """The committed offset of each partition that has one."""
         found: dict[Any, Any] = {}
@@ -178,9 +223,8 @@ class Story:
 
     def _told_offsets(self, found: dict[Any, Any]) -> bool:
         """Ask for the group's offsets; not yet, where the broker has just started."""
-        group = f"{self.name}-group"
         with admin(self.server.address) as client, suppress(RetriableError):
-            found |= client.list_group_offsets({group: None})[group]
+            found |= client.list_group_offsets({self.group: None})[self.group]
             return True
         return False
 
@@ -203,19 +247,3 @@ class Story:
         """Leave no process."""
         for worker in self.workers:
             worker.kill()
-
-
-def match_seen(record: Any) -> MatchSeen:
-    """A match record as the checker wants it."""
-    row = json.loads(record.value)
-    place = (row["source"]["partition"], row["source"]["offset"])
-    named = tuple(Named(m["match_id"], m["score"], m["threshold"]) for m in row["matches"])
-    row.pop("processed_at")
-    return MatchSeen(place, named, row["matched"], json.dumps(row, sort_keys=True))
-
-
-def letter_seen(record: Any) -> LetterSeen:
-    """A dead letter as the checker wants it."""
-    headers = {name: value.decode() for name, value in record.headers}
-    _, partition, offset = headers["source"].rsplit("-", 2)
-    return LetterSeen((int(partition), int(offset)), headers["reason"], record.value)

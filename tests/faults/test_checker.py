@@ -67,6 +67,17 @@ def test_another_match_id_is_wrong(ids: tuple[str, ...]) -> None:
     only(check(replace(HISTORY, matches=[HISTORY.matches[0], match(3, *ids)])), "wrong ids: (0, 3)")
 
 
+def test_a_post_read_under_either_seeds_comes_to_one_of_two_things() -> None:
+    either = Sent((0, 0), b"a", frozenset({"m1"}), instead=frozenset({"m2", "m3"}))
+    history = History([either], [match(0, "m1")], [], {0: 1})
+    assert check(history).complaints == ()
+    assert check(replace(history, matches=[match(0, "m2", "m3")])).complaints == ()
+    only(check(replace(history, matches=[match(0, "m1", "m2")])), "wrong ids")
+    only(check(replace(history, matches=[])), "missing: the match of (0, 0)")
+    nothing = replace(either, instead=frozenset())
+    assert check(replace(history, sent=[nothing], matches=[])).complaints == ()
+
+
 def test_a_count_of_matches_that_is_not_theirs_is_wrong() -> None:
     miscounted = replace(HISTORY.matches[0], matched=2)
     only(check(replace(HISTORY, matches=[miscounted, HISTORY.matches[1]])), "wrong ids")

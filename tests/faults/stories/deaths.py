@@ -97,10 +97,26 @@ def stopped_past_its_session(story: Story) -> None:
     assert story.committed() == story.ends()
 
 
+def slower_than_the_poll_interval(story: Story) -> None:
+    """A batch takes far longer than a consumer may go without a poll: the worker stays a member."""
+    story.posts(30)
+    first = story.worker()
+    story.drained()  # aiokafka keeps no watch over polls where the group has no offsets yet
+    assert first.terminate() == 0
+    story.posts(60)
+    times = 2 if story.brief else 6
+    worker = story.worker(at="decoded", do="sleep", times=times, slow_s=4.0, poll_s=1.5)
+    assert story.nothing_lost().duplicates == 0
+    assert worker.proofs == ["sleep at decoded"] * times
+    assert worker.said.count("partitions of") == 1, worker.said
+    assert worker.terminate() == 0, worker.said
+
+
 STORIES: dict[str, Tell] = {
     "1 kill -9 at each boundary": killed_at_each_boundary,
     "2 SIGTERM in mid-batch": ended_in_the_middle_of_a_batch,
     "3 an unexpected error": an_unexpected_error,
     "11 three workers, kills": one_of_three_is_killed_again_and_again,
     "12 stopped, then awake": stopped_past_its_session,
+    "13 slower than the polls": slower_than_the_poll_interval,
 }

@@ -5,6 +5,7 @@ import time
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from tests.broker.clients import admin, create
+from tests.faults.network import Network
 from tests.faults.story import ONE_CRASH, PARTITIONS, Story, Tell
 
 
@@ -56,8 +57,32 @@ def set_up(story: Story, kind: str, key: str, value: str) -> None:
         client.alter_configs([resource])
 
 
+def the_output_is_slow(story: Story) -> None:
+    """Each write takes seconds while 40 MB of posts wait: what the worker holds has a bound."""
+    with Network(story.server.address).open() as network:
+        config = story.settings()
+        config["stream"] |= {"batch_bytes": 2**20, "produce_deadline_s": 10}
+        worker = story.worker(config, via=network.route)
+        story.posts(60)
+        story.drained()
+        before = worker.memory()
+        network.produce_s, length = (1.0, 6) if story.brief else (4.0, 60)
+        story.posts(400, filler=100_000)
+        sizes = []
+        for _ in range(length):
+            time.sleep(1)
+            sizes.append((worker.memory() - before) / 2**20)
+        behind = sum(story.ends().values()) - sum(story.committed().values())
+        assert behind > 100, f"the output was not slow: {behind} posts wait"
+        story.events += 1
+        network.produce_s = 0
+        story.nothing_lost()
+    assert max(sizes) < 20, f"it grew by so many MB: {sizes}"
+
+
 STORIES: dict[str, Tell] = {
     "8 dead letters down": dead_letters_have_nowhere_to_go,
     "9 matches down": matches_have_nowhere_to_go,
     "9 record too large": match_records_are_too_large,
+    "14 a slow output": the_output_is_slow,
 }

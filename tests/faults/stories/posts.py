@@ -1,5 +1,11 @@
 """What is wrong with the posts: they fit nowhere, are no posts, or are strange."""
 
+import json
+from collections import Counter
+
+from kafka.structs import OffsetAndMetadata
+
+from tests.broker.clients import admin, read_to_end
 from tests.faults.crashing import INFINITE, UNBEARABLE
 from tests.faults.messages import ODD_TEXTS, POISON
 from tests.faults.story import Story, Tell
@@ -49,9 +55,31 @@ def odd_texts(story: Story) -> None:
     assert (verdict.letters, verdict.duplicates) == (0, 0)
 
 
+def delivered_again(story: Story) -> None:
+    """All posts are written twice, and then all are read again: each match has the same id."""
+    story.posts(40)
+    story.again()
+    worker = story.worker()
+    first = story.nothing_lost()
+    assert first.duplicates == 0
+    assert worker.terminate() == 0
+    with admin(story.server.address) as client:
+        begin = {place: OffsetAndMetadata(0, "", -1) for place in story.places()}
+        client.alter_group_offsets(story.group, begin)
+    assert set(story.committed().values()) == {0}
+    story.events += 2
+    story.allowed_duplicates = first.matches
+    story.worker()
+    assert story.nothing_lost().duplicates == first.matches
+    records = read_to_end(story.server.address, story.topics["matches"])
+    ids = Counter(m["match_id"] for row in records for m in json.loads(row.value)["matches"])
+    assert set(ids.values()) == {4}
+
+
 STORIES: dict[str, Tell] = {
     "4 out of memory": no_memory,
     "5 an embedding that is NaN": no_number,
     "6 poison": poison,
     "7 odd texts": odd_texts,
+    "19 delivered again": delivered_again,
 }

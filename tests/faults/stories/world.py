@@ -1,9 +1,17 @@
 """What happens around the worker: to the broker, the network, the clock and the disk."""
 
+import json
 import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+from tests.broker.clients import read_to_end
 from tests.broker.kafka import answers
+from tests.faults.network import Network
+from tests.faults.stories.seeds import silent_seeds
 from tests.faults.story import ONE_CRASH, Story, Tell
+
+DAY_S = 86_400
 
 
 def the_broker_restarts(story: Story) -> None:
@@ -24,6 +32,71 @@ def the_broker_restarts(story: Story) -> None:
     assert worker.terminate() == 0
 
 
+def a_wrong_clock(story: Story) -> None:
+    """The worker's clock is a day ahead, then a day behind: posts' own times decide on expiry."""
+    now, hour = datetime.now(UTC), timedelta(hours=1)
+    story.publish(
+        replace(story.oracle.seed("soon", "police fire in the city"), expires_at=now + hour),
+        replace(story.oracle.seed("over", "cat music the a"), expires_at=now - hour),
+    )
+    for clock_s in (DAY_S, -DAY_S):
+        story.posts(40)
+        worker = story.worker(clock_s=clock_s)
+        assert story.nothing_lost().duplicates == 0
+        assert worker.proofs == [f"clock {clock_s:+} s"]
+        assert worker.terminate() == 0, worker.said
+    matches = read_to_end(story.server.address, story.topics["matches"])
+    records = [json.loads(row.value) for row in matches]
+    days = {datetime.fromisoformat(row["processed_at"]).date() - now.date() for row in records}
+    assert len(days) > 1, "the clock was right"
+    assert "soon" in {m["seed_id"] for row in records for m in row["matches"]}
+
+
+def a_bad_network(story: Story) -> None:
+    """Answers after half a second, then connections cut again and again, then one KB a second."""
+    with Network(story.server.address).open() as network:
+        worker = story.worker(via=network.route)
+        if story.brief:
+            worker.ready()
+        network.latency_s = 0.25  # in each direction
+        story.posts(30)
+        story.drained()
+        network.latency_s = 0
+        for _ in range(3 if story.brief else 10):
+            story.posts(10)
+            time.sleep(0.5)
+            story.events += network.reset()
+        story.drained()
+        network.bytes_per_s = 1024
+        story.posts(30)
+        time.sleep(4 if story.brief else 20)
+        network.bytes_per_s = 0
+        story.posts(30)
+        story.allowed_duplicates += ONE_CRASH
+        story.nothing_lost()
+        assert network.carried > 0
+        assert worker.terminate() == 0, worker.said
+
+
+def no_room_on_the_disk(story: Story) -> None:
+    """The cache of seeds cannot be made, and then not be finished: a warning, and posts go on."""
+    silent_seeds(story, 1000)
+    file = story.folder / "a-file"
+    file.touch()
+    for folder, fault in ((file / "cache", {}), (story.folder / "full", {"file_bytes": 2**15})):
+        story.posts(40)
+        config = story.settings()
+        config["cache"]["folder"] = str(folder)
+        worker = story.worker(config, **fault)
+        assert story.nothing_lost().duplicates == 0
+        assert f"{folder}: seeds are not cached" in worker.said
+        story.events += 1
+        assert worker.terminate() == 0, worker.said
+
+
 STORIES: dict[str, Tell] = {
     "10 broker restarted": the_broker_restarts,
+    "20 the clock a day off": a_wrong_clock,
+    "24 a bad network": a_bad_network,
+    "25 no room on the disk": no_room_on_the_disk,
 }

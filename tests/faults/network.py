@@ -1,0 +1,111 @@
+"""A network between worker and broker that can be slow, narrow, or cut, as a story wants it."""
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+PRODUCE = 0  # the number of the request
+PIECE = 2**16
+
+
+class Network:
+    """Carries every connection to the broker; what it does to them can be changed at any time."""
+
+    def __init__(self, broker: str) -> None:
+        self._host, self.broker_port = broker.rsplit(":")[0], int(broker.rsplit(":")[1])
+        self.port = 0
+        self.latency_s = 0.0  # of each piece, in each direction
+        self.bytes_per_s = 0  # of each connection, in each direction; 0: as many as there are
+        self.produce_s = 0.0  # so long each request that writes records is held up
+        self.carried = 0  # bytes
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+
+    @property
+    def route(self) -> tuple[int, int]:
+        """The port to go to in the place of which, as a worker's script has it."""
+        return self.broker_port, self.port
+
+    def reset(self) -> int:
+        """Cut every connection as a failing network does; how many there were."""
+        return asyncio.run_coroutine_threadsafe(self._reset(), self._loop).result()
+
+    @contextmanager
+    def open(self) -> Iterator[Self]:
+        """Carry connections while the block lasts, in a thread of its own."""
+        thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        thread.start()
+        try:
+            server = asyncio.run_coroutine_threadsafe(
+                asyncio.start_server(self._connected, "127.0.0.1"), self._loop
+            ).result()
+            self.port = server.sockets[0].getsockname()[1]
+            yield self
+            self._loop.call_soon_threadsafe(server.close)
+        finally:
+            self.reset()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join()
+            self._loop.close()
+
+    async def _reset(self) -> int:
+        cut = len(self._writers) // 2
+        for writer in list(self._writers):
+            lingering = struct.pack("ii", 1, 0)  # closed at once, so that the peer is sent a reset
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, lingering
+            )
+            writer.transport.abort()
+        return cut
+
+    async def _connected(self, worker: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        """Carry one connection there and back until either side ends."""
+        try:
+            broker, requests = await asyncio.open_connection(self._host, self.broker_port)
+        except OSError:
+            answers.transport.abort()
+            return
+        both = {answers, requests}
+        self._writers |= both
+        ways = [self._requests(worker, requests), self._pieces(broker, answers, -1)]
+        tasks = [asyncio.ensure_future(way) for way in ways]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._writers -= both
+        for writer in both:
+            writer.transport.abort()
+
+    async def _requests(self, source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+        """Carry requests, each of which begins with its size and its kind."""
+        while True:
+            head = await source.readexactly(6)
+            size, kind = struct.unpack(">ih", head)
+            if kind == PRODUCE:
+                await asyncio.sleep(self.produce_s)
+            to.write(head)  # nothing comes of it before the rest is there, so it need not wait
+            await self._pieces(source, to, size - 2)
+
+    async def _pieces(
+        self, source: asyncio.StreamReader, to: asyncio.StreamWriter, left: int
+    ) -> None:
+        """Carry so many bytes, or all until the end."""
+        while left:
+            most = self.bytes_per_s // 4 or PIECE
+            piece = await source.read(min(most, left) if left > 0 else most)
+            if not piece:
+                raise ConnectionError("one side has hung up")
+            left -= len(piece)
+            await self._carry(piece, to)
+
+    async def _carry(self, piece: bytes, to: asyncio.StreamWriter) -> None:
+        narrow = len(piece) / self.bytes_per_s if self.bytes_per_s else 0
+        await asyncio.sleep(self.latency_s + narrow)
+        self.carried += len(piece)
+        to.write(piece)
+        await to.drain()

@@ -1,0 +1,22 @@
+"""Records of the worker's topics, as the checker wants them."""
+
+import json
+from typing import Any
+
+from tests.faults.checker import LetterSeen, MatchSeen, Named
+
+
+def match_seen(record: Any) -> MatchSeen:
+    """A match record as the checker wants it."""
+    row = json.loads(record.value)
+    place = (row["source"]["partition"], row["source"]["offset"])
+    named = tuple(Named(m["match_id"], m["score"], m["threshold"]) for m in row["matches"])
+    row.pop("processed_at")
+    return MatchSeen(place, named, row["matched"], json.dumps(row, sort_keys=True))
+
+
+def letter_seen(record: Any) -> LetterSeen:
+    """A dead letter as the checker wants it."""
+    headers = {name: value.decode() for name, value in record.headers}
+    _, partition, offset = headers["source"].rsplit("-", 2)
+    return LetterSeen((int(partition), int(offset)), headers["reason"], record.value)

@@ -1,0 +1,147 @@
+"""What happens to the seeds: garbage, a change in flight, very many of them, compaction."""
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+from tests.broker.clients import read_to_end
+from tests.faults.expected import SeedWanted, seed_set
+from tests.faults.messages import BAD_SEEDS
+from tests.faults.process import Worker
+from tests.faults.stories.output import set_up
+from tests.faults.story import Story, Tell
+
+OTHER_TEXT = "police fire in the city"
+MANY = 10_000
+
+
+def knows(worker: Worker, story: Story) -> bool:
+    """Whether a worker filters by exactly the seeds of the story."""
+    found = worker.page("/seeds")
+    return found is not None and found.get("seed_set") == seed_set(story.seeds.values())
+
+
+def told(worker: Worker) -> dict[str, Any]:
+    """The seeds as a worker lists them."""
+    found = worker.page("/seeds")
+    assert found is not None
+    return found
+
+
+def garbage_among_the_seeds(story: Story) -> None:
+    """Records that are no seeds, one in the place of a good seed: refused alone, with a reason."""
+    worker = story.worker()
+    worker.ready()
+    story.posts(30)
+    story.drained()
+    spoilt = story.seeds["seed-1"]
+    story.control(*((key, value) for _, key, value in BAD_SEEDS))
+    story.withdraw(spoilt, b'{"text": 7}')
+    story.until(lambda: knows(worker, story) and len(told(worker)["refused"]) > len(BAD_SEEDS))
+    story.posts(30)
+    story.nothing_lost()
+    late = story.worker()
+    late.ready()
+    assert told(late) == told(worker)
+    reasons = {each["id"]: each["reason"] for each in told(worker)["refused"]}
+    story.events += len(reasons)
+    wanted = [(key.decode(), said) for said, key, _ in BAD_SEEDS] + [(spoilt.id, "text:")]
+    assert [pair for pair in wanted if not reasons[pair[0]].startswith(pair[1])] == [], reasons
+    assert len(reasons) == len(wanted)
+
+
+def a_seed_is_replaced_in_flight(story: Story) -> None:
+    """A seed changes while posts flow: each record knows it in one version, and its set by name."""
+    worker = story.worker()
+    worker.ready()
+    first = story.seeds["seed-0"]
+    turns = [story.oracle.seed(first.id, OTHER_TEXT), first] * (1 if story.brief else 4)
+    sets = {seed_set(story.seeds.values()): first.version}
+    for version in turns:
+        story.posts(60)
+        story.before = dict(story.seeds)
+        story.publish(version)
+        sets[seed_set(story.seeds.values())] = version.version
+        story.posts(60)
+        story.until(lambda: knows(worker, story))
+        story.before = None
+        story.events += 1
+    story.posts(30)
+    assert story.nothing_lost().duplicates == 0
+    seen = set[str]()
+    for row in read_to_end(story.server.address, story.topics["matches"]):
+        record = json.loads(row.value)
+        named = {m["seed_version"] for m in record["matches"] if m["seed_id"] == first.id}
+        assert named <= {sets[record["seed_set"]]}, record
+        seen |= named
+    assert seen == set(sets.values())
+
+
+def joining_with_many_seeds(story: Story) -> None:
+    """A worker joins with ten thousand seeds: no post is touched before the last one is read."""
+    silent_seeds(story, MANY)
+    story.publish(story.oracle.seed("the-last", OTHER_TEXT))
+    story.posts(60)
+    worker, reasons = story.worker(), set[str]()
+
+    def ready() -> bool:
+        reason: str = (worker.page("/readyz") or {"reason": "no answer"})["reason"]
+        if reason:
+            assert story.committed() == {}, "posts were committed before it was ready"
+            reasons.add(reason)
+        return not reason
+
+    story.until(ready)
+    assert {"the seeds are being embedded"} <= reasons, reasons
+    story.events += 1
+    story.nothing_lost()
+    assert len(told(worker)["live"]) == MANY + len(story.seeds)
+
+
+def silent_seeds(story: Story, count: int) -> None:
+    """Publish so many seeds that no post matches."""
+    seeds = (SeedWanted(f"many-{n:05}", "", f"{'z' * 7} {n:x}", 1.0) for n in range(count))
+    story.control(*((seed.id.encode(), seed.value) for seed in seeds))
+
+
+def the_control_topic_is_compacted(story: Story) -> None:
+    """Tombstones, duplicates and compaction: who saw all records and who saw few agree."""
+    compact_soon(story)
+    old = story.worker()
+    old.ready()
+    first = story.seeds["seed-0"]
+    passing = replace(first, id="passing")
+    for text in ("cat music game", "river city", OTHER_TEXT):
+        story.publish(story.oracle.seed(first.id, text), passing, passing)
+        story.withdraw(passing)
+    written, kept = 2 + 3 * 4, 99
+    while kept > written // 2:
+        story.control((b"nobody", None))  # a new segment, so that the one before can be compacted
+        time.sleep(0.2)
+        kept = len(read_to_end(story.server.address, story.topics["seeds"]))
+    story.events += written - kept
+    young = story.worker()
+    young.ready()
+    story.until(lambda: knows(old, story) and knows(young, story))
+    assert told(old) == told(young)
+    story.posts(60)
+    story.nothing_lost()
+
+
+def compact_soon(story: Story) -> None:
+    """Have the control topic compacted within a second."""
+    soon = {
+        "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "200",
+        "delete.retention.ms": "100",
+    }  # fmt: skip
+    for key, value in soon.items():
+        set_up(story, "seeds", key, value)
+
+
+STORIES: dict[str, Tell] = {
+    "15 garbage among the seeds": garbage_among_the_seeds,
+    "16 a seed replaced in flight": a_seed_is_replaced_in_flight,
+    "17 joining with 10k seeds": joining_with_many_seeds,
+    "18 tombstones, compaction": the_control_topic_is_compacted,
+}

@@ -1,0 +1,135 @@
+"""What is wrong when the worker starts: its model, its configuration, its way to the broker.
+
+Each start is refused, with exit code 2 and one line, and touches no post; then a right one follows.
+"""
+
+import hashlib
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.faults.process import Worker
+from tests.faults.story import Story, Tell
+
+WEIGHTS, VOCABULARY, BACKGROUND = "model.safetensors", "vocabulary.txt", "background.safetensors"
+TLS = Path(__file__).parents[2] / "worker" / "tls"
+WORD = "correct-horse"
+
+
+def refused(story: Story, worker: Worker, *words: str) -> None:
+    """A worker refused to start, said why in one line, and left the posts alone."""
+    worker.refused(*words)
+    assert story.committed() == {}
+    story.events += 1
+
+
+def cut_short(model: Path) -> None:
+    """The weights end too early."""
+    content = (model / WEIGHTS).read_bytes()
+    (model / WEIGHTS).write_bytes(content[:-100])
+
+
+def changed(model: Path) -> None:
+    """One bit of the background is another."""
+    content = bytearray((model / BACKGROUND).read_bytes())
+    content[-1] ^= 1
+    (model / BACKGROUND).write_bytes(content)
+
+
+def another_vocabulary(model: Path) -> None:
+    """The vocabulary is that of another model, and the manifest vouches for it."""
+    lines = (model / VOCABULARY).read_bytes().splitlines(keepends=True)
+    (model / VOCABULARY).write_bytes(b"".join(lines[:-1]))
+    vouch(model, VOCABULARY)
+
+
+def a_pickle(model: Path) -> None:
+    """The weights are a pickle under another name, and the manifest vouches for it."""
+    (model / WEIGHTS).write_bytes(pickle.dumps({"embedding": [1.0]}))
+    vouch(model, WEIGHTS)
+
+
+def vouch(model: Path, name: str) -> None:
+    """Write a file's size and hash into the manifest, as whoever made the model would."""
+    content = (model / name).read_bytes()
+    manifest = json.loads((model / "manifest.json").read_bytes())
+    facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest["files"][name] = facts
+    kept = [manifest[key] for key in ("format", "config", "vocabulary", "mix", "files")]
+    text = json.dumps(kept, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    manifest["digest"] = hashlib.sha256(text.encode()).hexdigest()
+    (model / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+
+
+DAMAGE: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
+    (cut_short, (WEIGHTS, "cut short")),
+    (changed, (BACKGROUND, "wrong digest")),
+    (another_vocabulary, (VOCABULARY, "another model's vocabulary")),
+    (a_pickle, (WEIGHTS, "is a pickle")),
+]
+
+
+def the_model_is_damaged(story: Story) -> None:
+    """A model cut short, changed, with another's vocabulary, or a pickle in disguise."""
+    story.posts(20)
+    for damage, words in DAMAGE:
+        model = story.folder / damage.__name__
+        shutil.copytree(story.oracle.model, model)
+        damage(model)
+        config = story.settings()
+        config["model"]["name"] = str(model)
+        refused(story, story.worker(config), str(model), *words)
+    story.worker()
+    story.nothing_lost()
+
+
+def the_configuration_is_wrong(story: Story) -> None:
+    """An unknown key, an unknown section, a wrong type, a value that cannot be, no YAML at all."""
+    story.posts(20)
+    good = yaml.safe_dump(story.settings())
+    wrong = {
+        "stream.batch_post": good.replace("batch_posts:", "batch_post:"),
+        "steam": good.replace("stream:", "steam:"),
+        "stream.batch_posts": good.replace("batch_posts: 8", "batch_posts: many"),
+        "kafka.session_timeout_s": good.replace("timeout_s: 2", "timeout_s: -2"),
+        "line": f"{good}]",
+    }
+    for key, text in wrong.items():
+        worker = story.worker(text)
+        refused(story, worker, str(worker.config), key)
+    story.worker()
+    story.nothing_lost()
+
+
+def no_way_in(story: Story) -> None:
+    """A broker whose certificate is not trusted, and logins that it refuses; no secret is told."""
+    story.posts(20)
+    login = {"security_protocol": "SASL_PLAINTEXT", "username": "sifter"}
+    ways: list[tuple[dict[str, Any], str]] = [
+        ({"security_protocol": "SSL", "ca_file": str(TLS / "cert.pem")}, "kafka.security_protocol"),
+        (login | {"sasl_mechanism": "PLAIN"}, "kafka.security_protocol"),
+    ]
+    for way, word in ways:
+        config = story.settings()
+        secret = story.folder / "secret"
+        secret.write_text(WORD, "utf-8")
+        config["kafka"] |= way
+        if "username" in way:
+            config["kafka"]["password_file"] = str(secret)
+        worker = story.worker(config)
+        refused(story, worker, word)
+        assert WORD not in worker.said
+    story.worker()
+    story.nothing_lost()
+
+
+STORIES: dict[str, Tell] = {
+    "21 a damaged model": the_model_is_damaged,
+    "22 a wrong configuration": the_configuration_is_wrong,
+    "23 no way in: TLS, SASL": no_way_in,
+}
