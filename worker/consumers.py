@@ -6,9 +6,10 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
+from worker.batches.consumer import OpeningConsumer
 from worker.config import Config
 from worker.kafka import aiokafka_settings, isolation_level
 from worker.ledger import Offsets
@@ -21,7 +22,7 @@ NO_LEADER = -1
 FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
 
 
-class Consumer(AIOKafkaConsumer):  # type: ignore[misc]
+class Consumer(OpeningConsumer):
     """aiokafka's consumer, with a bound on what it reads ahead, and what it knows by partition."""
 
     async def start(self) -> None:
@@ -73,6 +74,7 @@ def posts_consumer(config: Config) -> Consumer:
     kafka, size = config.kafka, config.stream.batch_bytes
     session = kafka.session_timeout_s
     return Consumer(
+        config.limits.batch_bytes,
         **_settings(config),
         group_id=kafka.group,
         auto_offset_reset="none",  # told of a reset, we can count it
@@ -87,7 +89,12 @@ def posts_consumer(config: Config) -> Consumer:
 
 def control_consumer(config: Config) -> Consumer:
     """The consumer of the seeds: it belongs to no group, so every worker reads all of them."""
-    return Consumer(**_settings(config), group_id=None, auto_offset_reset="earliest")
+    return Consumer(
+        config.limits.batch_bytes,
+        **_settings(config),
+        group_id=None,
+        auto_offset_reset="earliest",
+    )
 
 
 def _settings(config: Config) -> dict[str, Any]:

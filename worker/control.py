@@ -10,6 +10,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from worker.batches.unreadable import Unreadable
 from worker.config import Limits
 from worker.metrics import Metrics
 from worker.seedcache import SeedEmbedder
@@ -90,6 +91,10 @@ class Control:
         """Let records take effect in the book, and tell how many there were."""
         count = 0
         for record in records:
+            if isinstance(record, Unreadable):
+                log.error("%s; whatever seeds they held are not known", record)
+                self._metrics.unreadable("seeds", record.count)
+                continue
             self._book.apply(record.key, record.value)
             count += 1
         return count

@@ -17,6 +17,7 @@ from aiokafka.errors import (
 
 from worker import crashpoint
 from worker.backlog import Backlog
+from worker.batches.unreadable import Unreadable
 from worker.consumers import REVOKE_S
 from worker.ledger import Ledger
 from worker.metrics import Metrics
@@ -181,6 +182,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
             if self._closed or self._ledger.epoch != epoch:
                 return
             self._positions.take(part)
+            self._report(part)
             crashpoint.reached("ingested")
             await self._arrived()
         reached = await self._consumer.reached()
@@ -224,7 +226,15 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
         """Have records handed out once more, as they got no further than here."""
         for record in reversed(records):
             with suppress(IllegalStateError):
-                self._consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
+                first = record.first if isinstance(record, Unreadable) else record.offset
+                self._consumer.seek(TopicPartition(record.topic, record.partition), first)
+
+    def _report(self, records: Sequence[Any]) -> None:
+        """Tell of the batches that could not be read; each goes on as one message."""
+        for record in records:
+            if isinstance(record, Unreadable):
+                log.error("%s", record)
+                self._metrics.unreadable("posts", record.count)
 
 
 def weight(records: Sequence[Any]) -> int:

@@ -131,6 +131,11 @@ class Metrics:
         """Count messages that were deleted before they were read."""
         self._made["offsets_lost_total"].inc(max(posts, 0))
 
+    def unreadable(self, topic: str, offsets: int) -> None:
+        """Count a record batch that was not read; topic is one of TOPICS."""
+        self._made["unreadable_batches_total"].labels(topic).inc()
+        self._made["unreadable_offsets_total"].labels(topic).inc(offsets)
+
     def seeds(
         self, live: int, refused: int, expired: int, digest: str, at: float,
         events: Iterable[str] = (),

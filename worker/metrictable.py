@@ -7,6 +7,7 @@ from worker.posts import Reason
 
 STAGES = ("wait", "decode", "encode", "match", "produce", "commit")
 PASSED_OVER = ("no_post", "no_words")
+TOPICS = ("posts", "seeds")
 PAUSES = ("backlog", "output")
 STATES = ("live", "refused", "expired")
 REASONS = tuple(reason.value for reason in Reason)
@@ -54,6 +55,10 @@ METRICS = (
          buckets=SCORES),
     _row("lag_posts", "gauge", "Messages not yet committed, of the partitions held", "partition"),
     _row("offsets_lost_total", "counter", "Messages that the broker deleted before they were read"),
+    _row("unreadable_batches_total", "counter", "Record batches that could not be read",
+         "topic", TOPICS),
+    _row("unreadable_offsets_total", "counter", "Offsets of the messages in these batches",
+         "topic", TOPICS),
     _row("seeds", "gauge", "Seeds by state", "state", STATES),
     _row("seed_set_age_seconds", "gauge", "Seconds since the set of seeds last changed"),
     _row("seed_set_info", "gauge", "1, with the digest of the set of seeds", "digest"),

@@ -13,6 +13,7 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.weights import F32
 from worker import crashpoint
+from worker.batches.unreadable import Unreadable
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.matching import Found, Matcher
 from worker.posts import FORMS, PassedOver, Post, Reason, read_post
@@ -136,6 +137,9 @@ class Pipeline:
     def _decode(self, batch: Batch) -> None:
         form, limits = self._settings.form, self._settings.limits
         for index, message in enumerate(batch.messages):
+            if isinstance(message, Unreadable):
+                batch.reject(index, Reason(message.why), message.detail)
+                continue
             found = read_post(message.value, form, limits)
             if isinstance(found, Post):
                 batch.posts[index] = found

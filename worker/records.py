@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import msgspec
 import numpy as np
 
+from worker.batches.unreadable import Unreadable
 from worker.posts import Post, Reason
 from worker.seeds import Seed, digest
 
@@ -138,7 +139,8 @@ def to_match_record(
 
 def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) -> Record:
     """A message that cannot be worked on, untouched; without its value if that is too large."""
-    source = f"{message.topic}-{message.partition}-{message.offset}"
+    first = message.first if isinstance(message, Unreadable) else message.offset
+    source = f"{message.topic}-{message.partition}-{first}"
     headers = [
         ("reason", reason.value.encode()),
         ("detail", detail[:MAX_DETAIL].encode("utf-8", "backslashreplace")),
@@ -146,6 +148,8 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
         ("attempt", str(attempt(message)).encode()),
         ("schema", REJECTED_SCHEMA.encode()),
     ]
+    if isinstance(message, Unreadable):
+        headers.append(("offsets", message.offsets.encode()))
     value = None if reason in VALUELESS else message.value
     return Record("rejected", message.key, value, headers, index)
 

@@ -28,7 +28,8 @@ STABLE = {
     "newsift_last_progress_timestamp_seconds": "", "newsift_paused": "",
     "newsift_pauses_total": "why", "newsift_rebalances_total": "",
     "newsift_model_info": "digest path mix", "newsift_best_score": "", "newsift_ready": "",
-    "newsift_in_flight_batches": "",
+    "newsift_in_flight_batches": "", "newsift_unreadable_batches_total": "topic",
+    "newsift_unreadable_offsets_total": "topic",
 }  # fmt: skip
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     POST_BYTES = "limits.post_bytes"  # more bytes than a post may have; kept without its value
     LIST_ITEMS = "limits.list_items"  # a list with more items than one may have
     MARKS = "limits.marks"  # a letter with more combining marks than one may have
+    BAD_BATCH = "bad_batch"  # it stands for a record batch that cannot be read
     BATCH_BYTES = "limits.batch_bytes"  # it came in a batch that is too large unpacked
 
 

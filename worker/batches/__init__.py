@@ -1,0 +1,1 @@
+"""Record batches as they lie on the wire: what they claim is checked before it is believed."""
