@@ -6,6 +6,7 @@ from typing import Any
 
 from worker.brokererrors import explained
 from worker.config import APP_ID, Config
+from worker.config.regular import open_regular
 from worker.errors import AccessError, BrokerError, ConfigError
 from worker.reach import unreachable
 
@@ -62,6 +63,7 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     if not uses_tls(config):
         return None
     kafka = config.kafka
+    _check_files(config)
     try:
         context = ssl.create_default_context(cafile=_name(kafka.ca_file))
     except (OSError, ValueError) as error:
@@ -94,6 +96,17 @@ def _settings(config: Config) -> dict[str, Any]:
             "sasl_plain_password": kafka.password.reveal(),
         }
     return found
+
+
+def _check_files(config: Config) -> None:
+    """Refuse what OpenSSL would wait for."""
+    for key in ("ca_file", "cert_file", "key_file"):
+        path = getattr(config.kafka, key)
+        try:
+            if path is not None:
+                open_regular(path).close()
+        except OSError as error:
+            raise _bad_file(key, path, "certificates or a key", error) from error
 
 
 def _name(path: Path | None) -> str | None:

@@ -15,8 +15,9 @@ from encoder.errors import InputError
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.web_side import web_server
+from worker.cli.article import decoded, extracted
 from worker.cli.fetch import Limits, Page, fetch, is_public, within
-from worker.cli.seed_url import decoded, extracted, seed_id
+from worker.cli.seed_url import seed_id
 
 HERE = Limits(allow=lambda _: True)
 
@@ -230,15 +231,17 @@ def test_a_page_becomes_a_seed(newsift: Command, kafka: Kafka, open_web: str) ->
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "published"), [("y", 0, 1), ("n", 130, 0), ("", 130, 0)]
+    ("answer", "code", "published"), [("y\n", 0, 1), ("n\n", 0, 0), ("\n", 0, 0), ("", 130, 0)]
 )
 def test_it_is_shown_and_asked_for(
     newsift: Command, kafka: Kafka, open_web: str, monkeypatch: pytest.MonkeyPatch,
     answer: str, code: int, published: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(worker.cli.seed_url, "at_terminal", lambda: True)
-    done = newsift("seeds", "add", "--url", f"{open_web}/gzip", stdin=f"{answer}\n".encode())
+    done = newsift("seeds", "add", "--url", f"{open_web}/gzip", stdin=answer.encode())
     assert done.code == code
+    assert ("interrupted" in done.err) == (code == 130)
+    assert ("nothing was published" in done.err) == (code == 0 and not published)
     for shown in ("fire-on-the-ferry", "Fire on the ferry", "words", "The ferry Astrid Vane burns"):
         assert shown in done.err
     assert len(kafka.records(SEEDS)) == published

@@ -57,8 +57,9 @@ def add(
     changes["expires_at"] = None if expires_at is None else rfc_3339(until(expires_at))
     drafts = [_changed(draft, name, changes) for draft in drafts]
     found = [_validated(draft) for draft in drafts]
-    if url is not None and not yes:
-        confirmed(found[0])
+    if url is not None and not yes and not confirmed(found[0]):
+        say("nothing was published")
+        return
     with seed_topic(config) as topic:
         before = topic.latest()
         topic.publish({draft.key: draft.value for draft in drafts})

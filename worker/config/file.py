@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from worker.config.kinds import INTEGER, NUMBER, Scalar, scalar
+from worker.config.regular import open_regular
 from worker.errors import ConfigError
 
 LARGEST = 2**20  # bytes
@@ -66,7 +67,7 @@ def _section(path: Path, section: str, node: yaml.Node) -> dict[str, Given]:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(LARGEST + 1)
         if len(raw) > LARGEST:
             raise ConfigError(f"{path}: larger than {LARGEST} bytes; this is no config.yaml")
