@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.measure import NotAvailable
-from encoder.jit import cache_root
+from encoder.files import cache_root
 from encoder.vocabulary import Vocabulary
 from encoder.weights import F32
 

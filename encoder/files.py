@@ -1,4 +1,8 @@
-"""Files that are written whole or not at all, and read only when they are files."""
+"""Files: written whole or not at all, read only when they are files, kept where nobody else can.
+
+What lies in a cache is run or believed, so it has to be our own: a folder or file is private when
+it belongs to us (or to root, who can do anything) and neither group nor others can write to it.
+"""
 
 import os
 import secrets
@@ -14,7 +18,7 @@ from encoder.errors import InputError
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of the old one only when all went well."""
-    new = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}")
+    new = path.parent / f".newsift-{secrets.token_hex(8)}"
     try:
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as error:
@@ -53,3 +57,47 @@ def read_regular(path: Path, most: int) -> bytes:
         if found.st_size > most:
             raise InputError(f"{path}: holds {found.st_size} bytes, {most} were expected")
         return file.read(found.st_size)
+
+
+def cache_root() -> Path:
+    """The folder for what newsift can rebuild: NEWSIFT_CACHE, else the user's cache folder."""
+    named = os.environ.get("NEWSIFT_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "newsift"
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made where there is none; refused where others can change what lies in it."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    real = path.resolve(strict=True)
+    for outer in real.parents:
+        refuse_public(outer, outer.stat(), replaceable=False)
+    refuse_public(real, real.stat())
+    return real
+
+
+def refuse_public(path: Path, found: os.stat_result, *, replaceable: bool = True) -> None:
+    """Refuse what others own or can write; of an outer folder, where they can replace what is ours.
+
+    They cannot in a sticky folder; and many a home belongs to a group that its user is alone in.
+    """
+    if found.st_uid not in (os.geteuid(), 0):
+        raise InputError(f"{path}: belongs to another user")
+    writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not replaceable and found.st_gid == os.getegid():
+        writers &= stat.S_IWOTH
+    if writers and (replaceable or not found.st_mode & stat.S_ISVTX):
+        raise InputError(f"{path}: others can write to it")
+
+
+def refuse_public_content(folder: Path) -> None:
+    """Refuse a private folder in which anything is a link, another's, or writable by others."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            found = entry.stat(follow_symlinks=False)
+            refuse_public(Path(entry.path), found)
+            if stat.S_ISDIR(found.st_mode):
+                refuse_public_content(Path(entry.path))
+            elif not stat.S_ISREG(found.st_mode):
+                raise InputError(f"{entry.path}: is no regular file")

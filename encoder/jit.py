@@ -1,65 +1,27 @@
-"""Where compiled kernels are kept: numba's cache, in a folder that can be written, or none."""
+"""How newsift compiles: without the GIL, and with what was compiled kept between starts."""
 
-import hashlib
-import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config as numba_config
+
+from encoder.jit_cache import FOLDER, FunctionCache
 
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 
 
-def cache_root() -> Path:
-    """The folder for what newsift can rebuild: NEWSIFT_CACHE, else the user's cache folder."""
-    named = os.environ.get("NEWSIFT_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "newsift"
-
-
-def sources_digest() -> str:
-    """A digest of the compiled modules' text: numba itself does not notice an edited import."""
-    here = Path(__file__).parent
-    files = [
-        here / f"{name}.py" for name in ("jit", "lexical", "pieces", "everyday", "chunks", "scan")
-    ]
-    digest = hashlib.sha256()
-    for file in files + sorted((here / "kernel").glob("*.py")):
-        digest.update(file.read_bytes() if file.exists() else b"")
-    return digest.hexdigest()[:16]
-
-
-def writable_cache() -> Path | None:
-    """The folder for compiled code, or nothing where no disk can be written."""
-    try:
-        folder = cache_root() / f"jit-{sources_digest()}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except (OSError, RuntimeError):
-        return None
-
-
-CACHE = writable_cache()
-if CACHE is not None:
-    numba_config.CACHE_DIR = str(CACHE)
-
-
 def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """numba.njit without the GIL and with the cache above; `fast` lets it reorder float sums."""
-    options: dict[str, Any] = {
-        "nogil": True,
-        "cache": CACHE is not None,
-        "boundscheck": False,
-        "error_model": "numpy",
-    }
+    """numba.njit without the GIL and with a cache; `fast` lets it reorder float sums."""
+    options: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
     if fast:
         options["fastmath"] = FAST_MATH
     if inline:
         options["inline"] = "always"
-    compiled: Callable[[Callable[..., Any]], Any] = numba.njit(**options)
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        made = numba.njit(**options)(function)
+        if FOLDER is not None and made is not function:  # numba may be told not to compile
+            made._cache = FunctionCache(function)
+        return made
+
     return compiled

@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from encoder.jit import cache_root
+from encoder.files import cache_root
 
 HERE = Path(__file__).parent
 POM = HERE / "maven" / "pom.xml"

@@ -8,7 +8,7 @@ import numpy as np
 
 import encoder
 from encoder.errors import InputError
-from encoder.jit import cache_root
+from encoder.files import cache_root
 from encoder.weights import F32
 from train.baseline import is_baseline
 from train.protocol.baselines import Compared
