@@ -15,6 +15,7 @@ from worker.config import Limits
 from worker.metrics import Metrics
 from worker.seedcache import SeedEmbedder
 from worker.seeds import SeedBook, SeedSet
+from worker.transactions import OpenTransactions
 
 POLL_MS = 500
 BACKOFF_S = 0.5
@@ -33,6 +34,7 @@ class Control:
     ) -> None:
         self._make, self._topic, self._metrics = make, topic, metrics
         self._consumer: Any = None
+        self._open = OpenTransactions(metrics)
         self._book = SeedBook(limits)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="seeds")
         self._since, self._events = 0.0, list[str]()
@@ -82,6 +84,7 @@ class Control:
         seeds = self.seeds
         if seeds is None:
             return
+        self._open.look(self._consumer)
         expired = int((seeds.expiry <= int(time.time() * 1000)).sum())
         live, refused = len(seeds) - expired, len(seeds.refused)
         self._metrics.seeds(live, refused, expired, seeds.digest, self._since, self._events)

@@ -22,6 +22,7 @@ from worker.consumers import REVOKE_S
 from worker.ledger import Ledger
 from worker.metrics import Metrics
 from worker.positions import Positions
+from worker.transactions import OpenTransactions
 
 POLL_MS = 500
 HELD_POLL_MS = 100
@@ -57,6 +58,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer: Any = None
         self._changed = asyncio.Condition()
         self._positions = Positions(ledger, metrics)
+        self._open = OpenTransactions(metrics)
         self._failure: asyncio.Queue[Exception] = asyncio.Queue()
         self._closed = False
 
@@ -131,6 +133,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def backlogs(self) -> dict[int, Backlog]:
         """What waits in each partition of this worker whose leader answers."""
+        self._open.look(self._consumer)
         return await self._positions.backlogs(self._consumer)
 
     async def _forget(self, revoked: set[TopicPartition]) -> None:

@@ -136,6 +136,12 @@ class Metrics:
         self._made["unreadable_batches_total"].labels(topic).inc()
         self._made["unreadable_offsets_total"].labels(topic).inc(offsets)
 
+    def open_transaction(self, topic: str, partition: int, messages: int, seconds: float) -> None:
+        """Note what a partition holds back behind an open transaction, and for how long."""
+        labels = topic, str(partition)
+        self._made["open_transaction_messages"].labels(*labels).set(messages)
+        self._made["open_transaction_seconds"].labels(*labels).set(seconds)
+
     def seeds(
         self, live: int, refused: int, expired: int, digest: str, at: float,
         events: Iterable[str] = (),

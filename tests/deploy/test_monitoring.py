@@ -59,6 +59,7 @@ def test_what_is_called_exported_is() -> None:
     """The table that the test above goes by tells the truth of a registry."""
     metrics = Metrics()
     metrics.lag(0, 5)
+    metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.seeds(1, 2, 3, "0123456789ab", 0.0)
     page = metrics.render().decode()
     model = {"newsift_model_info"}  # has no series before a model is loaded

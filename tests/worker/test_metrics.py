@@ -24,6 +24,8 @@ STABLE = {
     "newsift_posts_rejected_total": "reason", "newsift_matches_total": "event",
     "newsift_batch_posts": "", "newsift_stage_seconds": "stage", "newsift_latency_seconds": "",
     "newsift_lag_posts": "partition", "newsift_offsets_lost_total": "", "newsift_seeds": "state",
+    "newsift_open_transaction_messages": "topic partition",
+    "newsift_open_transaction_seconds": "topic partition",
     "newsift_seed_set_age_seconds": "", "newsift_seed_set_info": "digest",
     "newsift_last_progress_timestamp_seconds": "", "newsift_paused": "",
     "newsift_pauses_total": "why", "newsift_rebalances_total": "",
@@ -58,6 +60,7 @@ def test_the_names_and_labels_are_stable() -> None:
 def test_what_is_served_has_these_names_and_no_others() -> None:
     metrics = Metrics()
     metrics.lag(0, 1)
+    metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.seeds(0, 0, 0, "d", 0)
     metrics.model(SimpleNamespace(digest="d", path="kernel"))
     found = {}

@@ -147,6 +147,8 @@ class FakeConsumer:
         self.commit_error: Exception | None = None
         self.begins: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
+        self.stable: dict[TopicPartition, int] = {}
+        self.polled_at = 0  # milliseconds
         self.leaderless: set[TopicPartition] = set()
         self.known: dict[TopicPartition, int] = {}  # what was committed before
         self.sought: dict[TopicPartition, int] = {}
@@ -191,6 +193,15 @@ class FakeConsumer:
             place: (self.begins.get(place, 0), self.ends.get(place, 100))
             for place in self.places - self.leaderless
         }
+
+    def highwater(self, place: TopicPartition) -> int | None:
+        return self.ends.get(place)
+
+    def last_stable_offset(self, place: TopicPartition) -> int | None:
+        return self.stable.get(place)
+
+    def last_poll_timestamp(self, place: TopicPartition) -> int:
+        return self.polled_at
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self.on_commit()

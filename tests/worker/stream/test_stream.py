@@ -63,6 +63,7 @@ class Bench:
         self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
         stream: Any = self.stream
         stream._ingest._consumer = self.consumer
+        stream._control._consumer = FakeConsumer()
         stream._control.seeds = seed_set()
         stream._pipeline, stream._delivery = self.pipeline, self.delivery
         self.ledger: Ledger = stream._ledger
