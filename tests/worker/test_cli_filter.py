@@ -17,6 +17,7 @@ from encoder import Encoder
 from tests.worker.articles import ARTICLES, FERRY, OTHER, POSTS, lines, write_seeds
 from tests.worker.fake import Command
 from tests.worker.messages import EXAMPLES
+from worker.pipeline import Pipeline
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "deploy/schemas/match.json").read_text("utf-8"))
 
@@ -226,6 +227,30 @@ def test_out_is_written_whole_or_not_at_all(newsift: Command, seeds: Path, tmp_p
     assert "gzip input is damaged" in done.err
     assert out.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == [out.name, source.name]
+
+
+def test_filter_keeps_what_it_found_before_ctrl_c(
+    newsift: Command, seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("1", FERRY), ("2", OTHER), ("3", FERRY)):
+        (tmp_path / f"{name}.jsonl").write_bytes(lines({"id": name, "text": text}))
+    run, batches = Pipeline.run, []
+
+    def until_ctrl_c(self: Pipeline, *args: object) -> object:
+        batches.append(1)
+        if len(batches) == 2:
+            raise KeyboardInterrupt
+        return run(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Pipeline, "run", until_ctrl_c)
+    files = [tmp_path / f"{number}.jsonl" for number in (1, 2, 3)]
+    out = tmp_path / "out"
+    out.write_bytes(b"old")
+    done = newsift("filter", *files, "--seeds", seeds, "--no-why", "--out", out)
+    assert done.code == 130, done.err
+    assert '"id":"1"' in out.read_text("utf-8")
+    assert "1 posts read" in done.err
+    assert done.err.endswith("newsift: interrupted\n")
 
 
 REFUSED = [

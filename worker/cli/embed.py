@@ -13,6 +13,7 @@ from encoder import Embeddings, Encoder, InputError
 from encoder.weights import F32
 from worker.cli.common import CLEAR, model_options, say
 from worker.cli.rows import FORMATS, BadRow, Row, opened, read_rows
+from worker.cli.target import STDOUT
 
 BATCH_ROWS = 4096
 BATCH_CHARACTERS = 8 * 2**20
@@ -91,6 +92,7 @@ def embed(
     id; gzip is unpacked. The embeddings go to --out as safetensors, row by row as the input, or as
     JSON lines to standard output.
     """
+    out = None if out == STDOUT else out
     if out is not None:
         _check_target(out, file)
     with opened(file) as stream:
@@ -101,7 +103,7 @@ def embed(
                 _print(batch, _embedded(enc, batch, articles))
         else:
             parts = [_embedded(enc, batch, articles) for batch in intake]
-            Embeddings.concat(parts or [enc.posts([])]).save(out)
+            Embeddings.concat(parts or [enc.posts([])]).save(out.resolve())
 
 
 def _embedded(enc: Encoder, batch: list[Row], articles: bool) -> Embeddings:
@@ -130,6 +132,8 @@ def _numbers(row: F32) -> str:
 
 def _check_target(out: Path, source: Path | None) -> None:
     """Refuse, before any work, a target that cannot be written or is the input itself."""
+    if out.is_dir():
+        raise InputError(f"--out {out}: is a folder; name a file in it")
     if out.suffix != ".safetensors":
         raise InputError(f"--out {out}: must end in .safetensors; JSON lines go to standard output")
     if not out.parent.is_dir():

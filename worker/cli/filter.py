@@ -1,9 +1,8 @@
 """`newsift filter`: the worker's own pipeline on files or standard input, without a broker."""
 
-import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -13,12 +12,12 @@ from click.core import ParameterSource
 import encoder
 from encoder import Encoder
 from encoder.errors import InputError
-from encoder.files import replacing
 from worker.cli.common import CONFIG, configuration, model_options
 from worker.cli.filter_input import INPUTS, Line, Reader
 from worker.cli.filter_output import COLUMNS, Report, as_csv
 from worker.cli.match_view import json_line
 from worker.cli.seed_files import read_seed_files
+from worker.cli.target import STDOUT, check_targets, written
 from worker.config import Config
 from worker.pipeline import Outcome, Pipeline, Settings
 from worker.records import rfc3339
@@ -33,16 +32,23 @@ class Sink:
 
     def __init__(self, matches: IO[bytes], rejected: IO[bytes] | None, as_table: bool) -> None:
         self._matches, self._rejected, self._as_table = matches, rejected, as_table
+        if rejected is not None and rejected.isatty():
+            raise InputError("--rejected: these bytes could steer a terminal; name a file")
         if as_table:
             matches.write((",".join(COLUMNS) + "\r\n").encode())
 
     def write(self, lines: Sequence[Line], outcome: Outcome) -> None:
         """Write what came of a batch; a dead letter is the line as it was."""
+        found, kept = [], []
         for record in outcome.records:
             if record.kind == "match":
-                self._matches.write(self._match(record.value or b""))
-            elif self._rejected is not None:
-                self._rejected.write(lines[record.source].raw + b"\n")
+                found.append(self._match(record.value or b""))
+            else:
+                kept.append(lines[record.source].raw + b"\n")
+        # In one call each: Ctrl-C comes before or after it, and leaves no half a line.
+        if self._rejected is not None:
+            self._rejected.write(b"".join(kept))
+        self._matches.write(b"".join(found))
         self._matches.flush()
 
     def _match(self, value: bytes) -> bytes:
@@ -57,24 +63,27 @@ class Sink:
 @click.option("--form", type=click.Choice(INPUTS), help="What the lines are; auto tells by itself.")
 @click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
 @click.option("--csv", "as_table", is_flag=True, help="Print CSV, one row a match.")
-@click.option("--out", type=FILE, help="Write the matches to this file.")
+@click.option("--out", type=FILE, default=STDOUT, help="Write the matches to this file.")
 @click.option("--rejected", type=FILE, help="Keep the lines that cannot be read in this file.")
 @CONFIG
 @model_options
 @click.pass_context
 def filter_posts(
     ctx: click.Context, files: tuple[Path, ...], seeds: Path, threshold: float | None,
-    rate: float | None, form: str | None, why: bool | None, as_table: bool, out: Path | None,
+    rate: float | None, form: str | None, why: bool | None, as_table: bool, out: Path,
     rejected: Path | None, config_file: Path | None, model: str, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Print the posts in FILES, or on standard input (-), that match the seed articles.
 
     A line is a post: JSON of any form that the worker reads, or plain text; gzip is unpacked. A
     seed is a text, a Markdown file whose first line is "# Title", or JSON as on the control topic.
-    Matches are the worker's own records, one a line, with equal ids.
+    Matches are the worker's own records, one a line, with equal ids. --out packs a file that ends
+    in .gz; it takes the old one's place at the end, or on Ctrl-C with what was found; an error
+    leaves the old one.
     """
     sources = [None if str(file) == "-" else file for file in files] or [None]
-    _check_targets([target for target in (out, rejected) if target], [f for f in sources if f])
+    targets = {"--out": out} | ({"--rejected": rejected} if rejected else {})
+    check_targets(targets, [file for file in sources if file])
     config = configuration(None, config_file)
     settings = _settings(config, form, why)
     book = _book(seeds, config)
@@ -82,13 +91,17 @@ def filter_posts(
     seed_set = _seed_set(enc, config, book, threshold, rate)
     readers = [Reader(file, form or config.posts.format, settings.limits) for file in sources]
     report = Report()
-    with _opened(out) as matches, _kept(rejected) as letters:
+    with written(out) as matches, written(rejected) if rejected else nullcontext() as letters:
         sink = Sink(matches, letters, as_table)
         pipeline = Pipeline(enc, settings)
-        for lines in (batch for reader in readers for batch in reader):
-            outcome = pipeline.run(lines, seed_set, lambda: rfc3339(time.time()))
-            sink.write(lines, outcome)
-            report.add(lines, outcome)
+        try:
+            for lines in (batch for reader in readers for batch in reader):
+                outcome = pipeline.run(lines, seed_set, lambda: rfc3339(time.time()))
+                sink.write(lines, outcome)
+                report.add(lines, outcome)
+        except KeyboardInterrupt:
+            report.conclude(len(seed_set))
+            raise
         report.conclude(len(seed_set))
 
 
@@ -141,23 +154,3 @@ def _seed_set(
     seed_set = made.make(book)
     _refuse(seed_set)
     return seed_set
-
-
-def _check_targets(targets: Sequence[Path], sources: Sequence[Path]) -> None:
-    """Refuse, before any work, a target that cannot be written or is an input itself."""
-    for target in targets:
-        if not target.parent.is_dir():
-            raise InputError(f"{target}: there is no folder {target.parent}; make it first")
-        for source in sources:
-            if target.exists() and source.exists() and target.samefile(source):
-                raise InputError(f"{target}: is an input itself; name another file")
-    if len({target.resolve() for target in targets}) < len(targets):
-        raise InputError(f"{targets[0]}: is named by --out and by --rejected; name two files")
-
-
-def _opened(out: Path | None) -> AbstractContextManager[IO[bytes]]:
-    return nullcontext(sys.stdout.buffer) if out is None else replacing(out)
-
-
-def _kept(rejected: Path | None) -> AbstractContextManager[IO[bytes] | None]:
-    return nullcontext(None) if rejected is None else replacing(rejected)
