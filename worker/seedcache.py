@@ -1,8 +1,9 @@
 """The seeds' embeddings and thresholds: made once, kept in memory and, where there is one, on disk.
 
-A vector is a function of the model and of the seed's version, a threshold of the rate as well. On
-disk each update adds one file, named after the model and its own content; now and then they are
-merged. Whatever is damaged, foreign or cannot be written costs a warning and is computed again.
+A vector is a function of the model and of the article, which is known by the digest of its content,
+a threshold of the rate as well. On disk each update adds one file, named after the model and its
+own content; now and then they are merged. Whatever is damaged, foreign, or lies where others can
+write costs a warning and is computed again.
 """
 
 import logging
@@ -29,7 +30,7 @@ log = logging.getLogger("newsift.seeds")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What is known of one version of an article: its embedding, and its automatic threshold."""
+    """What is known of one article: its embedding, and its automatic threshold."""
 
     dense: F32  # [d]
     slots: I32
@@ -55,12 +56,12 @@ class SeedEmbedder:
             self._known = self._from_disk()
         wanted = book.seeds
         known = self._learn(wanted, self._known)
-        self._known = {seed.version: known[seed.version] for seed in wanted}
-        seeds = tuple(seed for seed in wanted if known[seed.version].problem is None)
-        odd = [RefusedSeed(s.id, why) for s in wanted if (why := known[s.version].problem)]
+        self._known = {seed.content: known[seed.content] for seed in wanted}
+        seeds = tuple(seed for seed in wanted if known[seed.content].problem is None)
+        odd = [RefusedSeed(s.id, why) for s in wanted if (why := known[s.content].problem)]
         made = SeedSet(
             seeds,
-            self._embeddings([known[seed.version] for seed in seeds]),
+            self._embeddings([known[seed.content] for seed in seeds]),
             self._cuts(seeds, known),
             seed_set_digest(seeds, self._threshold, self._rate),
             tuple(sorted([*book.refused, *odd])),
@@ -71,27 +72,27 @@ class SeedEmbedder:
 
     def _learn(self, seeds: Sequence[Seed], known: dict[str, Known]) -> dict[str, Known]:
         """What is known, with what these seeds need besides; the new part goes to disk."""
-        texts = {s.version: (s.title, s.text) for s in seeds if s.version not in known}
+        texts = {s.content: (s.title, s.text) for s in seeds if s.content not in known}
         fresh = self._embed(texts)
         known = {**known, **fresh}
         bare = [v for v in self._automatic(seeds) if np.isnan(known[v].threshold)]
-        fresh |= self._with_thresholds({version: known[version] for version in bare})
+        fresh |= self._with_thresholds({content: known[content] for content in bare})
         if fresh and self._files is not None:
-            self._files.add(self._entries(fresh), keep={seed.version for seed in seeds})
+            self._files.add(self._entries(fresh), keep={seed.content for seed in seeds})
         return {**known, **fresh}
 
     def _automatic(self, seeds: Sequence[Seed]) -> list[str]:
-        """The versions of the seeds whose threshold is left to the background posts."""
+        """The articles of the seeds whose threshold is left to the background posts."""
         if self._threshold is not None:
             return []
-        return list(dict.fromkeys(seed.version for seed in seeds if seed.threshold is None))
+        return list(dict.fromkeys(seed.content for seed in seeds if seed.threshold is None))
 
     def _embed(self, texts: dict[str, tuple[str, str]]) -> dict[str, Known]:
         made: dict[str, Known] = {}
-        versions = list(texts)
-        for start in range(0, len(versions), BLOCK):
-            block = versions[start : start + BLOCK]
-            vectors = self._enc.articles([texts[version] for version in block])
+        contents = list(texts)
+        for start in range(0, len(contents), BLOCK):
+            block = contents[start : start + BLOCK]
+            vectors = self._enc.articles([texts[content] for content in block])
             made |= known_of(block, vectors, np.full(len(block), np.nan, np.float32))
         return made
 
@@ -110,7 +111,7 @@ class SeedEmbedder:
 
         def cut(seed: Seed) -> float:
             own = self._threshold if seed.threshold is None else seed.threshold
-            return known[seed.version].threshold if own is None else own
+            return known[seed.content].threshold if own is None else own
 
         return np.maximum(np.array([cut(seed) for seed in seeds], np.float32), TINY)
 
@@ -138,23 +139,23 @@ class SeedEmbedder:
             except (InputError, ValueError) as error:
                 log.warning("a cache file of seeds is another model's and is left out (%s)", error)
                 continue
-            found |= known_of(entries.versions, entries.embeddings, entries.thresholds)
+            found |= known_of(entries.contents, entries.embeddings, entries.thresholds)
         return found
 
 
-def known_of(versions: Sequence[str], vectors: Embeddings, cuts: F32) -> dict[str, Known]:
-    """What these rows say of these versions."""
+def known_of(contents: Sequence[str], vectors: Embeddings, cuts: F32) -> dict[str, Known]:
+    """What these rows say of these articles."""
     rows, words = vectors.dense, vectors.lexical
     problems = dict.fromkeys(np.flatnonzero(~rows.any(axis=1)).tolist(), NO_WORD)
     problems |= dict.fromkeys(np.flatnonzero(~np.isfinite(rows).all(axis=1)).tolist(), NOT_FINITE)
     known = {}
-    for i, (version, start, end, cut) in enumerate(
-        zip(versions, words.indptr.tolist(), words.indptr[1:].tolist(), cuts.tolist(), strict=False)
+    for i, (content, start, end, cut) in enumerate(
+        zip(contents, words.indptr.tolist(), words.indptr[1:].tolist(), cuts.tolist(), strict=False)
     ):
         problem = problems.get(i)
         if problem == NO_WORD and end > start:
             problem = None
-        known[version] = Known(
+        known[content] = Known(
             rows[i], words.slots[start:end], words.weights[start:end], cut, problem
         )
     return known

@@ -1,4 +1,7 @@
-"""The cache of seeds on disk: files that name the model and their own content."""
+"""The cache of seeds on disk: files that name the model and their own content.
+
+They are believed, so they lie in a folder that nobody else can write, or are not read at all.
+"""
 
 import hashlib
 import logging
@@ -14,31 +17,32 @@ from safetensors.numpy import load, save
 
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
-from encoder.files import write_atomically
+from encoder.files import private_folder, read_regular, refuse_public, write_atomically
 from encoder.lexical import SparseRows
 from encoder.weights import F32
 
 MAX_FILES = 16
 MAX_MODELS = 4
-SPARE = 2000  # versions kept on disk beyond those in use
-VERSION = re.compile(r"[0-9a-f]{12}")
+SPARE = 2000  # articles kept on disk beyond those in use
+MAX_BYTES = 2**30
+CONTENT = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"seeds-([0-9a-f]{12})-([0-9a-f]{24})\.safetensors")
 log = logging.getLogger("newsift.seeds")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """Versions of articles with their embeddings and thresholds, row by row."""
+    """Articles by their digests, with their embeddings and thresholds, row by row."""
 
-    versions: tuple[str, ...]
+    contents: tuple[str, ...]
     embeddings: Embeddings
     thresholds: F32  # NaN: not known
 
     def __post_init__(self) -> None:
-        if not len(self.versions) == len(self.embeddings) == len(self.thresholds):
+        if not len(self.contents) == len(self.embeddings) == len(self.thresholds):
             raise InputError("cache of seeds: the rows differ in number")
-        if not all(map(VERSION.fullmatch, self.versions)):
-            raise InputError("cache of seeds: a version is not 12 hex digits")
+        if not all(map(CONTENT.fullmatch, self.contents)):
+            raise InputError("cache of seeds: a digest is not 64 hex digits")
         if self.thresholds.dtype != np.float32 or (self.thresholds <= 0).any():
             raise InputError("cache of seeds: a threshold is not above 0")
 
@@ -55,17 +59,18 @@ class SeedFiles:
 
     def load(self) -> Iterator[Entries]:
         """All that the files hold, the oldest first; what is damaged is left out."""
-        for file in self._files():
+        for file in self._files() if self._is_private() else ():
             try:
                 yield self._read(file)
-            except (OSError, InputError, SafetensorError, KeyError, ValueError, TypeError) as error:
+            except (OSError, SafetensorError, LookupError, ValueError, TypeError) as error:
                 log.warning("%s: is damaged and left out; it is written anew (%s)", file, error)
                 self._remove(file)
 
     def add(self, entries: Entries, keep: Collection[str]) -> None:
         """Keep new entries; with many files there already, merge them and drop what is unused."""
+        if not self._is_private():
+            return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
             files = self._files()
             if len(files) >= MAX_FILES:
                 entries = merged([*self.load(), entries], keep)
@@ -78,14 +83,24 @@ class SeedFiles:
         except (OSError, InputError) as error:
             self._warn(error)
 
+    def _is_private(self) -> bool:
+        """Whether the folder is there and nobody else can change what lies in it."""
+        try:
+            private_folder(self._folder)
+        except (OSError, InputError) as error:
+            self._warn(error)
+            return False
+        return True
+
     def _write(self, entries: Entries) -> str:
         content = to_bytes(entries, self._model)
         name = f"{self._prefix}{hashlib.sha256(content).hexdigest()[:24]}.safetensors"
-        write_atomically(self._folder / name, content)
+        write_atomically(self._folder / name, content, 0o600)
         return name
 
     def _read(self, file: Path) -> Entries:
-        content = file.read_bytes()
+        refuse_public(file, file.lstat())
+        content = read_regular(file, MAX_BYTES)
         if not file.stem.endswith(hashlib.sha256(content).hexdigest()[:24]):
             raise InputError("its content is not what its name says")
         return from_bytes(content, self._model)
@@ -123,22 +138,22 @@ class SeedFiles:
 
 
 def merged(parts: list[Entries], keep: Collection[str]) -> Entries:
-    """One for all: each version once, as it was written last; of the unused only the newest."""
-    versions = [version for part in parts for version in part.versions]
-    last = {version: row for row, version in enumerate(versions)}
-    unused = [row for version, row in last.items() if version not in keep]
+    """One for all: each article once, as it was written last; of the unused only the newest."""
+    contents = [content for part in parts for content in part.contents]
+    last = {content: row for row, content in enumerate(contents)}
+    unused = [row for content, row in last.items() if content not in keep]
     dropped = set(sorted(unused)[: max(0, len(unused) - SPARE)])
     rows = np.array(sorted(set(last.values()) - dropped), np.int64)
     vectors = Embeddings.concat([part.embeddings for part in parts])[rows]
     cuts = np.concatenate([part.thresholds for part in parts])[rows]
-    return Entries(tuple(versions[row] for row in rows), vectors, cuts)
+    return Entries(tuple(contents[row] for row in rows), vectors, cuts)
 
 
 def to_bytes(entries: Entries, model: str) -> bytes:
     """The entries as the content of a file."""
     vectors = entries.embeddings
     arrays: dict[str, np.ndarray[Any, Any]] = {
-        "versions": np.array([list(bytes.fromhex(v)) for v in entries.versions], np.uint8),
+        "contents": np.array([list(bytes.fromhex(c)) for c in entries.contents], np.uint8),
         "dense": np.ascontiguousarray(vectors.dense),
         "lexical.indptr": vectors.lexical.indptr,
         "lexical.slots": vectors.lexical.slots,
@@ -157,5 +172,5 @@ def from_bytes(content: bytes, model: str) -> Entries:
         raise InputError("it is another model's")
     words = SparseRows(*(named[f"lexical.{part}"] for part in ("indptr", "slots", "weights")))
     vectors = Embeddings(named["dense"], words, float(named["mix"][0]), model)
-    versions = tuple(bytes(row).hex() for row in named["versions"])
-    return Entries(versions, vectors, named["thresholds"])
+    contents = tuple(bytes(row).hex() for row in named["contents"])
+    return Entries(contents, vectors, named["thresholds"])

@@ -42,9 +42,11 @@ class Seed:
     threshold: float | None = None
     expires_at: int | None = None  # milliseconds
     version: str = field(init=False)  # 12 hex digits
+    content: str = field(init=False)  # all 64 of them, which no two articles share
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "version", digest([self.title, self.text])[:12])
+        object.__setattr__(self, "content", digest([self.title, self.text]))
+        object.__setattr__(self, "version", self.content[:12])
 
 
 @dataclass(frozen=True, slots=True, order=True)

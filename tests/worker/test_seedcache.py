@@ -1,8 +1,10 @@
 """The cache of seeds: nothing is embedded twice, and no state of the disk changes the result."""
 
 import logging
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from encoder.weights import F32
 from tests.worker.small import ARTICLES, book_of, small_encoder, value
 from worker import seedfiles
 from worker.seedcache import SeedEmbedder
-from worker.seeds import SeedBook, SeedSet
+from worker.seeds import SeedBook, SeedSet, digest
 
 
 class Counting:
@@ -133,6 +135,66 @@ def test_a_damaged_file_is_left_out_with_a_warning(
     assert "damaged" in caplog.text
 
 
+def open_folder(folder: Path, file: Path) -> None:
+    folder.chmod(0o777)
+
+
+def open_file(folder: Path, file: Path) -> None:
+    file.chmod(0o666)
+
+
+def give_away(folder: Path, file: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(file, 12345, -1)
+
+
+def link(folder: Path, file: Path) -> None:
+    file.rename(folder / "elsewhere")
+    file.symlink_to(folder / "elsewhere")
+
+
+@pytest.mark.parametrize("opened", [open_folder, open_file, give_away, link])
+def test_what_another_may_have_written_is_embedded_anew(
+    tmp_path: Path, opened: Callable[[Path, Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that agrees with its own name, but swaps the vectors of two seeds."""
+    embedder(Counting(), tmp_path).make(book())
+    (file,) = tmp_path.iterdir()
+    files = seedfiles.SeedFiles(tmp_path, Counting().digest, 0.01)
+    (entries,) = files.load()
+    file.unlink()
+    files.add(replace(entries, embeddings=entries.embeddings[[1, 0, 2, 3]]), keep=())
+    (file,) = tmp_path.iterdir()
+    assert not same(embedder(Counting(), tmp_path).make(book()), fresh()), "the attack works"
+    opened(tmp_path, file)
+    enc = Counting()
+    with caplog.at_level(logging.WARNING, "newsift.seeds"):
+        assert same(embedder(enc, tmp_path).make(book()), fresh())
+    assert len(enc.embedded) == 4
+    assert len(caplog.records) == 1
+
+
+def test_files_are_nobody_elses_business(tmp_path: Path) -> None:
+    embedder(Counting(), tmp_path / "cache").make(book())
+    (file,) = (tmp_path / "cache").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_articles_whose_versions_collide_keep_their_own_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    """Twelve digits are soon made to collide; a vector goes by all sixty-four."""
+    monkeypatch.setattr("worker.seeds.digest", lambda value: f"{'0' * 12}{digest(value)[12:]}")
+    folder = tmp_path if cached else None
+    embedder(Counting(), folder).make(book_of(a={"text": ARTICLES["flood"]}))
+    made = embedder(Counting(), folder).make(book())
+    assert {seed.version for seed in made.seeds} == {"0" * 12}
+    np.testing.assert_array_equal(made.embeddings.dense, fresh().embeddings.dense)
+
+
 def test_another_models_file_under_this_ones_name(tmp_path: Path) -> None:
     embedder(Counting(0.0), tmp_path).make(book())
     (foreign,) = tmp_path.iterdir()
@@ -176,9 +238,9 @@ def test_the_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         made = maker.make(seeds)
         assert len(list(tmp_path.iterdir())) <= seedfiles.MAX_FILES + 1
     held = [
-        version
+        content
         for file in tmp_path.iterdir()
-        for version in seedfiles.from_bytes(file.read_bytes(), Counting().digest).versions
+        for content in seedfiles.from_bytes(file.read_bytes(), Counting().digest).contents
     ]
     assert len(held) <= 4 + 3 + seedfiles.MAX_FILES + 1
     enc = Counting()
