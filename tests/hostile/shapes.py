@@ -9,8 +9,9 @@ Shape = Callable[[int], bytes]
 
 
 def ordinary(size: int) -> bytes:
-    """A plain post of ordinary words, which matches nothing."""
-    return post("ordinary", ("the cat and a game of music. " * (size // 29 + 1))[: size - 40])
+    """A plain post that matches nothing: everyday words, and a name that nobody has heard."""
+    text = "".join(f"the cat and a game of music{size + n}. " for n in range(size // 32 + 1))
+    return post("ordinary", text[: size - 40])
 
 
 def matching(size: int) -> bytes:
@@ -18,16 +19,24 @@ def matching(size: int) -> bytes:
     return post("matching", (f"{ARTICLE}. " * (size // len(ARTICLE) + 1))[: size - 40])
 
 
+def references(size: int) -> bytes:
+    """A tweet whose references are looked up among the tweets that it includes."""
+    refs, tweets = size // 56, size // 6 * 2 // 5 // 2
+    message = {
+        "data": {
+            "id": "1", "text": "storm",
+            "referenced_tweets": [{"type": "retweeted", "id": n} for n in range(refs // 3)],
+        },
+        "includes": {"tweets": [{"id": ""}] * tweets},
+    }  # fmt: skip
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
 def users(size: int) -> bytes:
     """A tweet with a crowd of users, none of them its author."""
     crowd = [{"id": n} for n in range(size // 16)]
     return json.dumps({"data": {"id": "1", "text": "storm", "author_id": "x"},
                        "includes": {"users": crowd}}).encode()  # fmt: skip
-
-
-def dots(size: int) -> bytes:
-    """What looks like a host's name without end."""
-    return post("dots", "a." * ((size - 40) // 2) + "/")
 
 
 def hashtags(size: int) -> bytes:
@@ -114,7 +123,12 @@ def nested(size: int) -> bytes:
 SHAPES: dict[str, Shape] = {
     shape.__name__: shape
     for shape in (
-        users, dots, hashtags, mentions, entities, letter, word,
+        references, users, hashtags, mentions, entities, letter, word,
         emoji, number, keys, same_key, tags, brackets, comments, attributes, nested,
     )
 }  # fmt: skip
+
+
+def marks(count: int, bases: int = 1) -> str:
+    """A letter under a heap of marks of two kinds, which have to be sorted by their class."""
+    return ("a" + "\u0301" * count + "\u0316" * count) * bases

@@ -4,8 +4,8 @@ import pytest
 
 from tests.faults.messages import POISON
 from tests.hostile.attack import attacked
-from tests.hostile.shapes import SHAPES, ordinary
-from tests.hostile.target import Target
+from tests.hostile.shapes import SHAPES, marks, ordinary
+from tests.hostile.target import Target, post
 
 A_FEW = 4  # bytes of ordinary posts
 SLACK_S = 0.3  # what an idle worker spends meanwhile
@@ -19,7 +19,7 @@ def everyday(shared_target: Target) -> float:
     count, size = MANY
     for _ in range(2):
         with attacked(shared_target) as attack:
-            attack.posts([ordinary(size)] * count)
+            attack.posts([ordinary(size - n) for n in range(count)])
     return attack.cpu_s / (count * size)
 
 
@@ -29,11 +29,28 @@ def test_a_byte_costs_no_more_than_a_few_of_ordinary_posts(
     target: Target, everyday: float, shape: str, how_many: tuple[int, int]
 ) -> None:
     count, size = how_many
-    value = SHAPES[shape](size)
-    assert 0.5 * size < len(value) < 1.1 * size
+    values = [SHAPES[shape](size - n) for n in range(count)]  # what is known already costs nothing
+    assert 0.5 * size < len(values[0]) < 1.1 * size
     with attacked(target) as attack:
-        attack.posts([value] * count)
+        attack.posts(values)
     assert attack.cpu_s < A_FEW * everyday * count * size + SLACK_S
+
+
+def test_marks_without_end_are_refused(target: Target) -> None:
+    """8,192 characters took a third of a second each, and held every other thread up."""
+    with attacked(target) as attack:
+        attack.posts([post(str(n), marks(4095)) for n in range(300)])
+    attack.refused("limits.marks", 300)
+
+
+def test_the_tweet_of_the_review(target: Target) -> None:
+    """18,000 references times 165,000 tweets in 999 KB ended every worker for good."""
+    refs = ",".join(['{"type":"retweeted"}'] * 18_000)
+    tweets = ",".join(["{}"] * 165_000)
+    value = '{"data":{"id":"1","text":"storm","referenced_tweets":[%s]},"includes":{"tweets":[%s]}}'
+    with attacked(target) as attack:
+        attack.posts([(value % (refs, tweets)).encode()])
+    attack.refused("limits.list_items")
 
 
 def test_what_is_no_post_is_a_dead_letter_each(target: Target) -> None:

@@ -60,7 +60,7 @@ def test_an_empty_file_is_the_defaults(file: Path, raw: bytes) -> None:
         (b"<<: {level: info}\n", "<<: unknown section"),
         (b"log: {level: *gone}\n", "not YAML"),
         (b"\xff\xfe\n", "not UTF-8 at byte 1"),
-        (b"log: {level: \x00}\n", "not YAML"),
+        (b"log: {level: \x00}\n", "not YAML: unacceptable character #x0000: special"),
         (b"a: " + b"[" * 2000, "nested too deep"),
         (b"#" * (2**20 + 1), "larger than 1048576 bytes"),
         (b"log: &a {level: *a}\n", "log.level: a mapping"),
@@ -69,6 +69,7 @@ def test_an_empty_file_is_the_defaults(file: Path, raw: bytes) -> None:
 )
 def test_traps(file: Path, raw: bytes, said: str) -> None:
     assert said in refusal(file, raw)
+    assert "\n" not in refusal(file, raw)
 
 
 def test_words_of_yaml_1_1_are_texts(file: Path) -> None:

@@ -90,7 +90,8 @@ def _compose(path: Path, text: str) -> yaml.Node | None:
         said = " ".join(f"{error.context or ''} {error.problem or ''}".split())
         raise ConfigError(f"{path}{line}: not YAML: {said}{_tab(error)}") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{path}: not YAML: {error}; write it anew") from error
+        said = " ".join(str(error).split())
+        raise ConfigError(f"{path}: not YAML: {said}; write it anew") from error
 
 
 def _tab(error: yaml.MarkedYAMLError) -> str:

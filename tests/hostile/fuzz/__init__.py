@@ -1,0 +1,1 @@
+"""Damaged input without end: `python -m tests.hostile.fuzz --seconds 60 [--target posts]`."""

@@ -1,0 +1,1 @@
+"""The targets by name: each file has a function `opened` that makes one."""

@@ -1,0 +1,50 @@
+"""Seeds that would blind the operator, fill the log, or hold every worker up."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.broker.clients import until
+from tests.hostile.attack import attacked
+from tests.hostile.shapes import marks
+from tests.hostile.target import Target, seed
+
+ARTICLES: dict[str, Callable[[], str]] = {
+    "ht": lambda: "ht" * 45_000 + "…",
+    "dots": lambda: "a." * 45_000 + "/",
+    "word": lambda: "жщ" * 45_000,
+    "emoji": lambda: "🌪" * 22_000,
+    "marks": lambda: marks(20_000),
+}
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+def test_an_article_costs_no_more_than_a_few_ordinary_ones(target: Target, name: str) -> None:
+    def cost(text: str, is_there: Callable[[], object]) -> float:
+        with attacked(target) as attack:
+            target.write("seeds", [seed(text)], key=b"article")
+            until(is_there)
+        target.forget(b"article")
+        return attack.cpu_s
+
+    ordinary = cost("the cat and a game of music. " * 3_000, lambda: target.live("article"))
+    there = (
+        (lambda: "limits.marks" in target.refused("article"))
+        if name == "marks"
+        else (lambda: target.live("article") or target.refused("article"))
+    )
+    assert cost(ARTICLES[name](), there) < 6 * ordinary + 0.5
+
+
+def test_a_thousand_refused_seeds_are_logged_once(target: Target) -> None:
+    names = [b"bad-%d" % n for n in range(5000)]
+    with attacked(target):
+        target.keyed("seeds", [(name, b'{"text": 5}') for name in names])
+        until(lambda: target.refused("bad-4999"))
+        lines = target.worker.said.count("\n")
+        for n in range(3):
+            target.write("seeds", [seed(f"a game of music {n}")], key=b"after-%d" % n)
+            until(partial(target.live, f"after-{n}"))
+        assert target.worker.said.count("\n") - lines < 50
+    target.forget(*names, b"after-0", b"after-1", b"after-2")
