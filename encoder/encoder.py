@@ -180,7 +180,7 @@ def load(
     name_or_path: str | Path = "default", device: str = "auto", threads: int | None = None
 ) -> Encoder:
     """Load a model by its name or directory, on "auto", "cpu" or "cuda"."""
-    folder = _directory(name_or_path)
+    folder = model_directory(name_or_path)
     model = read_model(folder)
     name = folder.name if folder.parent == MODELS else str(folder.resolve())
     return Encoder(model, *open_backend(model, device, threads), Source(name, device, threads))
@@ -197,7 +197,8 @@ def _again(source: Source, digest: str) -> Encoder:
     return enc
 
 
-def _directory(name_or_path: str | Path) -> Path:
+def model_directory(name_or_path: str | Path) -> Path:
+    """The directory of a model that ships, or the one that is named."""
     named = MODELS / str(name_or_path)
     if isinstance(name_or_path, str) and named.parent == MODELS and named.is_dir():
         return named

@@ -40,6 +40,7 @@ def test_every_command_of_the_table_exists_and_has_help(newsift: Command, name: 
     done = newsift(name, "--help")
     assert done.code == 0
     assert done.out.startswith(f"Usage: newsift {name}")
+    assert "\\b" not in done.out
 
 
 def test_no_command_shows_the_help(newsift: Command) -> None:

@@ -92,6 +92,9 @@ def test_it_shows_lit_lines_and_csv(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     out = newsift("backfill", "ferry-fire", "--since", "2h").out
     assert out.count("\n") == 1
+    (post,) = (one for one in kafka.records(POSTS) if b"1h" in one.value)
+    written = post.timestamp / 1000  # the post says no time of its own
+    assert out.startswith(time.strftime("%Y-%m-%dT%H:%M:%SZ  ", time.gmtime(written)))
     assert " ferry " in out
     assert "Astrid[" in out
     table = newsift("backfill", "ferry-fire", "--since", "1w", "--csv").out

@@ -21,6 +21,14 @@ def test_check_without_a_file(newsift: Command) -> None:
     assert done.err == "the defaults: right; every key has its default\n"
 
 
+def test_check_names_a_model_that_is_not_there(newsift: Command) -> None:
+    Path("config.yaml").write_text("model: {name: defualt}\n")
+    done = newsift("config", "check")
+    assert (done.code, done.out) == (2, "")
+    assert "config.yaml line 1: model.name: model 'defualt': no such directory" in done.err
+    assert "(default)" in done.err
+
+
 def test_check_names_what_is_not_by_default(
     newsift: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

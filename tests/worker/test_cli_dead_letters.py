@@ -67,7 +67,8 @@ def test_list_can_be_narrowed(newsift: Command, kafka: Kafka) -> None:
     assert ids("--since", "4h") == ["tweets-2-2", "tweets-2-3"]
     assert ids("--reason", "bad_json") == ["tweets-2-1", "tweets-2-2"]
     assert ids("--reason", "bad_json", "--since", "4h") == ["tweets-2-2"]
-    assert newsift("dead-letters", "list", "--reason", "x").err == "newsift: dead letters: none\n"
+    done = newsift("dead-letters", "list", "--reason", "no_text")
+    assert done.err == "newsift: dead letters: none\n"
 
 
 def test_delivered_twice_it_is_one(newsift: Command, kafka: Kafka) -> None:
@@ -96,7 +97,7 @@ def test_without_the_worker_s_headers_it_has_its_own_place(newsift: Command, kaf
     kafka.send(REJECTED, b"foreign", partition=1)
     assert rows(newsift("dead-letters", "list", "--json").out)[0]["id"] == "rejected-tweets-1-0"
     assert newsift("dead-letters", "retry", "rejected-tweets-1-0").code == 0
-    assert kafka.records(POSTS)[0].headers == [("attempt", b"2")]
+    assert ("attempt", b"2") in kafka.records(POSTS)[0].headers
 
 
 def test_retry_sends_the_bytes_again_and_counts_up(newsift: Command, kafka: Kafka) -> None:
@@ -107,8 +108,8 @@ def test_retry_sends_the_bytes_again_and_counts_up(newsift: Command, kafka: Kafk
     assert done.out == f"{first}  attempt 2\n{second}  attempt 3\n"
     found = {record.value: (record.key, record.headers) for record in kafka.records(POSTS)}
     assert found == {
-        BAD: (None, [("attempt", b"2")]),
-        b"two": (b"k", [("attempt", b"3")]),
+        BAD: (None, [("attempt", b"2"), ("retry.of", first.encode())]),
+        b"two": (b"k", [("attempt", b"3"), ("retry.of", second.encode())]),
     }
 
 
@@ -118,7 +119,7 @@ def test_a_retried_letter_comes_back_with_its_attempt(newsift: Command, kafka: K
     for attempt in (2, 3):
         assert newsift("dead-letters", "retry", name).code == 0
         again = kafka.records(POSTS)[-1]
-        assert again.headers == [("attempt", str(attempt).encode())]
+        assert again.headers[0] == ("attempt", str(attempt).encode())
         made = to_dead_letter(0, again, Reason.BAD_JSON, "")
         kafka.send(REJECTED, made.value, made.key, made.headers)
         name = f"tweets-{again.partition}-{again.offset}"
@@ -137,9 +138,36 @@ def test_many_are_retried_and_the_rest_is_told(newsift: Command, kafka: Kafka) -
     assert done.out == "tweets-2-1  attempt 2\n"
     assert done.err == "newsift: not retried: it has had 3 attempts 1\n"
     done = newsift("dead-letters", "retry", "--all")
-    assert [line.split()[0] for line in done.out.splitlines()] == ["tweets-2-1", "tweets-2-4"]
+    assert [line.split()[0] for line in done.out.splitlines()] == ["tweets-2-4"]
     assert "too many to be kept 1" in done.err
-    assert len(kafka.records(POSTS)) == 3
+    assert "it was sent again before 1" in done.err
+    assert len(kafka.records(POSTS)) == 2
+
+
+def test_what_was_sent_again_is_not_sent_again(newsift: Command, kafka: Kafka) -> None:
+    now = int(time.time() * 1000)
+    names = [reject(kafka, n, str(n).encode(), at=now - n * HOUR) for n in (9, 5, 1)]
+    for n in range(3):
+        kafka.send(POSTS, b"{}", partition=n, at=now - 7 * HOUR)
+    assert newsift("dead-letters", "retry", names[1]).code == 0
+    done = newsift("dead-letters", "retry", "--all")
+    assert [line.split()[0] for line in done.out.splitlines()] == [names[0], names[2]]
+    assert done.err == "newsift: not retried: it was sent again before 1\n"
+    done = newsift("dead-letters", "retry", names[1])
+    assert (done.code, "cannot be retried: it was sent again before" in done.err) == (2, True)
+    assert newsift("dead-letters", "retry", "--all").out == ""
+    assert len(kafka.records(POSTS)) == 3 + 3
+
+
+def test_a_retry_carries_the_headers_of_the_input(newsift: Command, kafka: Kafka) -> None:
+    told = [("reason", b"no_id"), ("source", b"tweets-0-1"), ("attempt", b"2"),
+            ("input.trace", b"\x00"), ("input.attempt", b"2"),
+            ("input.retry.of", b"x")]  # fmt: skip
+    kafka.send(REJECTED, BAD, headers=told)
+    assert newsift("dead-letters", "retry", "--all").code == 0
+    assert kafka.records(POSTS)[0].headers == [
+        ("trace", b"\x00"), ("attempt", b"3"), ("retry.of", b"tweets-0-1"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -148,6 +176,8 @@ def test_many_are_retried_and_the_rest_is_told(newsift: Command, kafka: Kafka) -
         (["retry"], "name dead letters, or give --all, or --reason"),
         (["retry", "tweets-2-1", "--all"], "name dead letters, or give --all, or --reason"),
         (["retry", "--all", "--reason", "no_id"], "name dead letters, or give --all"),
+        (["retry", "--reason", "bad_jso"], "'bad_jso': is no reason; give one of bad_json, "),
+        (["list", "--reason", "x"], "--reason 'x': is no reason"),
         (["retry", "tweets-2-1", "tweets-0-0"], "'tweets-0-0': there is none"),
         (["retry", "tweets-2-1", "tweets-2-2"], "'tweets-2-2': cannot be retried: it has no bytes"),
         (["show", "tweets-0-0"], "'tweets-0-0': there is none"),

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import worker.cli.match_view
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, Kafka
 from worker.cli.match_view import lit_text, read_match
@@ -106,6 +107,37 @@ def test_csv_is_whole_and_runs_no_formula(newsift: Command, kafka: Kafka) -> Non
         "match_id": "0-ferry", "score": "0.75", "threshold": "0.25", "source": "tweets-1-7",
         "why": "ferry[0.40] burns[0.10]", "processed_at": "2026-01-31T12:34:56.789Z",
     } == rows[0]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--no-follow"], "matched-tweets is empty: nothing has matched yet"),
+        (["--since", "1h"], "no such match since then; --no-follow without --since prints all"),
+        (["--no-follow", "--event", "x"], "no such match; leave --seed and --event out"),
+    ],
+)
+def test_where_nothing_is_found_it_says_where_to_look(
+    newsift: Command, kafka: Kafka, args: list[str], said: str
+) -> None:
+    if args != ["--no-follow"]:
+        kafka.send(MATCHES, record("old"), at=int(time.time() * 1000) - 2 * HOUR)
+    done = newsift("matches", *args)
+    assert (done.code, done.out) == (0, "")
+    assert said in done.err
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_on_a_terminal_the_whole_post_is_wrapped_to_its_width(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    text = " ".join(f"word{n}" for n in range(40))
+    kafka.send(MATCHES, record("1", text=text))
+    monkeypatch.setattr(worker.cli.match_view, "page_width", lambda: width)
+    found = newsift("matches", "--no-follow").out.splitlines()
+    assert found[0].startswith("12:34:56Z  0.75  event of ferry")
+    assert max(map(len, found)) <= width
+    assert "\n".join(found).split()[5:] == text.split()
 
 
 def test_what_is_no_match_record_is_counted(newsift: Command, kafka: Kafka) -> None:

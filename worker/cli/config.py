@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from encoder.errors import NewsiftError
 from worker.cli.common import CONFIG, KAFKA
 from worker.config import Config
 from worker.config.load import Loaded, load, overridden
 from worker.config.text import packaged, plain, rendered
+from worker.errors import ConfigError
 from worker.kafka import tls_context
 from worker.visible import escaped
 
@@ -23,9 +25,10 @@ def config() -> None:
 @CONFIG
 @KAFKA
 def check(config_file: Path | None, kafka: str | None) -> None:
-    """Check the file, the variables, and the certificates that they name."""
+    """Check the file, the variables, and the certificates and the model that they name."""
     found = load(config_file, overridden(os.environ, kafka))
     tls_context(found.config)
+    _check_model(found)
     usual = plain(Config())
     changed = [
         f"{section}.{key}"
@@ -54,6 +57,15 @@ def show(config_file: Path | None, kafka: str | None, as_json: bool, template: b
         click.echo(json.dumps({"file": file, "values": values, "origins": dict(found.origins)}))
         return
     click.echo(rendered(found), nl=False)
+
+
+def _check_model(found: Loaded) -> None:
+    from encoder.encoder import model_directory
+
+    try:
+        model_directory(found.config.model.name)
+    except NewsiftError as error:
+        raise ConfigError(f"{found.origins['model.name']}: model.name: {error}") from error
 
 
 def _file(found: Loaded) -> str:

@@ -3,71 +3,40 @@
 import base64
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from encoder.errors import InputError
 from worker.cli.common import JSON, kafka_options, say
+from worker.cli.letters import Letter, letters, sent_again
 from worker.cli.table import counted, print_json, shown
 from worker.cli.times import rfc_3339
 from worker.cli.times import since as moment
-from worker.clients import Cluster, Message, connected, sending
+from worker.clients import connected, sending
 from worker.config import Config
 from worker.visible import one_line
 
-MOST_ATTEMPTS = 3
 DETAIL = 60
 
-SINCE = click.option("--since", metavar="TIME", help="Only from this time on: 2h, or RFC 3339.")
-REASON = click.option("--reason", metavar="CODE", help="Only those with this reason.")
 
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """A dead letter: what could not be worked on, where it stood, and why."""
-
-    id: str
-    reason: str
-    detail: str
-    attempt: int
-    rejected_at: int  # milliseconds
-    key: bytes | None
-    value: bytes | None
-
-    @property
-    def obstacle(self) -> str | None:
-        """Why another attempt cannot be made, if so."""
-        if self.value is None:
-            return "it has no bytes: they were null, or too many to be kept"
-        if self.attempt >= MOST_ATTEMPTS:
-            return f"it has had {MOST_ATTEMPTS} attempts"
+def known_reason(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
+    """The reason that was given, which has to be one of the list."""
+    if given is None:
         return None
+    from worker.posts import Reason
 
-    def row(self) -> dict[str, Any]:
-        """What the list says of it."""
-        return {
-            "id": self.id,
-            "reason": self.reason,
-            "detail": self.detail,
-            "attempt": self.attempt,
-            "rejected_at": rfc_3339(self.rejected_at),
-            "bytes": None if self.value is None else len(self.value),
-        }
+    reasons = [reason.value for reason in Reason]
+    if given not in reasons:
+        raise InputError(f"--reason {given!r}: is no reason; give one of {', '.join(reasons)}")
+    return given
 
 
-def to_letter(message: Message) -> Letter:
-    """The dead letter in a message; without the worker's headers it is named after its place."""
-    told = {name: (value or b"").decode("utf-8", "replace") for name, value in message.headers}
-    place = f"{message.topic}-{message.partition}-{message.offset}"
-    attempt = told.get("attempt", "")
-    return Letter(
-        told.get("source") or place, told.get("reason", ""), told.get("detail", ""),
-        int(attempt) if attempt.isdecimal() and len(attempt) < 4 else 1,
-        max(message.timestamp, 0), message.key, message.value,
-    )  # fmt: skip
+SINCE = click.option("--since", metavar="TIME", help="Only from this time on: 2h, or RFC 3339.")
+REASON = click.option(
+    "--reason", metavar="CODE", callback=known_reason, help="Only those with this reason."
+)
 
 
 @click.group("dead-letters")
@@ -131,34 +100,24 @@ def retry(
 ) -> None:
     """Send dead letters to the posts topic again, byte by byte; three attempts are the most.
 
-    Each call sends what it is asked for: what was retried before is sent again.
+    What was sent again before is not sent again: the posts since the oldest of these letters are
+    read to know.
     """
     if bool(names) + every + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
     start = None if since is None else moment(since)
     wanted = set(names)
+
+    def chosen(letter: Letter) -> bool:
+        return letter.id in wanted if wanted else reason in (None, letter.reason)
+
     with connected(config) as cluster:
         cluster.partitions(config.topics.posts)
-        _check(wanted, cluster, config, start)
-
-        def chosen(letter: Letter) -> bool:
-            return letter.id in wanted if wanted else reason in (None, letter.reason)
-
-        kept = _resend(cluster, config, start, chosen)
+        done = sent_again(cluster, config, filter(chosen, letters(cluster, config, start)))
+        _check(wanted, done, letters(cluster, config, start))
+        kept = _resend(config, filter(chosen, letters(cluster, config, start)), done)
     if kept:
         say(f"not retried: {counted(kept)}")
-
-
-def letters(cluster: Cluster, config: Config, start: int | None = None) -> Iterator[Letter]:
-    """The dead letters that are there now, each once, from a time on."""
-    topic = config.topics.rejected
-    seen: set[tuple[str, int]] = set()
-    for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
-        for letter in map(to_letter, batch):
-            # Delivered twice, a message is one dead letter; another attempt has another source.
-            if (name := (letter.id, letter.attempt)) not in seen:
-                seen.add(name)
-                yield letter
 
 
 def print_line(letter: Letter) -> None:
@@ -169,33 +128,34 @@ def print_line(letter: Letter) -> None:
     click.echo(f"{one_line(letter.id):<24}  {when}  {reason:<16}  {attempt}  {told}".rstrip())
 
 
-def _check(wanted: set[str], cluster: Cluster, config: Config, start: int | None) -> None:
+def _check(wanted: set[str], done: set[str], there: Iterable[Letter]) -> None:
     """Refuse, before anything is sent, ids that are unknown or that cannot be retried."""
     if not wanted:
         return
-    found = {letter.id: letter for letter in letters(cluster, config, start)}
+    found = {letter.id: _obstacle(letter, done) for letter in there}
     for name in sorted(wanted):
         if name not in found:
             raise InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
-        if obstacle := found[name].obstacle:
+        if obstacle := found[name]:
             raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
 
 
-def _resend(
-    cluster: Cluster, config: Config, start: int | None, chosen: Callable[[Letter], bool]
-) -> Counter[str]:
+def _resend(config: Config, chosen: Iterable[Letter], done: set[str]) -> Counter[str]:
     """Send the chosen ones again, and count why others were not."""
     kept: Counter[str] = Counter()
     with sending(config) as outbox:
-        for letter in filter(chosen, letters(cluster, config, start)):
-            if letter.obstacle:
-                kept[letter.obstacle] += 1
+        for letter in chosen:
+            if obstacle := _obstacle(letter, done):
+                kept[obstacle] += 1
                 continue
-            headers = [("attempt", str(letter.attempt + 1).encode())]
-            outbox.send(config.topics.posts, letter.value, letter.key, headers)
+            outbox.send(config.topics.posts, letter.value, letter.key, letter.again)
             click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}")
         outbox.settle()
     return kept
+
+
+def _obstacle(letter: Letter, done: set[str]) -> str | None:
+    return letter.obstacle or ("it was sent again before" if letter.id in done else None)
 
 
 def _write_raw(value: bytes) -> None:

@@ -52,6 +52,17 @@ def matches(
             flush()
     if unread:
         say(f"{unread} records are no match records: passed over")
+    if not shown:
+        say(_none(config.topics.matches, start is not None, bool(seeds or events)))
+
+
+def _none(topic: str, since: bool, narrowed: bool) -> str:
+    """What to say where nothing was printed, and where there may be something."""
+    if since:
+        return f"{topic} has no such match since then; --no-follow without --since prints all"
+    if narrowed:
+        return f"{topic} has no such match; leave --seed and --event out to see all"
+    return f"{topic} is empty: nothing has matched yet; `newsift status` tells what is under way"
 
 
 def _batches(
@@ -64,5 +75,8 @@ def _batches(
         return
     if sys.stderr.isatty():
         where = config.kafka.bootstrap_servers
-        say(f"matches of {where} as they come; Ctrl-C ends")
+        say(
+            f"matches of {where} as they come, Ctrl-C ends; --since 1h or --no-follow prints those "
+            "that are there"
+        )
     yield from cluster.follow(topic, cluster.ends(topic) if offsets is None else offsets)

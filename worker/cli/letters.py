@@ -1,0 +1,100 @@
+"""Dead letters as the commands read them, and which of them were sent again."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from worker.cli.times import rfc_3339
+from worker.clients import Cluster, Headers, Message
+from worker.config import Config
+
+MOST_ATTEMPTS = 3
+RETRY_OF = "retry.of"  # a header of what was sent again: the dead letter that it was
+ATTEMPT = "attempt"
+INPUT = "input."  # before the names of the headers that the input itself had
+SLACK_MS = 3_600_000  # by which the clock of whoever sends again may be behind the worker's
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter: what could not be worked on, where it stood, and why."""
+
+    id: str
+    reason: str
+    detail: str
+    attempt: int
+    rejected_at: int  # milliseconds
+    key: bytes | None
+    value: bytes | None
+    own: Headers  # the input's
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why another attempt cannot be made, if so."""
+        if self.value is None:
+            return "it has no bytes: they were null, or too many to be kept"
+        if self.attempt >= MOST_ATTEMPTS:
+            return f"it has had {MOST_ATTEMPTS} attempts"
+        return None
+
+    @property
+    def again(self) -> Headers:
+        """The headers of its next attempt."""
+        count = str(self.attempt + 1).encode()
+        return [*self.own, (ATTEMPT, count), (RETRY_OF, self.id.encode())]
+
+    def row(self) -> dict[str, Any]:
+        """What the list says of it."""
+        return {
+            "id": self.id,
+            "reason": self.reason,
+            "detail": self.detail,
+            "attempt": self.attempt,
+            "rejected_at": rfc_3339(self.rejected_at),
+            "bytes": None if self.value is None else len(self.value),
+        }
+
+
+def to_letter(message: Message) -> Letter:
+    """The dead letter in a message; without the worker's headers it is named after its place."""
+    told = _texts(message.headers)
+    place = f"{message.topic}-{message.partition}-{message.offset}"
+    own = [
+        (name.removeprefix(INPUT), value) for name, value in message.headers
+        if name.startswith(INPUT) and name.removeprefix(INPUT) not in (ATTEMPT, RETRY_OF)
+    ]  # fmt: skip
+    return Letter(
+        told.get("source") or place, told.get("reason", ""), told.get("detail", ""),
+        _count(told.get(ATTEMPT, "")), max(message.timestamp, 0), message.key, message.value, own,
+    )  # fmt: skip
+
+
+def letters(cluster: Cluster, config: Config, start: int | None = None) -> Iterator[Letter]:
+    """The dead letters that are there now, each once, from a time on."""
+    topic = config.topics.rejected
+    seen: set[tuple[str, int]] = set()
+    for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
+        for letter in map(to_letter, batch):
+            # Delivered twice, a message is one dead letter; another attempt has another source.
+            if (name := (letter.id, letter.attempt)) not in seen:
+                seen.add(name)
+                yield letter
+
+
+def sent_again(cluster: Cluster, config: Config, chosen: Iterable[Letter]) -> set[str]:
+    """Which letters were sent before, by the posts that came after the oldest of the chosen."""
+    oldest = min((letter.rejected_at for letter in chosen), default=None)
+    if oldest is None:
+        return set()
+    topic = config.topics.posts
+    batches = cluster.read(topic, cluster.at(topic, oldest - SLACK_MS))
+    told = (_texts(message.headers) for batch in batches for message in batch if message.headers)
+    return {headers[RETRY_OF] for headers in told if RETRY_OF in headers}
+
+
+def _texts(headers: Headers) -> dict[str, str]:
+    return {name: (value or b"").decode("utf-8", "replace") for name, value in headers}
+
+
+def _count(told: str) -> int:
+    return int(told) if told.isdecimal() and len(told) < 4 else 1
