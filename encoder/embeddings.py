@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors import SafetensorError
 
 from encoder.blas import one_thread
+from encoder.embeddings_file import opened, saving
 from encoder.errors import InputError, MismatchError
 from encoder.exact import pair_scores, rounding
-from encoder.files import is_regular, write_atomically
 from encoder.lexical import SparseRows
 from encoder.readonly import frozen, kept
 from encoder.weights import F32
 
-FORMAT = "newsift.embeddings/1"
 WORTH_THREADS = 2**20  # scores
 UNIT_SLACK = 1e-3
 
@@ -89,20 +87,14 @@ class Embeddings:
 
     def save(self, path: str | Path) -> None:
         """Write the embeddings to a safetensors file, whole or not at all."""
-        arrays: dict[str, np.ndarray[Any, Any]] = {
-            "dense": np.ascontiguousarray(self.dense),
-            "lexical.indptr": self.lexical.indptr,
-            "lexical.slots": self.lexical.slots,
-            "lexical.weights": self.lexical.weights,
-        }
-        note = {"format": FORMAT, "mix": repr(self.mix), "digest": self.digest}
-        write_atomically(Path(path), save(arrays, metadata=note))
+        with saving(Path(path)) as file:
+            file.add(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The embeddings out of a file that `save` wrote."""
         try:
-            note, named = _opened(path)
+            note, named = opened(Path(path))
             rows = SparseRows(*(named[f"lexical.{p}"] for p in ("indptr", "slots", "weights")))
             found = cls(named["dense"], rows, float(note["mix"]), note["digest"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
@@ -128,17 +120,6 @@ class Embeddings:
                 f"embeddings of model {self.digest[:12]} (λ {self.mix:g}) and of "
                 f"{other.digest[:12]} (λ {other.mix:g}); embed both with one model"
             )
-
-
-def _opened(path: str | Path) -> "tuple[dict[str, str], dict[str, np.ndarray[Any, Any]]]":
-    """The note and the arrays of a file that `save` wrote."""
-    if not is_regular(Path(path)):
-        raise InputError("it is no regular file")
-    with safe_open(path, framework="numpy") as file:
-        note = file.metadata() or {}
-        if note.get("format") != FORMAT:
-            raise InputError(f"it holds no {FORMAT}; make it with `newsift embed`")
-        return note, {name: frozen(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
 
 
 def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:

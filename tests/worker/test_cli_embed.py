@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -70,12 +72,45 @@ def test_batches_are_bounded_and_in_order(
     newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker.cli.embed, "BATCH_ROWS", 3)
-    monkeypatch.setattr(worker.cli.embed, "BATCH_CHARACTERS", 20)
+    monkeypatch.setattr(worker.cli.embed, "BATCH_BYTES", 20)
     texts = ["a", "b", "c", "d" * 25, "e", "f"]
     out = tmp_path / "x.safetensors"
     newsift("embed", "--out", out, stdin="\n".join(texts).encode())
     assert [batch for _, batch in fake.calls] == [["a", "b", "c"], ["d" * 25], ["e", "f"]]
     assert np.array_equal(Embeddings.load(out).dense, FakeEncoder().posts(texts).dense)
+
+
+def test_a_batch_is_bounded_by_its_lines_whatever_stands_in_them(
+    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.cli.embed, "BATCH_BYTES", 1000)
+    row = json.dumps({"id": "x" * 600, "text": "a"})
+    newsift("embed", stdin="\n".join([row] * 4).encode())
+    assert [len(batch) for _, batch in fake.calls] == [2, 2]
+
+
+def test_memory_does_not_grow_with_the_rows(
+    newsift: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Forgetful(FakeEncoder):
+        def posts(self, texts: Sequence[object]) -> Embeddings:
+            self.calls.clear()
+            return super().posts(texts)
+
+    monkeypatch.setattr("encoder.load", lambda *_, **__: Forgetful())
+
+    def peak(rows: int) -> int:
+        packed = gzip.compress(b"\n" * rows)
+        tracemalloc.start()
+        assert newsift("embed", "--out", tmp_path / "x.safetensors", stdin=packed).code == 0
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(10)
+    few, many = peak(20_000), peak(120_000)
+    assert many < 1.6 * few
+    assert len(Embeddings.load(tmp_path / "x.safetensors")) == 120_000
 
 
 def test_an_empty_input_has_no_rows(newsift: Command, fake: FakeEncoder, tmp_path: Path) -> None:

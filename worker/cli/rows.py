@@ -26,6 +26,7 @@ class Row:
     text: str
     title: str = ""
     id: object = None
+    size: int = 0  # bytes of the line
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,10 @@ def _row(line: bytes, form: str, field: str) -> Row:
         text = line.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"is not UTF-8 at byte {error.start + 1}; convert the file") from None
-    return Row(text) if form == "lines" else _json_row(text, field)
+    return Row(text, size=len(line)) if form == "lines" else _json_row(text, field, len(line))
 
 
-def _json_row(line: str, field: str) -> Row:
+def _json_row(line: str, field: str, size: int) -> Row:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -107,4 +108,4 @@ def _json_row(line: str, field: str) -> Row:
         raise ValueError(f"has no text under {field!r}; name its key with --field")
     if not isinstance(title, str):
         raise ValueError("has a 'title' that is no text; write it as a string")
-    return Row(text, title, value.get("id"))
+    return Row(text, title, value.get("id"), size)

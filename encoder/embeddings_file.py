@@ -1,0 +1,113 @@
+"""The file of embeddings: safetensors, written part by part in bounded memory."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from encoder.errors import InputError, MismatchError
+from encoder.files import is_regular, replacing
+from encoder.readonly import frozen
+
+if TYPE_CHECKING:
+    from encoder.embeddings import Embeddings
+
+FORMAT = "newsift.embeddings/1"
+# By falling width, so that every number stands at a multiple of its own.
+KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
+    "lexical.indptr": ("I64", np.dtype("<i8")),
+    "dense": ("F32", np.dtype("<f4")),
+    "lexical.slots": ("I32", np.dtype("<i4")),
+    "lexical.weights": ("F32", np.dtype("<f4")),
+}
+
+
+class EmbeddingsWriter:
+    """Takes embeddings part by part; `saving` makes one."""
+
+    def __init__(self, spools: Mapping[str, IO[bytes]]) -> None:
+        self._spools = spools
+        self._like: Embeddings | None = None
+        self._rows = self._entries = 0
+        self._append("lexical.indptr", np.zeros(1, np.int64))
+
+    def add(self, part: "Embeddings") -> None:
+        """Append some rows, all of one model."""
+        like = self._like = part[:0] if self._like is None else self._like
+        if (part.digest, part.mix) != (like.digest, like.mix):
+            raise MismatchError("embeddings of two models; embed all with one model")
+        self._append("lexical.indptr", part.lexical.indptr[1:] + self._entries)
+        self._append("dense", part.dense)
+        self._append("lexical.slots", part.lexical.slots)
+        self._append("lexical.weights", part.lexical.weights)
+        self._rows += len(part)
+        self._entries += len(part.lexical.slots)
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write all that was added as one file."""
+        header = self._header()
+        file.write(len(header).to_bytes(8, "little") + header)
+        for spool in self._spools.values():
+            spool.seek(0)
+            shutil.copyfileobj(spool, file, 2**20)
+
+    def _append(self, name: str, array: NDArray[Any]) -> None:
+        self._spools[name].write(np.ascontiguousarray(array, KINDS[name][1]).data)
+
+    def _header(self) -> bytes:
+        like = self._like
+        if like is None:
+            raise InputError("no embeddings given; there is no model to take")
+        shapes = {
+            "lexical.indptr": [self._rows + 1],
+            "dense": [self._rows, like.dense.shape[1]],
+            "lexical.slots": [self._entries],
+            "lexical.weights": [self._entries],
+        }
+        note = {"format": FORMAT, "mix": repr(like.mix), "digest": like.digest}
+        header: dict[str, Any] = {"__metadata__": note}
+        end = 0
+        for name, (kind, dtype) in KINDS.items():
+            begin, end = end, end + int(np.prod(shapes[name], dtype=np.int64)) * dtype.itemsize
+            header[name] = {
+                "dtype": kind, "shape": shapes[name], "data_offsets": [begin, end]
+            }  # fmt: skip
+        text = json.dumps(header, separators=(",", ":")).encode()
+        return text + b" " * (-len(text) % 8)
+
+
+@contextmanager
+def saving(path: Path) -> Iterator[EmbeddingsWriter]:
+    """A file of embeddings that takes the place of the old one only when all went well.
+
+    What is added waits on the disk of the file, which takes its size twice until it is complete.
+    """
+    try:
+        with ExitStack() as stack:
+            spools = {
+                name: stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for name in KINDS
+            }
+            writer = EmbeddingsWriter(spools)
+            yield writer
+            with replacing(path) as file:
+                writer.write(file)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def opened(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
+    """The note and the arrays of a file of embeddings."""
+    if not is_regular(path):
+        raise InputError("it is no regular file")
+    with safe_open(path, framework="numpy") as file:
+        note = file.metadata() or {}
+        if note.get("format") != FORMAT:
+            raise InputError(f"it holds no {FORMAT}; make it with `newsift embed`")
+        return note, {name: frozen(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
