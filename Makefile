@@ -13,7 +13,7 @@ SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
 READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)
 PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
 
-.PHONY: demo test lint bench env peers lock clean
+.PHONY: demo test faults lint bench env peers lock clean
 
 demo: env
 	@$(BIN)/newsift demo
@@ -21,6 +21,10 @@ demo: env
 test: env
 	@# Each worker keeps to one thread of BLAS, else they fight over the cores.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+
+# Every fault on both brokers; without Java on the embedded one alone, and says so.
+faults: env
+	@$(BIN)/python -m tests.faults.campaign --kafka both --write
 
 lint: env
 	$(BIN)/ruff check .

@@ -89,6 +89,8 @@ def explained(error: BaseException, config: Config) -> Verdict | None:
 
 def _one(error: BaseException, config: Config) -> Verdict | None:
     kafka, known = config.kafka, names(error)
+    if isinstance(error, AccessError):
+        return AccessError, str(error)
     if isinstance(error, ssl.SSLError):
         return AccessError, tls_said(error)
     if known & LOGIN:

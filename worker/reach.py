@@ -15,6 +15,11 @@ PATIENCE_S = 3.0
 ADDRESSES = 3  # tried at most, so that it does not take for ever
 START = "start it (`newsift broker` runs a small one), or set NEWSIFT_KAFKA"
 
+NO_LOGIN = (
+    "hangs up on who does not log in; set kafka.security_protocol to SASL_PLAINTEXT or SASL_SSL, "
+    "and kafka.sasl_mechanism"
+)
+
 
 def unreachable(error: BaseException, settings: Mapping[str, Any], config: Config) -> Verdict:
     """Try the addresses of the broker; the first that refuses us says why."""
@@ -97,8 +102,24 @@ async def _logins(addresses: Sequence[str], settings: Mapping[str, Any]) -> list
     for address in addresses:
         host, _, port = address.rpartition(":")
         try:
-            (await create_conn(host.strip("[]"), int(port), **given)).close()
+            link = await create_conn(host.strip("[]"), int(port), **given)
+            try:
+                if "sasl_mechanism" not in given:
+                    await _answer(link)
+            finally:
+                link.close()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is explained or passed over
             failed.append(error)
     log.disabled = was
     return failed
+
+
+async def _answer(link: Any) -> None:
+    """Ask what any client may ask; a broker that wants a login first hangs up instead."""
+    from aiokafka.errors import KafkaConnectionError
+    from aiokafka.protocol.metadata import MetadataRequest
+
+    try:
+        await link.send(MetadataRequest([], allow_auto_topic_creation=False))
+    except KafkaConnectionError:
+        raise AccessError(NO_LOGIN) from None

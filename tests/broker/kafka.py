@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from encoder.files import cache_root
+from tests.broker.secure import PROTOCOLS, Doors
 
 HERE = Path(__file__).parent
 POM = HERE / "maven" / "pom.xml"
@@ -111,21 +112,33 @@ def free_ports(count: int) -> list[int]:
 class ApacheKafka:
     """One node of Apache Kafka in a folder of its own, on a port that stays over restarts."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, *, secure: bool = False, **settings: str) -> None:
         self.folder = folder
-        self.port, controller = free_ports(2)
+        self.port, controller, *others = free_ports(2 + len(PROTOCOLS))
+        self.doors: Doors | None = None
+        if secure:
+            tool("openssl")
+            self.doors = Doors.made(folder / "tls", others)
         self._classpath = f"{jars()}{os.sep}*"
         self._process: subprocess.Popen[bytes] | None = None
         self._log = folder / "kafka.log"
         self._properties = folder / "server.properties"
+        listeners = [
+            f"PLAINTEXT://127.0.0.1:{self.port}", f"CONTROLLER://127.0.0.1:{controller}",
+        ]  # fmt: skip
+        users: list[str] = []
+        if self.doors is not None:
+            listeners += self.doors.listeners
+            users, settings = self.doors.users, self.doors.settings | settings
         places = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": ",".join(listeners),
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(folder / "data"),
         }
         lines = [f"{key}={value}\n" for key, value in (SETTINGS | places | settings).items()]
         self._properties.write_text("".join(lines), "utf-8")
-        self._run("kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self._properties))
+        form = ["format", "-t", CLUSTER, "-c", str(self._properties), *users]
+        self._run("kafka.tools.StorageTool", *form)
 
     @property
     def address(self) -> str:

@@ -31,7 +31,9 @@ def opened(kind: str, folder: Path, *, auto_create: bool = True) -> Iterator[Ser
         return
     from tests.broker.kafka import ApacheKafka
 
-    kafka = ApacheKafka(folder, **{"auto.create.topics.enable": str(auto_create).lower()})
+    kafka = ApacheKafka(
+        folder, secure=True, **{"auto.create.topics.enable": str(auto_create).lower()}
+    )
     try:
         kafka.start()
         yield kafka

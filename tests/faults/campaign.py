@@ -1,7 +1,7 @@
 """`python -m tests.faults.campaign`: every fault, and the table of what came of it.
 
-Each worker is started by the command itself. `--kafka apache` takes Apache Kafka in the place of
-the embedded broker; `--repeat 5` tells each story five times; names pick stories.
+Each worker is started by the command itself. `--kafka` names the broker, or both; `--write` keeps
+the table in docs/reliability.md; `--repeat 5` tells each story five times; names pick stories.
 """
 
 import argparse
@@ -11,69 +11,110 @@ import time
 import traceback
 from pathlib import Path
 
-from tests.broker.server import opened
+from tests.broker.kafka import KafkaUnavailable
+from tests.broker.server import Server, opened
 from tests.faults.checker import check
 from tests.faults.expected import Oracle
-from tests.faults.stories import STORIES
+from tests.faults.report import HEAD, PAGE, Row, line, page
+from tests.faults.stories import STORIES, number
 from tests.faults.story import Story
 
-COLUMNS = (
-    f"{'fault':<28}{'fired':>6}{'posts':>7}{'matches':>9}{'dead':>6}{'missing':>9}{'twice':>7}"
-    f"{'allowed':>9}{'s':>7}"
-)
+BROKERS = ("embedded", "apache")
+
+
+class Campaign:
+    """All stories that were asked for, on one broker after the other."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self._options, self._folder = options, folder
+        self._oracle = Oracle(folder)
+        self.rows: list[Row] = []
+        self.failed: list[str] = []
+        self.left_out: list[str] = []
+
+    def run(self, broker: str) -> None:
+        """Tell the stories on a broker of this kind."""
+        home = self._folder / broker
+        home.mkdir()
+        asked = self._options.stories or [""]
+        told = [name for name in STORIES if any(part in name for part in asked)]
+        with opened(broker, home, auto_create=False) as server:
+            for turn in range(self._options.repeat):
+                for place, name in enumerate(told):
+                    self._tell(name, server, broker, self._folder / f"{broker}-{turn}-{place}")
+
+    def skip(self, broker: str, why: Exception) -> None:
+        """Say loudly that there is no such broker here."""
+        self.left_out.append(f"{broker}: {' '.join(str(why).split())}")
+        say(f"SKIPPED: every fault on the {broker} broker: {why}")
+
+    def _tell(self, name: str, server: Server, broker: str, folder: Path) -> None:
+        """Tell one story and print its row; a story that does not end well is a failure."""
+        folder.mkdir()
+        began = time.monotonic()
+        story = Story(server, folder, self._oracle, fork=self._options.fork)
+        try:
+            STORIES[name](story)
+            row = row_of(name, story, broker, time.monotonic() - began)
+            assert row.fired, "the fault never came"
+        except Exception as error:  # noqa: BLE001 - the others are told all the same
+            self.failed.append(f"{name} ({broker})")
+            say(f"{name:<32}FAILED: {str(error)[:2000]}\n{traceback.format_exc(limit=-6)}")
+        else:
+            self.rows.append(row)
+            say(line(row.cells, name.split(" ", 1)[1]))
+        finally:
+            story.close()
+
+
+def row_of(name: str, story: Story, broker: str, seconds: float) -> Row:
+    """What came of a story that is at its end."""
+    verdict = check(story.history(), story.allowed_duplicates)
+    fired = sum(len(worker.proofs) for worker in story.workers) + story.events
+    what = (STORIES[name].__doc__ or "").strip().rstrip(".")
+    return Row(
+        number(name), what, broker, fired, verdict.posts, verdict.missing, verdict.duplicates,
+        story.allowed_duplicates, story.drained_s, seconds,
+    )  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
     """Tell the stories and print the table; 1 if any story did not end well."""
     options = parsed(arguments)
-    told = [name for name in STORIES if any(part in name for part in options.stories or [""])]
-    failed = 0
+    brokers = BROKERS if options.kafka == "both" else (options.kafka,)
     with tempfile.TemporaryDirectory() as folder:
-        oracle, home = Oracle(Path(folder)), Path(folder) / "broker"
-        home.mkdir()
-        with opened(options.kafka, home, auto_create=False) as server:
-            say(f"{options.kafka} broker\n{COLUMNS}")
-            for number in range(options.repeat):
-                for place, name in enumerate(told):
-                    own = Path(folder) / f"story-{number}-{place}"
-                    own.mkdir()
-                    failed += not ends_well(name, Story(server, own, oracle, fork=options.fork))
-    return int(failed > 0)
+        campaign = Campaign(options, Path(folder))
+        say(line(HEAD, "story"))
+        for broker in brokers:
+            try:
+                campaign.run(broker)
+            except KafkaUnavailable as error:
+                if options.kafka != "both":
+                    raise
+                campaign.skip(broker, error)
+    if options.write and not campaign.failed:
+        command = " ".join(["python -m tests.faults.campaign", *arguments])
+        PAGE.write_text(page(campaign.rows, command, campaign.left_out), "utf-8")
+    say(f"{len(campaign.rows)} stories ended well, {len(campaign.failed)} did not")
+    for name in campaign.failed:
+        say(f"FAILED: {name}")
+    return int(bool(campaign.failed))
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="tests.faults.campaign", description=__doc__)
     parser.add_argument("stories", nargs="*", help="parts of names; all if none is given")
-    parser.add_argument("--kafka", choices=["embedded", "apache"], default="embedded")
+    parser.add_argument("--kafka", choices=[*BROKERS, "both"], default="embedded")
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--fork", action="store_true", help="fork the workers: quicker, less real")
+    parser.add_argument("--fork", action="store_true", help="fork the workers: quicker, and brief")
+    parser.add_argument("--write", action="store_true", help="write docs/reliability.md")
     return parser.parse_args(arguments)
 
 
-def ends_well(name: str, story: Story) -> bool:
-    """Tell one story and print its row of the table; whether it came to its end."""
-    began = time.monotonic()
-    try:
-        STORIES[name](story)
-    except AssertionError as error:
-        say(f"{name:<28}FAILED: {str(error)[:2000]}\n{traceback.format_exc(limit=-6)}")
-        return False
-    finally:
-        story.close()
-    verdict = check(story.history(), story.allowed_duplicates)
-    fired = sum(len(worker.proofs) for worker in story.workers) + story.events
-    say(
-        f"{name:<28}{fired:>6}{verdict.posts:>7}{verdict.matches:>9}{verdict.letters:>6}"
-        f"{verdict.missing:>9}{verdict.duplicates:>7}{story.allowed_duplicates:>9}"
-        f"{time.monotonic() - began:>7.1f}"
-    )
-    return True
-
-
-def say(line: str) -> None:
+def say(text: str) -> None:
     """Print a line now."""
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 

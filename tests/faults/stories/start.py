@@ -13,12 +13,13 @@ from typing import Any
 
 import yaml
 
+from tests.broker.secure import SCRAM, USER
 from tests.faults.process import Worker
 from tests.faults.story import Story, Tell
 
 WEIGHTS, VOCABULARY, BACKGROUND = "model.safetensors", "vocabulary.txt", "background.safetensors"
-TLS = Path(__file__).parents[2] / "worker" / "tls"
-WORD = "correct-horse"
+WORD = "not-the-password"
+Way = tuple[dict[str, Any], str]  # keys of the section kafka, and what is said of them
 
 
 def refused(story: Story, worker: Worker, *words: str) -> None:
@@ -109,23 +110,36 @@ def the_configuration_is_wrong(story: Story) -> None:
 def no_way_in(story: Story) -> None:
     """A broker whose certificate is not trusted, and logins that it refuses; no secret is told."""
     story.posts(20)
-    login = {"security_protocol": "SASL_PLAINTEXT", "username": "sifter"}
-    ways: list[tuple[dict[str, Any], str]] = [
-        ({"security_protocol": "SSL", "ca_file": str(TLS / "cert.pem")}, "kafka.security_protocol"),
-        (login | {"sasl_mechanism": "PLAIN"}, "kafka.security_protocol"),
-    ]
-    for way, word in ways:
+    secret = story.folder / "secret"
+    secret.write_text(WORD, "utf-8")
+    login = {"security_protocol": "SASL_PLAINTEXT", "username": USER, "password_file": str(secret)}
+    for way, said in (*no_tls(story), *no_login(story)):
         config = story.settings()
-        secret = story.folder / "secret"
-        secret.write_text(WORD, "utf-8")
-        config["kafka"] |= way
-        if "username" in way:
-            config["kafka"]["password_file"] = str(secret)
+        config["kafka"] |= login | way if "sasl_mechanism" in way else way
         worker = story.worker(config)
-        refused(story, worker, word)
+        refused(story, worker, said)
         assert WORD not in worker.said
     story.worker()
     story.nothing_lost()
+
+
+def no_tls(story: Story) -> list[Way]:
+    """Ways that end at TLS: on the embedded broker because it has none."""
+    doors = getattr(story.server, "doors", None)
+    if doors is None:
+        return [({"security_protocol": "SSL"}, "does not speak TLS on this port")]
+    trusting = {"security_protocol": "SSL", "bootstrap_servers": doors.address("TLS")}
+    own = {"ca_file": doors.file("other-ca.pem")}
+    return [(trusting, "is not trusted"), (trusting | own, "is not trusted")]
+
+
+def no_login(story: Story) -> list[Way]:
+    """Ways that end at the login: on the embedded broker because it knows none."""
+    doors = getattr(story.server, "doors", None)
+    if doors is None:
+        return [({"sasl_mechanism": "PLAIN"}, "kafka.security_protocol")]
+    wrong = {"sasl_mechanism": SCRAM[0], "bootstrap_servers": doors.address("SCRAM")}
+    return [(wrong, f"the login of {USER} is refused")]
 
 
 STORIES: dict[str, Tell] = {

@@ -1,0 +1,133 @@
+"""TLS, certificates and logins on Apache Kafka: who gets in, and what the others are told."""
+
+import gc
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.conftest import ASKED
+from tests.broker.kafka import ApacheKafka
+from tests.broker.secure import PASSWORD, SCRAM, USER
+from tests.broker.server import Server
+from tests.faults.expected import Oracle
+from tests.faults.story import Story
+from tests.worker.fake import Command
+
+if not ASKED:
+    pytest.skip(
+        "TLS and logins need Apache Kafka: NEWSIFT_TEST_KAFKA=apache asks for it",
+        allow_module_level=True,
+    )
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+Way = dict[str, Any]  # keys of the section kafka; @ stands for the folder of the certificates
+TLS: Way = {"security_protocol": "SSL", "ca_file": "@ca.pem"}
+MUTUAL: Way = TLS | {"door": "MUTUAL"}
+CLIENT: Way = {"cert_file": "@client.pem", "key_file": "@client.key"}
+STRANGER: Way = {"cert_file": "@stranger.pem", "key_file": "@stranger.key"}
+LOGIN: Way = {"door": "SCRAM", "security_protocol": "SASL_PLAINTEXT", "username": USER,
+              "password_file": "@password"}  # fmt: skip
+SCRAM_256, SCRAM_512 = (LOGIN | {"sasl_mechanism": way} for way in SCRAM)
+PLAIN: Way = LOGIN | TLS | {
+    "door": "PLAIN", "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN",
+}  # fmt: skip
+WRONG: Way = {"password_file": "@wrong"}
+
+RIGHT_WAYS: dict[str, Way] = {
+    "TLS": TLS | {"door": "TLS"},
+    "client certificate": MUTUAL | CLIENT,
+    "PLAIN over TLS": PLAIN,
+    "SCRAM-SHA-256": SCRAM_256,
+    "SCRAM-SHA-512": SCRAM_512,
+}
+LOGIN_SAID = f"the login of {USER} is refused"
+TRUST_SAID = "its certificate is not trusted"
+WRONG_WAYS: dict[str, tuple[Way, str]] = {
+    "wrong password, PLAIN": (PLAIN | WRONG, LOGIN_SAID),
+    "wrong password, SCRAM-SHA-256": (SCRAM_256 | WRONG, LOGIN_SAID),
+    "wrong password, SCRAM-SHA-512": (SCRAM_512 | WRONG, LOGIN_SAID),
+    "unknown user": (SCRAM_256 | {"username": "nobody"}, "the login of nobody is refused"),
+    "unknown authority": (TLS | {"door": "TLS", "ca_file": "@other-ca.pem"}, TRUST_SAID),
+    "the system's authorities": (TLS | {"door": "TLS", "ca_file": None}, TRUST_SAID),
+    "another host name": (TLS | {"door": "TLS", "host": "127.0.0.1"}, TRUST_SAID),
+    "no client certificate": (MUTUAL, "kafka.cert_file"),
+    "a stranger's certificate": (MUTUAL | STRANGER, "kafka.cert_file"),
+    "plaintext to TLS": ({"door": "TLS"}, "speaks TLS; set kafka.security_protocol"),
+    "TLS to plaintext": (TLS, "does not speak TLS on this port"),
+    "PLAIN to SCRAM": (LOGIN | {"sasl_mechanism": "PLAIN"}, "does not offer kafka.sasl_mechanism"),
+    "SCRAM to PLAIN": (PLAIN | {"sasl_mechanism": SCRAM[0]}, "does not offer kafka.sasl_mechanism"),
+    "a login where there is none": (SCRAM_256 | {"door": None}, "kafka.security_protocol"),
+    "no login where one is wanted": ({"door": "SCRAM"}, "hangs up on who does not log in"),
+}
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    return Oracle(tmp_path_factory.mktemp("oracle"))
+
+
+@pytest.fixture
+def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
+    """A story whose own clients go through the plain listener."""
+    if not isinstance(server, ApacheKafka):
+        pytest.skip("the embedded broker has neither TLS nor logins")
+    told = Story(server, tmp_path, oracle)
+    try:
+        yield told
+    finally:
+        told.close()
+        gc.collect()  # kafka-python leaves sockets of connections that were refused behind
+
+
+def configured(story: Story, way: Way) -> dict[str, Any]:
+    """The configuration of a worker that goes this way."""
+    assert isinstance(story.server, ApacheKafka)
+    doors = story.server.doors
+    assert doors is not None
+    (doors.folder / "password").write_text(PASSWORD)
+    (doors.folder / "wrong").write_text(f"{PASSWORD}-not")
+    config, kafka = story.settings(), dict(way)
+    door, host = kafka.pop("door", None), kafka.pop("host", "localhost")
+    if door is not None:
+        kafka["bootstrap_servers"] = doors.address(door, host)
+    for key, value in kafka.items():
+        named = isinstance(value, str) and value.startswith("@")
+        config["kafka"][key] = doors.file(value[1:]) if named else value
+    return config
+
+
+@pytest.mark.parametrize("name", RIGHT_WAYS)
+def test_a_way_in(
+    story: Story, newsift: Command, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Command and worker come in, and posts become matches."""
+    config = configured(story, RIGHT_WAYS[name])
+    story.posts(40)
+    worker = story.worker(config)
+    assert story.nothing_lost().matches > 0
+    monkeypatch.setenv("NEWSIFT_CONFIG", str(worker.config))
+    told = newsift("seeds", "list", "--json")
+    rows = [json.loads(line) for line in told.out.splitlines()]
+    assert (told.code, {row["id"] for row in rows}) == (0, set(story.seeds))
+    assert worker.terminate() == 0
+    assert PASSWORD not in worker.said + told.out + told.err
+
+
+@pytest.mark.parametrize("name", WRONG_WAYS)
+def test_no_way_in(
+    story: Story, newsift: Command, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Command and worker end with exit code 2 and one line that names the remedy, no secret."""
+    way, said = WRONG_WAYS[name]
+    config = configured(story, way | {"request_timeout_s": 1})
+    worker = story.worker(config)
+    monkeypatch.setenv("NEWSIFT_CONFIG", str(worker.config))
+    told = newsift("seeds", "list")
+    assert (told.code, told.out) == (2, ""), told
+    (line,) = told.err.splitlines()
+    assert said in line
+    worker.refused(f"broker {config['kafka']['bootstrap_servers']}: ", said)
+    assert PASSWORD not in told.err + worker.said

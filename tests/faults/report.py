@@ -1,0 +1,73 @@
+"""What came of the campaign: a line for each story as it is told, and the page that is kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from tests.faults.story import DRAINS_WITHIN_S
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+HEAD = (
+    "#", "what happens", "broker", "fired", "posts", "missing", "duplicates (allowed)",
+    "drained within, s", "all in all, s",
+)  # fmt: skip
+TEXT = """\
+# Reliability
+
+The checker knows no worker: of every post it derives alone what must come of it, and holds the topics and the commits against that.
+A row says: the fault fired so often, nothing is missing, wrong or committed too early, and no more is repeated than allowed.
+
+Written by `make faults`, which ran `{command}` on {day}. The workers are processes of their own; a
+story fails if its fault never came, or if its posts are not all done within {bound:g} s.
+{left_out}
+{table}
+"""  # noqa: E501 - the first two are a line of the page each
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of one story on one broker."""
+
+    number: int
+    what: str
+    broker: str
+    fired: int
+    posts: int
+    missing: int
+    duplicates: int
+    allowed: int
+    drained_s: float
+    seconds: float
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as texts."""
+        return (
+            str(self.number), self.what, self.broker, str(self.fired), str(self.posts),
+            str(self.missing), f"{self.duplicates} ({self.allowed})", f"{self.drained_s:.1f}",
+            f"{self.seconds:.1f}",
+        )  # fmt: skip
+
+
+def line(cells: Sequence[str], what: str) -> str:
+    """A row for a terminal, with the story's short name."""
+    number, _, broker, *figures = cells
+    return f"{number:>3} {what:<27.27}{broker:<10}" + "".join(f"{each:>9.9}" for each in figures)
+
+
+def page(rows: Sequence[Row], command: str, left_out: Sequence[str]) -> str:
+    """The page: what is proven, by which command and when, and the table."""
+    table = [HEAD, ("---",) * len(HEAD), *(row.cells for row in sorted(rows, key=place))]
+    return TEXT.format(
+        command=command,
+        day=f"{date.today():%d %B %Y}",
+        bound=DRAINS_WITHIN_S,
+        left_out="".join(f"\nLeft out: {each}\n" for each in left_out),
+        table="\n".join(f"| {' | '.join(cells)} |" for cells in table),
+    )
+
+
+def place(row: Row) -> tuple[int, str, str]:
+    """Where a row stands in the table: by the fault's number, the brokers beside each other."""
+    return row.number, row.what, row.broker
