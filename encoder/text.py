@@ -27,7 +27,7 @@ ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]\w{1,30});")
 RETWEET = re.compile(r"(?<![^\W_])RT:?\s*+(?=[@＠])")
 URL = re.compile(
     r"""https?://t\.co/[a-z\d]*+…?                      # words may be glued to it: it ends here
-      | h?tt+ps?(?::|…|\.\.\.)[^\s"<>…]*+…?
+      | (?:h|(?<!t))tt++ps?(?::|…|\.\.\.)[^\s"<>…]*+…?
       | (?<![^\W_])ht?t?…                               # cut off by a limit on characters
       | (?:www\.[a-z\d-]++\.|pic\.twitter\.com)[^\s"<>…]*+…?
       | (?<![\w@.-])(?:[a-z\d-]++\.)++
@@ -62,16 +62,24 @@ def plain(char: str) -> str:
         return QUOTES[char]
     if char.isspace():
         return " "
-    if invisible(char) or unicodedata.name(char, "").startswith("VARIATION SELECTOR"):
+    if invisible(char) or is_variation_selector(char):
         return ""
     if is_dressed_up(char):
         return unicodedata.normalize("NFKC", char)
     return " " if pictorial(char) else char
 
 
+def is_variation_selector(char: str) -> bool:
+    """Whether a character only says which of its forms the one before it has."""
+    marks = unicodedata.category(char) == "Mn"
+    return marks and unicodedata.name(char, "").startswith("VARIATION SELECTOR")
+
+
 def is_dressed_up(char: str) -> bool:
     """Whether a character is another's full-width, mathematical or circled form, or a ligature."""
     style = unicodedata.decomposition(char).partition(" ")[0]
+    if not style.startswith("<"):
+        return False
     bare = unicodedata.normalize("NFKC", char)
     if style == "<compat>":
         return bare.isascii() and bare.isalnum()

@@ -28,7 +28,8 @@ from encoder.weights import I32, I64
 from encoder.words import split_words
 
 CACHE_WORDS = 2**18
-KEPT_BYTES = 64
+KEPT_BYTES = 64  # of a chunk
+KEPT_LETTERS = 32  # of a word
 NONE = (np.frombuffer(b"", np.int32), np.zeros(0, np.int64))
 
 
@@ -92,7 +93,10 @@ class Tokenizer:
 
     def _read(self, side: Side, chunk: str) -> list[Word]:
         """The words of a chunk."""
-        return list(map(self._word, split_words(clean_chunk(chunk, side))))
+        return [
+            self._word(word) if len(word) <= KEPT_LETTERS else self._look_at(word)
+            for word in split_words(clean_chunk(chunk, side))
+        ]
 
     def _look_at(self, word: str) -> Word:
         """A word of the basic split with all that is known about it."""

@@ -8,7 +8,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-REMEMBERED = 4096
+REMEMBERED = 2**14
 MOST_MARKS = 30  # combining marks on one letter that are read, as in Unicode's stream-safe text
 BEYOND_MARKS = 0x1F000
 RARE = "\U000101fd-\U0001d244\U0001e000-\U0001e94a"  # where all marks beyond the first plane are
@@ -31,9 +31,9 @@ class Characters(dict[int, str]):
         self.rule = rule
 
     def __missing__(self, code: int) -> str:
-        value = self.rule(chr(code))
-        if len(self) < REMEMBERED:
-            self[code] = value
+        if len(self) >= REMEMBERED:
+            self.clear()  # so that rare ones do not keep the usual ones out for ever
+        value = self[code] = self.rule(chr(code))
         return value
 
 
@@ -47,6 +47,11 @@ def punctuation(char: str) -> bool:
     return unicodedata.category(char)[0] == "P" or (char.isascii() and not char.isalnum())
 
 
+def ideograph(char: str) -> bool:
+    """Whether a character is one of those that BERT takes for a word of its own."""
+    return char >= "\u3400" and any(low <= ord(char) <= high for low, high in IDEOGRAPHS)
+
+
 def spaced(char: str) -> str:
     """What the basic split makes of one character: nothing, a space, a word of its own, itself."""
     if char in "\t\n\r" or unicodedata.category(char)[0] == "Z":
@@ -54,12 +59,16 @@ def spaced(char: str) -> str:
     if invisible(char):
         return ""
     # '≠' is a symbol, but without its stroke it is the punctuation '='
-    alone = any(map(punctuation, unicodedata.normalize("NFD", char)))
-    alone = alone or any(low <= ord(char) <= high for low, high in IDEOGRAPHS)
+    alone = ideograph(char) or any(map(punctuation, unicodedata.normalize("NFD", char)))
     return f" {char} " if alone else char
 
 
-SPACED = Characters(spaced)
+def without_accent(char: str) -> str:
+    """What folding leaves of one character, marks apart: nothing of an accent."""
+    return "" if unicodedata.category(char) == "Mn" else char
+
+
+SPACED, WITHOUT_ACCENTS = Characters(spaced), Characters(without_accent)
 
 
 def is_mark(char: str) -> bool:
@@ -107,7 +116,6 @@ def fold(word: str) -> str:
     """The word in lower case and without accents, as BERT's uncased vocabularies write it."""
     if word.isascii():
         return word.lower()
-    marks_apart = unicodedata.normalize("NFD", bearable(word))
-    bare = "".join(char for char in marks_apart if unicodedata.category(char) != "Mn")
+    bare = unicodedata.normalize("NFD", bearable(word)).translate(WITHOUT_ACCENTS)
     # str.lower alone would turn a final Σ into ς
     return bare.replace("Σ", "σ").lower()

@@ -14,7 +14,7 @@ Scalar = str | int | float | bool | None
 
 INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
 NUMBER = re.compile(
-    r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?|[-+]?\.inf|\.nan", re.IGNORECASE
+    r"[-+]?(?:[0-9]++\.?[0-9]*+|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?|[-+]?\.inf|\.nan", re.IGNORECASE
 )
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 ADDRESS = re.compile(r"(?:[a-zA-Z0-9._-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
