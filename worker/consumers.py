@@ -9,6 +9,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
+import worker.metadata  # noqa: F401 - no consumer makes a topic
 from worker.batches.consumer import OpeningConsumer
 from worker.config import Config
 from worker.kafka import aiokafka_settings, isolation_level
@@ -93,7 +94,7 @@ def control_consumer(config: Config) -> Consumer:
         config.limits.batch_bytes,
         **_settings(config),
         group_id=None,
-        auto_offset_reset="earliest",
+        auto_offset_reset="none",
     )
 
 

@@ -8,7 +8,7 @@ from worker.posts import Reason
 STAGES = ("wait", "decode", "encode", "match", "produce", "commit")
 PASSED_OVER = ("no_post", "no_words")
 TOPICS = ("posts", "seeds")
-PAUSES = ("backlog", "output")
+PAUSES = ("backlog", "output", "control")
 STATES = ("live", "refused", "expired")
 REASONS = tuple(reason.value for reason in Reason)
 OTHER = "other"

@@ -34,7 +34,7 @@ from worker.posts import Reason
 from worker.records import Record, rfc3339, to_dead_letter
 from worker.seedcache import SeedEmbedder
 from worker.seeds import SeedBook, SeedSet
-from worker.topics import ensure_topics
+from worker.topics import ensure_topics, refuse_unfit
 from worker.watchdog import Sight, Watchdog
 from worker.web import State, Web
 
@@ -56,8 +56,9 @@ class Stream:
         self._ledger = Ledger(config.stream.in_flight)
         self._web = Web(config.web, metrics, self._state)
         self._control = Control(
-            lambda: control_consumer(config), config.topics.seeds, metrics, config.limits
-        )
+            lambda: control_consumer(config), config.topics.seeds, metrics, config.limits,
+            lambda: refuse_unfit(config), self._control_holds,
+        )  # fmt: skip
         self._delivery = Delivery(
             lambda: KafkaProducer(aiokafka_settings(config)),
             (config.topics.matches, config.topics.rejected),
@@ -101,7 +102,7 @@ class Stream:
         self._missing = "it is leaving"
         self._metrics.ready(False)
         self._ingest.close()
-        if not self._failed:
+        if not self._failed and not self._control.lost:
             await self._ingest.settle(max(0.0, self._config.stream.shutdown_s - 2 * LEAVE_S))
         await _in_time(self._ingest.commit())
         parts = (self._ingest, self._delivery, self._control, self._web)
@@ -113,8 +114,8 @@ class Stream:
         self._ingest.fail(error)
 
     async def sift(self) -> None:
-        """Take the oldest waiting batch through all stages; nothing, if none is waiting."""
-        batch = self._ledger.take()
+        """Take the oldest waiting batch through all stages; nothing, if none may be taken."""
+        batch = None if self._control.lost else self._ledger.take()
         if batch is None:
             return
         seeds = self._control.seeds
@@ -187,7 +188,8 @@ class Stream:
             self._commit_wanted.set()  # of positions past markers and gaps nobody else tells
             for _ in range(self._ledger.waiting):
                 await self._ticket()
-            dog.look(Sight(backlogs, self._stalled, self._finished))
+            paused = self._stalled or bool(self._control.lost)
+            dog.look(Sight(backlogs, paused, self._finished))
 
     async def _backlogs(self) -> dict[int, Backlog]:
         """What waits, by partition, of which a broker tells."""
@@ -233,7 +235,14 @@ class Stream:
         return embedder
 
     def _state(self) -> State:
-        return State("", self._missing, self._control.seeds)
+        return State("", self._missing or self._control.lost, self._control.seeds)
+
+    def _control_holds(self, why: str) -> None:
+        self._metrics.ready(not why and not self._missing)
+        if why:
+            self._metrics.paused("control")
+        else:
+            self._metrics.resumed("control")
 
     def _output_stalls(self, stalls: bool) -> None:
         if stalls and not self._stalled:

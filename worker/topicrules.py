@@ -7,6 +7,8 @@ from worker.config import Config
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+COPIES = 3  # from so many on, one may be lost and one be late at the same time:
+IN_SYNC = 2  # so many have to have a record before it counts as written
 MARGIN = 2**18  # bytes that a record of ours may hold beside the post
 
 
@@ -36,14 +38,19 @@ def new_topics(config: Config) -> dict[str, dict[str, object]]:
     """How each topic is made, in the form of kafka-python's create_topics."""
     topics = config.topics
     copies = -1 if topics.replication is None else topics.replication
-    many: dict[str, object] = {"num_partitions": topics.partitions, "replication_factor": copies}
-    ours: dict[str, object] = {"configs": {"max.message.bytes": str(roomy(config))}}
-    compacted: dict[str, object] = {"configs": {"cleanup.policy": "compact"}}
+    safe = {"min.insync.replicas": str(IN_SYNC)} if copies >= COPIES else {}
+
+    def made(partitions: int, **settings: str) -> dict[str, object]:
+        given = {name.replace("_", "."): value for name, value in settings.items()} | safe
+        found: dict[str, object] = {"num_partitions": partitions, "replication_factor": copies}
+        return found | ({"configs": given} if given else {})
+
+    ours = {"max_message_bytes": str(roomy(config))}
     return {
-        topics.posts: dict(many),
-        topics.seeds: many | {"num_partitions": 1} | compacted,
-        topics.matches: many | ours,
-        topics.rejected: many | ours,
+        topics.posts: made(topics.partitions),
+        topics.seeds: made(1, cleanup_policy="compact"),
+        topics.matches: made(topics.partitions, **ours),
+        topics.rejected: made(topics.partitions, **ours),
     }
 
 
@@ -78,7 +85,7 @@ def _rules(config: Config, name: str) -> tuple[Check, ...]:
         topics.matches: (_kept, _large),
         topics.rejected: (_kept, _large, _retained),
     }
-    return (*by_topic[name], _replicated, _visible)
+    return (*by_topic[name], _replicated, _in_sync, _visible)
 
 
 def _missing(config: Config, name: str) -> Difference:
@@ -130,8 +137,9 @@ def _one_partition(config: Config, name: str, topic: Found, _brokers: int) -> It
             name, "partitions", str(topic.partitions), "1",
             "what a seed is is its latest record, and only one partition has one order; were "
             "partitions added, a seed's records would stand in two",
-            "save the seeds (newsift seeds list --json), delete the topic, newsift topics create, "
-            "and add them again",
+            f"newsift seeds export seeds.jsonl; kafka-topics.sh --bootstrap-server "
+            f"{config.kafka.bootstrap_servers} --delete --topic {name}; newsift topics create; "
+            "newsift seeds import seeds.jsonl",
         )  # fmt: skip
 
 
@@ -197,6 +205,22 @@ def _replicated(config: Config, name: str, topic: Found, brokers: int) -> Iterat
             "the copies that are lost before what they hold is lost: with one, none may be",
             "kafka-reassign-partitions.sh (Kafka's manual, \"Increasing replication factor\")",
             serious=False,
+        )  # fmt: skip
+
+
+def _in_sync(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+    least = int(topic.settings.get("min.insync.replicas", 1))
+    if least > topic.replication:
+        yield Difference(
+            name, "min.insync.replicas", str(least), f"at most {topic.replication}",
+            "more copies have to be in sync than there are: nothing can be written",
+            _alter(config, name, "min.insync.replicas", str(topic.replication)),
+        )  # fmt: skip
+    elif topic.settings and topic.replication >= COPIES and least < IN_SYNC:
+        yield Difference(
+            name, "min.insync.replicas", str(least), str(IN_SYNC),
+            "a record that one broker alone has counts as written, and is lost with that broker",
+            _alter(config, name, "min.insync.replicas", str(IN_SYNC)), serious=False,
         )  # fmt: skip
 
 

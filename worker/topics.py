@@ -9,19 +9,30 @@ from worker.config import Config
 from worker.errors import AccessError, ConfigError
 from worker.topicrules import Difference, Found, differences, kafka_topics, new_topics
 
-SETTINGS = ("cleanup.policy", "max.message.bytes", "retention.ms")
+SETTINGS = ("cleanup.policy", "max.message.bytes", "retention.ms", "min.insync.replicas")
 REFUSED = ("TopicAuthorizationFailedError", "ClusterAuthorizationFailedError",
            "PolicyViolationError", "SecurityDisabledError")  # fmt: skip
 COPIES = ("InvalidReplicationFactorError", "InvalidReplicationAssignmentError")
 
 
 def ensure_topics(config: Config) -> list[str]:
-    """Make the topics that are missing, or refuse with the command that makes them."""
+    """Make the topics that are missing, or refuse with the command that makes them.
+
+    Topics that are there and unfit are refused too.
+    """
     with administering(config) as admin:
         missing = _missing(admin, config)
         if missing and not config.topics.create:
             raise AccessError(_say_how(config, missing, "topics.create is false"))
-        return _create(admin, config, missing)
+        made = _create(admin, config, missing)
+        _refuse(_differences(admin, config))
+        return made
+
+
+def refuse_unfit(config: Config) -> None:
+    """Refuse topics that are not as the worker needs them."""
+    with administering(config) as admin:
+        _refuse(_differences(admin, config))
 
 
 def create_topics(config: Config) -> list[str]:
@@ -33,8 +44,25 @@ def create_topics(config: Config) -> list[str]:
 def check_topics(config: Config) -> list[Difference]:
     """Where the broker's topics are not as newsift needs or would advise."""
     with administering(config) as admin:
-        brokers = len(admin.describe_cluster()["brokers"])
-        return differences(config, _found(admin, list(new_topics(config))), brokers)
+        return _differences(admin, config)
+
+
+def _differences(admin: Any, config: Config) -> list[Difference]:
+    brokers = len(admin.describe_cluster()["brokers"])
+    return differences(config, _found(admin, list(new_topics(config))), brokers)
+
+
+def _refuse(found: Sequence[Difference]) -> None:
+    """Refuse what would lose seeds, or stop the worker later; a hidden topic may be there."""
+    unfit = [each for each in found if each.serious and each.setting != "topic"]
+    if not unfit:
+        return
+    first = unfit[0]
+    more = f"; {len(unfit) - 1} more: see `newsift topics check`" if unfit[1:] else ""
+    raise AccessError(
+        f"topic {first.topic}: {first.setting} is {first.found}, must be {first.wanted}: "
+        f"{first.why}; {first.fix}{more}"
+    )
 
 
 def _missing(admin: Any, config: Config) -> list[str]:

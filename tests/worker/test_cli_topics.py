@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.broker.clients import create
 from tests.worker.fake import Command
 from worker.broker.running import running
 
@@ -39,6 +40,16 @@ def test_advice_alone_is_no_failure(
     done = newsift("topics", "check")
     assert done.code == 0
     assert "tweets: partitions is 1, should be 2" in done.out
+
+
+def test_create_says_what_is_there_and_unfit(newsift: Command, broker: str) -> None:
+    create(broker, "seed-articles", partitions=4)
+    done = newsift("topics", "create", "--kafka", broker)
+    assert (done.code, len(done.out.split())) == (1, 3)
+    assert "seed-articles: partitions is 4, must be 1\n  why: " in done.err
+    assert "newsift seeds export seeds.jsonl; " in done.err
+    assert "all four topics are there" not in done.err
+    assert newsift("topics", "create", "--kafka", broker).code == 1
 
 
 def test_json(newsift: Command, broker: str) -> None:

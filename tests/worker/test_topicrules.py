@@ -58,7 +58,7 @@ def test_the_command_is_kafka_s_own() -> None:
     config = load_config(None, {"NEWSIFT_TOPICS__REPLICATION": "3", "NEWSIFT_KAFKA": "b:1"})
     assert kafka_topics(config, "seed-articles") == (
         "kafka-topics.sh --bootstrap-server b:1 --create --topic seed-articles --partitions 1 "
-        "--replication-factor 3 --config cleanup.policy=compact"
+        "--replication-factor 3 --config cleanup.policy=compact --config min.insync.replicas=2"
     )
 
 
@@ -118,3 +118,23 @@ def test_copies(wanted: int | None, brokers: int, said: str | None) -> None:
     found = differences(config, GOOD, brokers)
     assert {(d.setting, d.wanted) for d in found} == ({("replication", said)} if said else set())
     assert len(found) == (4 if said else 0)
+
+
+def test_a_record_must_be_on_two_of_three_brokers_and_cannot_be_on_more_than_there_are() -> None:
+    def told(copies: int, least: str) -> list[tuple[str, bool]]:
+        settings = {"cleanup.policy": "compact", "min.insync.replicas": least}
+        found = differences(CONFIG, GOOD | {"seed-articles": Found(1, copies, settings)}, 1)
+        return [(d.wanted, d.serious) for d in found if d.setting == "min.insync.replicas"]
+
+    assert told(3, "1") == [("2", False)]
+    assert told(3, "2") == told(2, "1") == told(1, "1") == []
+    assert told(2, "3") == [("at most 2", True)]
+
+
+def test_three_copies_are_made_to_be_two_in_sync() -> None:
+    three = new_topics(Config(topics=Topics(replication=3)))
+    for new in three.values():
+        configs = new["configs"]
+        assert isinstance(configs, dict)
+        assert configs["min.insync.replicas"] == "2"
+    assert "min.insync.replicas" not in str(new_topics(CONFIG))

@@ -12,7 +12,7 @@ from worker.config import Config, load_config
 from worker.errors import AccessError, ConfigError
 from worker.kafka import kafka_python_settings
 from worker.topicrules import roomy
-from worker.topics import check_topics, create_topics, ensure_topics
+from worker.topics import check_topics, create_topics, ensure_topics, refuse_unfit
 
 NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets"]
 
@@ -77,6 +77,18 @@ def test_a_topic_that_was_made_otherwise_is_told(config: Config) -> None:
         ("rejected-tweets", "max.message.bytes"): ("1048588", str(roomy(config))),
         ("rejected-tweets", "retention.ms"): ("1000", "at least 86400000"),
     }
+
+
+def test_what_is_unfit_is_refused_with_the_remedy(config: Config) -> None:
+    make(config, {"seed-articles": {"num_partitions": 2}})
+    with pytest.raises(AccessError) as raised:
+        ensure_topics(config)
+    said = str(raised.value)
+    assert said.startswith("topic seed-articles: partitions is 2, must be 1: ")
+    assert "newsift seeds export seeds.jsonl; " in said
+    assert said.endswith("; 1 more: see `newsift topics check`")
+    with pytest.raises(AccessError):
+        refuse_unfit(config)
 
 
 def test_another_worker_may_be_faster(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:

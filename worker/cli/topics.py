@@ -24,17 +24,24 @@ def topics() -> None:
 @topics.command()
 @JSON
 @kafka_options
-def create(as_json: bool, config: Config) -> None:
-    """Make the topics that are missing; those that are there stay as they are."""
-    from worker.topics import create_topics
+def create(as_json: bool, config: Config) -> int:
+    """Make the topics that are missing; those that are there stay as they are.
+
+    Exits with 1 if one of those is not as the worker needs it, and says so.
+    """
+    from worker.topics import check_topics, create_topics
 
     made = create_topics(config)
     if as_json:
         print_json({"topic": name} for name in made)
     for name in () if as_json else made:
         click.echo(name)
-    if not made:
+    differing = check_topics(config)
+    for difference in differing:
+        _print(difference, err=True)
+    if not made and not differing:
         click.echo("all four topics are there", err=True)
+    return _code(differing)
 
 
 @topics.command()
@@ -54,12 +61,15 @@ def check(as_json: bool, config: Config) -> int:
         _print(difference)
     if not found:
         click.echo("all four topics are as they should be", err=True)
+    return _code(found)
+
+
+def _code(found: "list[Difference]") -> int:
     return WRONG if any(difference.serious for difference in found) else 0
 
 
-def _print(found: "Difference") -> None:
+def _print(found: "Difference", err: bool = False) -> None:
     word = "must" if found.serious else "should"
     said = f"{found.topic}: {found.setting} is {found.found}, {word} be {found.wanted}"
-    click.echo(one_line(said))
-    click.echo(f"  why: {one_line(found.why)}")
-    click.echo(f"  fix: {one_line(found.fix)}")
+    for line in (said, f"  why: {found.why}", f"  fix: {found.fix}"):
+        click.echo(line[:2] + one_line(line[2:]), err=err)
