@@ -111,8 +111,8 @@ class Control:
             return
         self._open.look(self._consumer)
         expired = int((seeds.expiry <= int(time.time() * 1000)).sum())
-        live, refused = len(seeds) - expired, len(seeds.refused)
-        self._metrics.seeds(live, refused, expired, seeds.digest, self._since, self._events)
+        counts = (len(seeds) - expired, len(seeds.refused), expired, len(seeds.paused))
+        self._metrics.seeds(*counts, seeds.digest, self._since, self._events)
         self._events = []
 
     async def _step(self, embedder: SeedEmbedder) -> None:

@@ -16,7 +16,7 @@ from prometheus_client import (
 )
 
 from worker.histogram import BatchHistogram
-from worker.metrictable import METRICS, OTHER, PAUSES, Row
+from worker.metrictable import METRICS, OTHER, PAUSES, STATES, Row
 from worker.visible import escaped
 
 EVENTS = 100
@@ -143,11 +143,11 @@ class Metrics:
         self._made["open_transaction_seconds"].labels(*labels).set(seconds)
 
     def seeds(
-        self, live: int, refused: int, expired: int, digest: str, at: float,
+        self, live: int, refused: int, expired: int, paused: int, digest: str, at: float,
         events: Iterable[str] = (),
     ) -> None:  # fmt: skip
         """Describe the set of seeds since `at`; its events are counted from 0 on."""
-        for state, n in (("live", live), ("refused", refused), ("expired", expired)):
+        for state, n in zip(STATES, (live, refused, expired, paused), strict=True):
             self._made["seeds"].labels(state).set(n)
         self._made["seed_set_info"].clear()
         self._made["seed_set_info"].labels(digest).set(1)

@@ -9,7 +9,7 @@ STAGES = ("wait", "decode", "encode", "match", "produce", "commit")
 PASSED_OVER = ("no_post", "no_words")
 TOPICS = ("posts", "seeds")
 PAUSES = ("backlog", "output", "control")
-STATES = ("live", "refused", "expired")
+STATES = ("live", "refused", "expired", "paused")
 REASONS = tuple(reason.value for reason in Reason)
 OTHER = "other"
 

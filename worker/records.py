@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 import msgspec
@@ -171,9 +170,3 @@ def why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
 def shortest(number: np.float32) -> float:
     """The float with the fewest digits that is this float32 and no other: 0.3, not 0.30000001."""
     return float(str(np.float32(number)))
-
-
-def rfc3339(seconds: float) -> str:
-    """A time in UTC, to the millisecond."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

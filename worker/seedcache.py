@@ -66,6 +66,7 @@ class SeedEmbedder:
             seed_set_digest(seeds, self._threshold, self._rate),
             tuple(sorted([*book.refused, *odd])),
             np.array([NEVER if s.expires_at is None else s.expires_at for s in seeds], np.int64),
+            book.paused,
         )
         _ = made.index
         return made

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,8 @@ from worker.config import DEFAULT_LIMITS, Limits
 from worker.inverted import SeedIndex
 
 KEY_BYTES = 256
-LIMITS = {"text": ARTICLE_CHARS, "title": 1024, "event": 256, "url": 2048}  # characters
+LIMITS = {"text": ARTICLE_CHARS, "title": 1024, "event": 240, "url": 2048}  # characters
+EVENT_BYTES = 240
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NEVER = np.iinfo(np.int64).max
 RFC_3339 = re.compile(
@@ -41,6 +43,7 @@ class Seed:
     url: str | None = None
     threshold: float | None = None
     expires_at: int | None = None  # milliseconds
+    paused: bool = False  # it matches nothing for now
     version: str = field(init=False)  # 12 hex digits
     content: str = field(init=False)  # all 64 of them, which no two articles share
 
@@ -67,6 +70,7 @@ class SeedSet:
     digest: str  # 12 hex digits
     refused: tuple[RefusedSeed, ...]
     expiry: I64  # [k] milliseconds, or NEVER
+    paused: tuple[Seed, ...] = ()
 
     def __post_init__(self) -> None:
         count = len(self.seeds)
@@ -100,11 +104,13 @@ class SeedBook:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._latest: dict[bytes | None, Seed | RefusedSeed] = {}
+        self._latest: dict[bytes | None, Seed | RefusedSeed] = {}  # long keys by their digests
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Let one record of the control topic take effect."""
         found = read_seed(key, value, self._limits)
+        if key is not None and len(key) > KEY_BYTES:
+            key = hashlib.sha512(key).digest()
         if found is None:
             self._latest.pop(key, None)
         else:
@@ -112,14 +118,31 @@ class SeedBook:
 
     @property
     def seeds(self) -> tuple[Seed, ...]:
-        """The valid seeds, sorted by id."""
-        valid = (seed for seed in self._latest.values() if isinstance(seed, Seed))
-        return tuple(sorted(valid, key=lambda seed: seed.id))
+        """The seeds that posts are compared with, sorted by id."""
+        over = too_many(self._latest.values(), self._limits)
+        return tuple(seed for seed in self._valid(paused=False) if seed.id not in over)
+
+    @property
+    def paused(self) -> tuple[Seed, ...]:
+        """The seeds that are to match nothing for now, sorted by id."""
+        return self._valid(paused=True)
 
     @property
     def refused(self) -> tuple[RefusedSeed, ...]:
-        """The seeds whose latest record is invalid, sorted by id."""
-        return tuple(sorted(s for s in self._latest.values() if isinstance(s, RefusedSeed)))
+        """The seeds whose latest record is invalid, and those too many, sorted by id."""
+        invalid = (found for found in self._latest.values() if isinstance(found, RefusedSeed))
+        return tuple(sorted([*invalid, *too_many(self._latest.values(), self._limits).values()]))
+
+    def _valid(self, paused: bool) -> tuple[Seed, ...]:
+        valid = (seed for seed in self._latest.values() if isinstance(seed, Seed))
+        return tuple(sorted((s for s in valid if s.paused == paused), key=lambda seed: seed.id))
+
+
+def too_many(found: Iterable[Seed | RefusedSeed | None], limits: Limits) -> dict[str, RefusedSeed]:
+    """The valid seeds beyond limits.seeds, by their ids: by the latest records alone, that is."""
+    ids = sorted(seed.id for seed in found if isinstance(seed, Seed) and not seed.paused)
+    why = f"limits.seeds: {limits.seeds} are allowed, and as many come before it by their ids"
+    return {name: RefusedSeed(name, why) for name in ids[limits.seeds :]}
 
 
 def read_seed(
@@ -171,7 +194,7 @@ def _json(value: bytes) -> dict[str, Any]:
     if not value:
         raise InputError("value: empty; a null value deletes a seed")
     try:
-        found = json.loads(value.decode())
+        found = json.loads(value.decode(), object_pairs_hook=_once_each)
     except UnicodeDecodeError as error:
         raise InputError(f"value: is not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
@@ -185,6 +208,15 @@ def _json(value: bytes) -> dict[str, Any]:
     return found
 
 
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; a key that stands twice says two things, and readers differ in which they take."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
+        raise ValueError(f"key {ascii(twice)[:60]} stands twice")
+    return found
+
+
 def _seed(name: str, given: dict[str, Any]) -> Seed:
     text = _string(given, "text")
     if not text.strip():
@@ -193,10 +225,11 @@ def _seed(name: str, given: dict[str, Any]) -> Seed:
         name,
         _string(given, "title"),
         text,
-        _string(given, "event") or name,
+        _event(given) or name,
         _string(given, "url") or None,
         _threshold(given.get("threshold")),
         _expiry(given.get("expires_at")),
+        _paused(given.get("paused")),
     )
 
 
@@ -206,6 +239,19 @@ def _unmarked(seed: Seed, most: int) -> None:
         if (marks := most_marks(text)) > most:
             told = f"{name}: a letter has {marks} combining marks, {most} are allowed"
             raise InputError(f"limits.marks: {told}")
+
+
+def _event(given: dict[str, Any]) -> str:
+    event = _string(given, "event")
+    if (size := len(event.encode())) > EVENT_BYTES:
+        raise InputError(f"event: {size} bytes, {EVENT_BYTES} are allowed; shorten it")
+    return event
+
+
+def _paused(value: Any) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise InputError(f"paused: {_kind(value)}, expected true or false")
+    return bool(value)
 
 
 def _string(given: dict[str, Any], key: str) -> str:
@@ -242,13 +288,16 @@ def _expiry(value: Any) -> int | None:
         shown = ascii(value)[:40] if isinstance(value, str) else _kind(value)
         _not_a_time(shown)
     try:
-        return (datetime.fromisoformat(value.upper()) - EPOCH) // timedelta(milliseconds=1)
+        moment = datetime.fromisoformat(value.upper()).astimezone(UTC)
+        return (moment - EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         _not_a_time(ascii(value))
 
 
 def _not_a_time(shown: str) -> NoReturn:
-    raise InputError(f"expires_at: {shown} is no RFC 3339 time, as 2026-01-31T12:00:00Z")
+    raise InputError(
+        f"expires_at: {shown} is no RFC 3339 time, as 2026-01-31T12:00:00Z, of the years 1 to 9999"
+    )
 
 
 def _kind(value: Any) -> str:

@@ -24,6 +24,7 @@ from worker.config import Config
 from worker.consumers import control_consumer, posts_consumer
 from worker.control import Control
 from worker.delivery import Delivery
+from worker.forms.times import rfc3339
 from worker.ingest import Ingest, Limits
 from worker.kafka import aiokafka_settings
 from worker.ledger import Batch, Ledger
@@ -31,7 +32,7 @@ from worker.metrics import Metrics
 from worker.outbox import KafkaProducer, Letter
 from worker.pipeline import Outcome, Pipeline, Settings
 from worker.posts import Reason
-from worker.records import Record, rfc3339, to_dead_letter
+from worker.records import Record, to_dead_letter
 from worker.seedcache import SeedEmbedder
 from worker.seeds import SeedBook, SeedSet
 from worker.topics import ensure_topics, refuse_unfit
@@ -278,7 +279,7 @@ def ages(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]
 
 def now() -> str:
     """The time, as a match record has it."""
-    return rfc3339(time.time())
+    return rfc3339(time.time_ns() // 1_000_000)
 
 
 async def _in_time(work: Awaitable[None]) -> None:

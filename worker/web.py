@@ -12,8 +12,8 @@ from aiohttp import web
 
 from worker.config import Web as WebConfig
 from worker.errors import ConfigError
+from worker.forms.times import rfc3339
 from worker.metrics import CONTENT_TYPE, Metrics
-from worker.records import rfc3339
 from worker.seeds import NEVER, SeedSet
 from worker.visits import BACKLOG, Visits, asks_for_loopback, is_loopback
 
@@ -150,12 +150,17 @@ def seeds_listed(seeds: SeedSet) -> dict[str, Any]:
         {
             "id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
             "version": seed.version, "threshold": round(float(threshold), 6),
-            "expires_at": None if expiry == NEVER else rfc3339(int(expiry) / 1000),
+            "expires_at": None if expiry == NEVER else rfc3339(int(expiry)),
         }
         for seed, threshold, expiry in zip(seeds.seeds, seeds.thresholds, seeds.expiry, strict=True)
     ]  # fmt: skip
+    paused = [
+        {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
+         "version": seed.version}
+        for seed in seeds.paused
+    ]  # fmt: skip
     refused = [{"id": seed.id, "reason": seed.reason} for seed in seeds.refused]
-    return {"seed_set": seeds.digest, "live": live, "refused": refused}
+    return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused}
 
 
 def _verdict(word: str, reason: str) -> web.Response:

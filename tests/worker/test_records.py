@@ -13,7 +13,6 @@ from worker.posts import Post, Reason
 from worker.records import (
     Match,
     match_id,
-    rfc3339,
     shortest,
     to_dead_letter,
     to_match,
@@ -125,8 +124,3 @@ def test_why_names_the_words_that_counted_most() -> None:
     assert named[:3] == [("w11", -0.11), ("w10", 0.1), ("w9", -0.09)]
     assert len(named) == 8
     assert why_tokens([("a", 0.0), ("", 0.4)]) == []
-
-
-def test_times() -> None:
-    assert rfc3339(0) == "1970-01-01T00:00:00.000Z"
-    assert rfc3339(1_767_225_600.9996) == "2026-01-01T00:00:00.999Z"

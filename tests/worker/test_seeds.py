@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from tests.worker.small import seed_set, small_encoder, value
 from worker.config import Limits
+from worker.forms.times import FIRST_MS, LAST_MS
 from worker.seedcache import SeedEmbedder
 from worker.seeds import (
     NEVER,
@@ -63,6 +64,8 @@ def test_what_is_absent_or_null() -> None:
         (b'{"text": "a", "n": ' + b"9" * 5000 + b"}", "value: bad JSON"),
         (b"[]", "value: an array"),
         (b"null", "value: null"),
+        (b'{"text": "a", "text": "b"}', "value: bad JSON (key 'text' stands twice)"),
+        (b'{"text": "a", "x": {"\\ud800": 1, "\\ud800": 2}}', "value: bad JSON (key '\\ud800' st"),
         (b"7", "value: a number"),
         (b"{}", "text: missing or empty"),
         (value(text=None), "text: missing or empty"),
@@ -74,6 +77,10 @@ def test_what_is_absent_or_null() -> None:
         (value(text="a", title={}), "title: an object"),
         (value(text="a", title="t" * 1025), "title: 1025 characters"),
         (value(text="a", event=True), "event: true or false"),
+        (value(text="a", event="e" * 241), "event: 241 characters, 240 are allowed"),
+        (value(text="a", event="ü" * 121), "event: 242 bytes, 240 are allowed"),
+        (value(text="a", paused="yes"), "paused: a string, expected true or false"),
+        (value(text="a", paused=1), "paused: a number, expected true or false"),
         (value(text="a", url=1.5), "url: a number"),
         (value(text="a", threshold=True), "threshold: true or false"),
         (value(text="a", threshold="0.5"), "threshold: a string"),
@@ -87,6 +94,11 @@ def test_what_is_absent_or_null() -> None:
         (value(text="a", expires_at="tomorrow"), "expires_at: 'tomorrow' is no RFC 3339"),
         (value(text="a", expires_at="2026-01-31"), "expires_at: '2026-01-31' is no"),
         (value(text="a", expires_at="2026-01-31T12:00:00"), "expires_at: '2026-01-31T12:00:00' is"),
+        (value(text="a", expires_at="9999-12-31T23:59:59-01:00"), "expires_at: '9999-12-31T"),
+        (value(text="a", expires_at="0001-01-01T00:00:00+00:01"), "expires_at: '0001-01-01T"),
+        (value(text="a", expires_at="0000-01-01T00:00:00Z"), "expires_at: '0000-01-01T"),
+        (value(text="a", expires_at="2016-12-31T23:59:60Z"), "expires_at: '2016-12-31T"),
+        (value(text="a", threshold=10**400), "threshold: a whole number is not"),
         (value(text="a", expires_at="2026-02-30T12:00:00Z"), "expires_at: '2026-02-30T"),
         (value(text="a", expires_at="\u0662026-01-31T12:00:00Z"), "expires_at: '\\u0662026"),
     ],
@@ -108,6 +120,8 @@ def test_a_refused_value_says_why_in_one_line(given: bytes, reason: str) -> None
         ("2001-09-09t01:46:40.1239999z", 1_000_000_000_123),
         ("2001-09-09 03:46:40.001+02:00", 1_000_000_000_001),
         ("1969-12-31T23:59:59.999-00:00", -1),
+        ("0001-01-01T00:00:00Z", FIRST_MS),
+        ("9999-12-31T23:59:59.999+00:00", LAST_MS),
     ],
 )
 def test_times_are_whole_milliseconds(given: str, wanted: int) -> None:

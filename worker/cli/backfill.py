@@ -122,6 +122,6 @@ def _emit(outcome: "Outcome", printer: "View", outbox: Outbox | None, topic: str
 
 
 def _now() -> str:
-    from worker.records import rfc3339
+    from worker.forms.times import rfc3339
 
-    return rfc3339(time.time())
+    return rfc3339(time.time_ns() // 1_000_000)

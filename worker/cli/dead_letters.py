@@ -12,10 +12,10 @@ from encoder.errors import InputError
 from worker.cli.common import JSON, kafka_options, say
 from worker.cli.letters import Letter, letters, sent_again
 from worker.cli.table import counted, print_json, shown
-from worker.cli.times import rfc_3339
 from worker.cli.times import since as moment
 from worker.clients import connected, sending
 from worker.config import Config
+from worker.forms.times import rfc3339
 from worker.visible import one_line
 
 DETAIL = 60
@@ -122,7 +122,7 @@ def retry(
 
 def print_line(letter: Letter) -> None:
     """One dead letter in one line."""
-    when = f"{rfc_3339(letter.rejected_at)[:19]}Z"
+    when = f"{rfc3339(letter.rejected_at)[:19]}Z"
     told = one_line(letter.detail)[:DETAIL]
     attempt, reason = f"attempt {letter.attempt}", one_line(letter.reason)
     click.echo(f"{one_line(letter.id):<24}  {when}  {reason:<16}  {attempt}  {told}".rstrip())

@@ -19,8 +19,8 @@ from worker.cli.match_view import json_line
 from worker.cli.seed_files import read_seed_files
 from worker.cli.target import STDOUT, check_targets, written
 from worker.config import Config
+from worker.forms.times import rfc3339
 from worker.pipeline import Outcome, Pipeline, Settings
-from worker.records import rfc3339
 from worker.seedcache import SeedEmbedder
 from worker.seeds import SeedBook, SeedSet
 
@@ -96,7 +96,7 @@ def filter_posts(
         pipeline = Pipeline(enc, settings)
         try:
             for lines in (batch for reader in readers for batch in reader):
-                outcome = pipeline.run(lines, seed_set, lambda: rfc3339(time.time()))
+                outcome = pipeline.run(lines, seed_set, lambda: rfc3339(time.time_ns() // 1_000_000))
                 sink.write(lines, outcome)
                 report.add(lines, outcome)
         except KeyboardInterrupt:

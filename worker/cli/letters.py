@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from worker.cli.times import rfc_3339
+from worker.forms.times import rfc3339
 from worker.clients import Cluster, Headers, Message
 from worker.config import Config
 
@@ -50,7 +50,7 @@ class Letter:
             "reason": self.reason,
             "detail": self.detail,
             "attempt": self.attempt,
-            "rejected_at": rfc_3339(self.rejected_at),
+            "rejected_at": rfc3339(self.rejected_at),
             "bytes": None if self.value is None else len(self.value),
         }
 

@@ -13,7 +13,7 @@ from worker.cli.cells import Cell, csv_row
 from worker.cli.common import colour_wanted
 from worker.cli.lit import FAINT, VISIBLE, paint
 from worker.cli.table import cut, page_width, write_line
-from worker.cli.times import rfc_3339
+from worker.forms.times import rfc3339
 from worker.visible import escaped_json, one_line
 
 EVENT_WIDTH = 20
@@ -173,7 +173,7 @@ def clock(record: Seen) -> str:
 
 def written(record: Seen) -> str:
     """When the post was written, as its platform says, else when it came to the topic."""
-    told = record.post.created_at or rfc_3339(record.source.timestamp)
+    told = record.post.created_at or rfc3339(record.source.timestamp)
     return f"{one_line(told)[:19]:19}Z"
 
 

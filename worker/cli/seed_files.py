@@ -9,7 +9,7 @@ from typing import Any
 from encoder.errors import InputError
 from worker.cli.common import read_article
 
-KEYS = ("text", "title", "event", "url", "threshold", "expires_at")
+KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
 SUFFIXES = (".txt", ".md", ".markdown", ".json", ".jsonl")
 LARGEST_FILE = 2**26
 

@@ -8,12 +8,13 @@ import click
 
 from worker.cli.common import say
 from worker.cli.table import print_json, shown, table
-from worker.cli.times import rfc_3339
 from worker.clients import Message
 from worker.config import Config
+from worker.forms.times import rfc3339
 from worker.visible import one_line
 
 if TYPE_CHECKING:
+    from worker.cli.seed_topic import Latest
     from worker.seeds import RefusedSeed, Seed
 
 Row = dict[str, Any]
@@ -29,7 +30,7 @@ def described(
 
     if found is None:
         return None
-    published = {"published_at": rfc_3339(max(record.timestamp, 0))}
+    published = {"published_at": rfc3339(max(record.timestamp, 0))}
     if not isinstance(found, Seed):
         text = {"value": (record.value or b"").decode("utf-8", "backslashreplace")} if whole else {}
         return {"id": found.id, "state": "refused", "reason": found.reason, **published, **text}
@@ -37,16 +38,31 @@ def described(
     return row | {"text": found.text} if whole else row | {"characters": len(found.text)}
 
 
+def rows_of(latest: "Latest", config: Config) -> list[Row]:
+    """Every seed as a row, those that are refused too, sorted by id."""
+    from worker.seeds import Seed, read_seed, too_many
+
+    limits = config.limits
+    found = {key: read_seed(key, record.value, limits) for key, record in latest.items()}
+    over = too_many(found.values(), limits)
+    judged = {
+        key: over.get(seed.id, seed) if isinstance(seed, Seed) else seed
+        for key, seed in found.items()
+    }
+    rows = [described(seed, latest[key]) for key, seed in judged.items()]
+    return sorted((row for row in rows if row), key=lambda row: str(row["id"]))
+
+
 def fields(seed: "Seed") -> Row:
     """What is said of a seed everywhere."""
     over = seed.expires_at is not None and seed.expires_at <= time.time() * 1000
     return {
         "id": seed.id,
-        "state": "expired" if over else "live",
+        "state": "paused" if seed.paused else "expired" if over else "live",
         "event": seed.event,
         "seed_version": seed.version,
         "threshold": seed.threshold,
-        "expires_at": None if seed.expires_at is None else rfc_3339(seed.expires_at),
+        "expires_at": None if seed.expires_at is None else rfc3339(seed.expires_at),
         "title": seed.title,
         "url": seed.url,
     }

@@ -8,12 +8,13 @@ import click
 from encoder.errors import InputError
 from worker.cli.common import JSON, kafka_options, say
 from worker.cli.seed_files import KEYS, SeedDraft, read_seed_files
-from worker.cli.seed_output import described, print_seed, print_table, print_told
+from worker.cli.seed_output import described, print_seed, print_table, print_told, rows_of
 from worker.cli.seed_topic import Latest, known, seed_topic
 from worker.cli.seed_url import confirmed, draft_of_url
 from worker.cli.table import print_json
-from worker.cli.times import rfc_3339, until
+from worker.cli.times import until
 from worker.config import Config
+from worker.forms.times import rfc3339
 from worker.visible import one_line
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def add(
     if len(drafts) > 1 and (name or title):
         raise click.UsageError("--id and --title are for one article")
     changes = {"event": event, "title": title, "threshold": threshold}
-    changes["expires_at"] = None if expires_at is None else rfc_3339(until(expires_at))
+    changes["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
     drafts = [_changed(draft, name, changes) for draft in drafts]
-    found = [_validated(draft) for draft in drafts]
+    found = [_validated(draft, config) for draft in drafts]
     if url is not None and not yes and not confirmed(found[0]):
         say("nothing was published")
         return
@@ -75,10 +76,7 @@ def list_seeds(as_json: bool, config: Config) -> None:
     """List the seeds, and those that are refused with the reason."""
     with seed_topic(config) as topic:
         latest = topic.latest()
-    from worker.seeds import read_seed
-
-    found = [described(read_seed(key, record.value), record) for key, record in latest.items()]
-    rows = sorted((row for row in found if row), key=lambda row: str(row["id"]))
+    rows = rows_of(latest, config)
     if as_json:
         print_json(rows)
     else:
@@ -96,7 +94,7 @@ def show(name: str, as_json: bool, config: Config) -> None:
     from worker.seeds import read_seed
 
     record = latest[known(latest, name)]
-    found = described(read_seed(record.key, record.value), record, whole=True)
+    found = described(read_seed(record.key, record.value, config.limits), record, whole=True)
     assert found is not None  # a deleted seed is not known
     if as_json:
         print_json([found])
@@ -123,11 +121,12 @@ def remove(names: tuple[str, ...], config: Config) -> None:
 @click.option("--title", help="The title; this changes the seed's version.")
 @click.option("--url", help="The article's address, for the record.")
 @click.option("--expires-at", metavar="TIME", help="When it ends: 7d, RFC 3339, or 'never'.")
+@click.option("--paused/--resumed", default=None, help="Match nothing for now, or go on.")
 @JSON
 @kafka_options
 def change(
     name: str, threshold: str | None, event: str | None, title: str | None, url: str | None,
-    expires_at: str | None, as_json: bool, config: Config,
+    expires_at: str | None, paused: bool | None, as_json: bool, config: Config,
 ) -> None:  # fmt: skip
     """Publish a seed's latest record again with changes; what is not named stays as it is."""
     given = {"event": event, "title": title, "url": url}
@@ -135,14 +134,16 @@ def change(
     if threshold is not None:
         changes["threshold"] = _score(threshold)
     if expires_at is not None:
-        changes["expires_at"] = None if expires_at == NEVER else rfc_3339(until(expires_at))
+        changes["expires_at"] = None if expires_at == NEVER else rfc3339(until(expires_at))
+    if paused is not None:
+        changes["paused"] = paused or None
     if not changes:
         raise click.UsageError("nothing to change; see newsift seeds set --help")
     with seed_topic(config) as topic:
         latest = topic.latest()
         key = known(latest, name)
         draft = SeedDraft(name, _record(name, latest[key].value) | changes, f"seed {name!r}")
-        seed = _validated(draft)
+        seed = _validated(draft, config)
         topic.publish({key: draft.value})
     print_told(seed, "changed", config, as_json)
 
@@ -152,11 +153,11 @@ def _changed(draft: SeedDraft, name: str | None, changes: dict[str, Any]) -> See
     return SeedDraft(name or draft.id, draft.record | given, draft.source, draft.ignored)
 
 
-def _validated(draft: SeedDraft) -> "Seed":
+def _validated(draft: SeedDraft, config: Config) -> "Seed":
     """The seed as every worker will read it; refused here rather than there."""
     from worker.seeds import Seed, read_seed
 
-    found = read_seed(draft.key, draft.value)
+    found = read_seed(draft.key, draft.value, config.limits)
     if not isinstance(found, Seed):
         raise InputError(f"{draft.source}: {getattr(found, 'reason', 'is empty')}")
     return found

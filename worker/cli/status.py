@@ -10,7 +10,7 @@ import click
 
 from worker.backlog import Backlog
 from worker.cli.common import kafka_options
-from worker.cli.seed_output import described
+from worker.cli.seed_output import rows_of
 from worker.cli.seed_topic import SeedTopic
 from worker.cli.status_output import print_status
 from worker.cli.table import print_json
@@ -150,15 +150,14 @@ def rates(before: Reading, after: Reading) -> dict[str, float]:
 
 def seeds(cluster: Cluster, config: Config) -> Row | None:
     """How many seeds are live, refused or expired; None without the topic."""
-    from worker.seeds import read_seed
-
     if not cluster.exists(config.topics.seeds):
         return None
     latest = SeedTopic(cluster, config).latest()
-    rows = [described(read_seed(key, record.value), record) for key, record in latest.items()]
-    count = Counter(row["state"] for row in rows if row)
-    refused = {row["id"]: row["reason"] for row in rows if row and row["state"] == "refused"}
-    return {"live": count["live"], "expired": count["expired"], "refused": refused}
+    rows = rows_of(latest, config)
+    count = Counter(row["state"] for row in rows)
+    refused = {row["id"]: row["reason"] for row in rows if row["state"] == "refused"}
+    states = {state: count[state] for state in ("live", "expired", "paused")}
+    return states | {"refused": refused}
 
 
 def ends(topic: str, offsets: Offsets | None) -> Row:

@@ -40,6 +40,7 @@ def _seeds(found: Row | None) -> str:
         return MISSING
     parts = [f"{found['live']:,} live"]
     parts += [f"{found['expired']:,} expired"] if found["expired"] else []
+    parts += [f"{found['paused']:,} paused"] if found["paused"] else []
     parts += [f"{len(found['refused']):,} refused"] if found["refused"] else []
     return ", ".join(parts)
 

@@ -1,11 +1,14 @@
 """Points in time as platforms write them, to RFC 3339 in UTC."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 RFC3339_UTC = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
 NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 MONTHS = {name: f"{number:02}" for number, name in enumerate(NAMES, 1)}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What RFC 3339 and Python can write, in milliseconds since 1970: the years 1 to 9999.
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 LAST_SECOND = 10**11  # a larger number counts milliseconds
 LONGEST = 64  # characters
 
@@ -27,6 +30,13 @@ def utc(written: str | float | None) -> str | None:
         return written if RFC3339_UTC.fullmatch(written) else _told(moment)
     except (ValueError, OverflowError):
         return None
+
+
+def rfc3339(milliseconds: int) -> str:
+    """A time in UTC, to the millisecond; beyond the years 1 to 9999 their first or their last."""
+    within = min(max(milliseconds, FIRST_MS), LAST_MS)
+    moment = EPOCH + timedelta(milliseconds=within)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(told: str | None) -> int:
