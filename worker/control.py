@@ -16,7 +16,8 @@ from worker.errors import BrokerError
 from worker.metadata import Identity, identity
 from worker.metrics import Metrics
 from worker.seedcache import SeedEmbedder
-from worker.seeds import RefusedSeed, SeedBook, SeedSet
+from worker.seedrecord import RefusedSeed
+from worker.seeds import SeedBook, SeedSet
 from worker.transactions import OpenTransactions
 
 POLL_MS = 500

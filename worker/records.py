@@ -9,7 +9,7 @@ import numpy as np
 
 from worker.batches.unreadable import Unreadable
 from worker.posts import Post, Reason
-from worker.seeds import Seed, digest
+from worker.seedrecord import Seed, digest
 
 Headers = list[tuple[str, bytes]]
 

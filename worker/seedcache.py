@@ -19,7 +19,8 @@ from encoder.errors import InputError
 from encoder.lexical import SparseRows
 from encoder.weights import F32, I32
 from worker.seedfiles import Entries, SeedFiles
-from worker.seeds import NEVER, RefusedSeed, Seed, SeedBook, SeedSet, seed_set_digest
+from worker.seedrecord import RefusedSeed, Seed
+from worker.seeds import NEVER, SeedBook, SeedSet, seed_set_digest
 
 BLOCK = 256
 NO_WORD = "text: holds no word that the model reads"

@@ -13,7 +13,8 @@ from worker.config import Limits, Topics
 from worker.pipeline import Pipeline, Settings
 from worker.posts import Post, Reason, read_post
 from worker.seedcache import SeedEmbedder
-from worker.seeds import Seed, SeedBook, read_seed
+from worker.seedrecord import Seed, read_seed
+from worker.seeds import SeedBook
 
 SCHEMAS = Path(__file__).parents[2] / "deploy" / "schemas"
 NAMES = sorted(file.stem for file in SCHEMAS.glob("*.json"))

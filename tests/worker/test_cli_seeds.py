@@ -8,7 +8,7 @@ import pytest
 
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
-from worker.seeds import Seed, read_seed
+from worker.seedrecord import Seed, read_seed
 
 FERRY = b'{"text": "A ferry burns.", "title": "Fire", "event": "ferry"}'
 NOBODY = "127.0.0.1:1"

@@ -12,7 +12,8 @@ from encoder.lexical import SparseRows
 from encoder.weights import F32, I64
 from worker import inverted, matching
 from worker.matching import Found, Matcher
-from worker.seeds import NEVER, Seed, SeedSet
+from worker.seedrecord import Seed
+from worker.seeds import NEVER, SeedSet
 
 DIM = 8
 

@@ -19,7 +19,7 @@ from worker.records import (
     to_match_record,
     why_tokens,
 )
-from worker.seeds import Seed
+from worker.seedrecord import Seed
 
 SEED = Seed("s1", "Dam", "The dam broke.", "texas")
 

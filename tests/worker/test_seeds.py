@@ -15,15 +15,8 @@ from tests.worker.small import seed_set, small_encoder, value
 from worker.config import Limits
 from worker.forms.times import FIRST_MS, LAST_MS
 from worker.seedcache import SeedEmbedder
-from worker.seeds import (
-    NEVER,
-    RefusedSeed,
-    Seed,
-    SeedBook,
-    SeedSet,
-    read_seed,
-    seed_set_digest,
-)
+from worker.seedrecord import RefusedSeed, Seed, read_seed
+from worker.seeds import NEVER, SeedBook, SeedSet, seed_set_digest
 
 
 def sha(text: str) -> str:

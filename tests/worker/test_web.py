@@ -18,7 +18,8 @@ from encoder.lexical import SparseRows
 from worker.config import Web as WebConfig
 from worker.errors import ConfigError
 from worker.metrics import Metrics
-from worker.seeds import NEVER, RefusedSeed, Seed, SeedSet
+from worker.seedrecord import RefusedSeed, Seed
+from worker.seeds import NEVER, SeedSet
 from worker.web import PORT, State, Web
 
 T = TypeVar("T")

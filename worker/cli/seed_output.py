@@ -15,7 +15,7 @@ from worker.visible import one_line
 
 if TYPE_CHECKING:
     from worker.cli.seed_topic import Latest
-    from worker.seeds import RefusedSeed, Seed
+    from worker.seedrecord import RefusedSeed, Seed
 
 Row = dict[str, Any]
 
@@ -26,7 +26,7 @@ def described(
     found: "Seed | RefusedSeed | None", record: Message, whole: bool = False
 ) -> Row | None:
     """A seed, or one that is refused, as a row of JSON; None if it is deleted."""
-    from worker.seeds import Seed
+    from worker.seedrecord import Seed
 
     if found is None:
         return None
@@ -40,7 +40,8 @@ def described(
 
 def rows_of(latest: "Latest", config: Config) -> list[Row]:
     """Every seed as a row, those that are refused too, sorted by id."""
-    from worker.seeds import Seed, read_seed, too_many
+    from worker.seedrecord import Seed, read_seed
+    from worker.seeds import too_many
 
     limits = config.limits
     found = {key: read_seed(key, record.value, limits) for key, record in latest.items()}

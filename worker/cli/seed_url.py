@@ -15,7 +15,7 @@ from worker.cli.table import cut
 from worker.visible import one_line
 
 if TYPE_CHECKING:
-    from worker.seeds import Seed
+    from worker.seedrecord import Seed
 
 LEAD = 300
 LONGEST_ID = 60

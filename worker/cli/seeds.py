@@ -18,7 +18,7 @@ from worker.forms.times import rfc3339
 from worker.visible import one_line
 
 if TYPE_CHECKING:
-    from worker.seeds import Seed
+    from worker.seedrecord import Seed
 
 AUTO = "auto"
 NEVER = "never"
@@ -91,7 +91,7 @@ def show(name: str, as_json: bool, config: Config) -> None:
     """Show one seed whole."""
     with seed_topic(config) as topic:
         latest = topic.latest()
-    from worker.seeds import read_seed
+    from worker.seedrecord import read_seed
 
     record = latest[known(latest, name)]
     found = described(read_seed(record.key, record.value, config.limits), record, whole=True)
@@ -155,7 +155,7 @@ def _changed(draft: SeedDraft, name: str | None, changes: dict[str, Any]) -> See
 
 def _validated(draft: SeedDraft, config: Config) -> "Seed":
     """The seed as every worker will read it; refused here rather than there."""
-    from worker.seeds import Seed, read_seed
+    from worker.seedrecord import Seed, read_seed
 
     found = read_seed(draft.key, draft.value, config.limits)
     if not isinstance(found, Seed):

@@ -9,7 +9,7 @@ from worker.demo.forms import MAKERS, RETWEET, as_message, form_of
 from worker.demo.poison import HARMLESS, POISON
 from worker.demo.samples import SamplePost, read_articles, read_posts, seed_record
 from worker.posts import PassedOver, Post, Reason, Rejected, read_post
-from worker.seeds import Seed, read_seed
+from worker.seedrecord import Seed, read_seed
 
 POSTS = read_posts()
 EVENTS = list(read_articles())

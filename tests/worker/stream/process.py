@@ -111,7 +111,12 @@ def posts(address: str, texts: Iterable[str], start: int = 0) -> None:
 
 
 def seeds(address: str, **articles: str) -> None:
-    """Publish seeds by their ids."""
+    """Publish seeds by their ids; the control topic is made if it is not there."""
+    admin = KafkaAdminClient(bootstrap_servers=address)
+    if "seed-articles" not in admin.list_topics():
+        config = {"num_partitions": 1, "configs": {"cleanup.policy": "compact"}}
+        admin.create_topics({"seed-articles": config}, wait_for_metadata=True)
+    admin.close()
     publish(address, "seed-articles", ((name, {"text": text}) for name, text in articles.items()))
 
 
