@@ -279,7 +279,7 @@ def ages(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]
 
 def now() -> str:
     """The time, as a match record has it."""
-    return rfc3339(time.time_ns() // 1_000_000)
+    return rfc3339(int(time.time() * 1000))
 
 
 async def _in_time(work: Awaitable[None]) -> None:

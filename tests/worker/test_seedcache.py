@@ -16,7 +16,8 @@ from encoder.weights import F32
 from tests.worker.small import ARTICLES, book_of, small_encoder, value
 from worker import seedfiles
 from worker.seedcache import SeedEmbedder
-from worker.seeds import SeedBook, SeedSet, digest
+from worker.seedrecord import digest
+from worker.seeds import SeedBook, SeedSet
 
 
 class Counting:
@@ -187,7 +188,7 @@ def test_articles_whose_versions_collide_keep_their_own_vectors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
 ) -> None:
     """Twelve digits are soon made to collide; a vector goes by all sixty-four."""
-    monkeypatch.setattr("worker.seeds.digest", lambda value: f"{'0' * 12}{digest(value)[12:]}")
+    monkeypatch.setattr("worker.seedrecord.digest", lambda value: f"{'0' * 12}{digest(value)[12:]}")
     folder = tmp_path if cached else None
     embedder(Counting(), folder).make(book_of(a={"text": ARTICLES["flood"]}))
     made = embedder(Counting(), folder).make(book())

@@ -124,4 +124,4 @@ def _emit(outcome: "Outcome", printer: "View", outbox: Outbox | None, topic: str
 def _now() -> str:
     from worker.forms.times import rfc3339
 
-    return rfc3339(time.time_ns() // 1_000_000)
+    return rfc3339(int(time.time() * 1000))

@@ -96,7 +96,7 @@ def filter_posts(
         pipeline = Pipeline(enc, settings)
         try:
             for lines in (batch for reader in readers for batch in reader):
-                outcome = pipeline.run(lines, seed_set, lambda: rfc3339(time.time_ns() // 1_000_000))
+                outcome = pipeline.run(lines, seed_set, lambda: rfc3339(int(time.time() * 1000)))
                 sink.write(lines, outcome)
                 report.add(lines, outcome)
         except KeyboardInterrupt:
