@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from worker.forms.times import rfc3339
 from worker.clients import Cluster, Headers, Message
 from worker.config import Config
+from worker.forms.times import rfc3339
 
 MOST_ATTEMPTS = 3
 RETRY_OF = "retry.of"  # a header of what was sent again: the dead letter that it was
