@@ -1,5 +1,6 @@
 """`newsift filter`: the worker's own pipeline on files or standard input, without a broker."""
 
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -32,6 +33,7 @@ class Sink:
 
     def __init__(self, matches: IO[bytes], rejected: IO[bytes] | None, as_table: bool) -> None:
         self._matches, self._rejected, self._as_table = matches, rejected, as_table
+        self._terminal = (sys.stdout if matches is sys.stdout.buffer else matches).isatty()
         if rejected is not None and rejected.isatty():
             raise InputError("--rejected: these bytes could steer a terminal; name a file")
         if as_table:
@@ -52,7 +54,7 @@ class Sink:
         self._matches.flush()
 
     def _match(self, value: bytes) -> bytes:
-        return as_csv(value, self._matches.isatty()) if self._as_table else json_line(value) + b"\n"
+        return as_csv(value, self._terminal) if self._as_table else json_line(value) + b"\n"
 
 
 @click.command(name="filter")
