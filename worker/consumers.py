@@ -19,6 +19,7 @@ HEARTBEAT_S = 3.0  # at most: so late a worker hears that the partitions are dea
 REVOKE_S = 6.0  # so long it may take to give up its own
 JOIN_S = 1.0  # and so long to say that it has
 REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # whoever takes longer is left out of the group
+METADATA_S = 5.0  # so soon it is noticed that a topic was made anew, or has more partitions
 NO_LEADER = -1
 FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
 
@@ -31,8 +32,8 @@ class Consumer(OpeningConsumer):
 
         aiokafka fetches more for the partitions that are used up while others still wait to be
         taken, so what it holds would grow with the number of partitions. Here a broker is asked
-        again only when all of its last answer is taken: at most fetch_max_bytes, and one batch
-        more if that alone is larger, for each broker.
+        again only when all of its last answer is taken: fetch_max_bytes, or one batch if that
+        alone is larger, and what limits.batch_bytes lets it unpack to; for each broker.
         """
         await super().start()
         self._fetcher._prefetch_backoff = math.inf
@@ -78,6 +79,7 @@ def posts_consumer(config: Config) -> Consumer:
         config.limits.batch_bytes,
         **_settings(config),
         group_id=kafka.group,
+        metadata_max_age_ms=round(METADATA_S * 1000),
         auto_offset_reset="none",  # told of a reset, we can count it
         session_timeout_ms=round(session * 1000),
         heartbeat_interval_ms=round(min(HEARTBEAT_S, session / 3) * 1000),

@@ -34,11 +34,11 @@ log = logging.getLogger("newsift.ingest")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a batch may hold."""
+class BatchSize:
+    """How much a batch may hold, at most."""
 
     posts: int
-    size: int  # bytes
+    bytes: int
 
 
 class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -49,12 +49,12 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
         make: Callable[[], Any],
         topic: str,
         ledger: Ledger,
-        limits: Limits,
+        most: BatchSize,
         metrics: Metrics,
         arrived: Callable[[], Any],
     ) -> None:
         self._make, self._topic, self._ledger = make, topic, ledger
-        self._limits, self._metrics, self._arrived = limits, metrics, arrived
+        self._most, self._metrics, self._arrived = most, metrics, arrived
         self._consumer: Any = None
         self._changed = asyncio.Condition()
         self._positions = Positions(ledger, metrics)
@@ -181,7 +181,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
 
         Dealt anew meanwhile, whoever has the partition now reads the rest.
         """
-        for part in split(records, self._limits.size):
+        for part in split(records, self._most.bytes):
             if self._closed or self._ledger.epoch != epoch:
                 return
             self._positions.take(part)
@@ -198,9 +198,9 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
         It is taken in small steps: what is packed well may be large, and aiokafka unpacks as many
         records as it is asked for.
         """
-        records, epoch = await self._step(wait_ms, self._limits.posts), self._ledger.epoch
+        records, epoch = await self._step(wait_ms, self._most.posts), self._ledger.epoch
         size, more = weight(records), bool(records)
-        while more and size < self._limits.size and (room := self._limits.posts - len(records)):
+        while more and size < self._most.bytes and (room := self._most.posts - len(records)):
             try:
                 found = await self._step(0, room)
             except Exception:

@@ -25,7 +25,7 @@ from worker.consumers import control_consumer, posts_consumer
 from worker.control import Control
 from worker.delivery import Delivery
 from worker.forms.times import rfc3339
-from worker.ingest import Ingest, Limits
+from worker.ingest import BatchSize, Ingest
 from worker.kafka import aiokafka_settings
 from worker.ledger import Batch, Ledger
 from worker.metrics import Metrics
@@ -66,12 +66,12 @@ class Stream:
             config.stream.produce_deadline_s,
             self._output_stalls,
         )
-        limits = Limits(config.stream.batch_posts, config.stream.batch_bytes)
+        most = BatchSize(config.stream.batch_posts, config.stream.batch_bytes)
         self._ingest = Ingest(
             lambda: posts_consumer(config),
             config.topics.posts,
             self._ledger,
-            limits,
+            most,
             metrics,
             ticket,
         )

@@ -1,26 +1,21 @@
-"""Posts that others write in transactions: on Apache Kafka, as the embedded broker has none.
-
-What needs no transaction, a log whose beginning passes the commit, is tried on both.
-"""
+"""What others write in transactions: on Apache Kafka, as the embedded broker has none."""
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
-from kafka import KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 
-from tests.broker.clients import admin, consumer, read_to_end, until
+from tests.broker.clients import until
 from tests.broker.server import Server
+from tests.broker.workers import STALL_S, caught_up, configured, lag, matched, metric, status, stays
 from tests.faults.expected import Oracle
-from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
-
-STALL_S = 3.0  # the watchdog's patience
+from worker.cli.seed_topic import SeedTopic
+from worker.clients import connected
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +47,7 @@ class Writer:
     """Another producer of posts, with transactions."""
 
     def __init__(self, story: Story) -> None:
-        self.topic, self.texts = story.topics["posts"], story.oracle
+        self.topics = story.topics
         self.client: Any = KafkaProducer(
             bootstrap_servers=story.server.address, transactional_id=story.name
         )
@@ -63,7 +58,7 @@ class Writer:
         self.client.begin_transaction()
         for name in ids:
             value = json.dumps({"id": name, "text": "storm flood river city"}).encode()
-            self.client.send(self.topic, value, partition=partition)
+            self.client.send(self.topics["posts"], value, partition=partition)
         self.client.flush()
 
 
@@ -75,47 +70,6 @@ def writing(story: Story) -> Iterator[Writer]:
         yield writer
     finally:
         writer.client.close(timeout=5)
-
-
-def lag(story: Story, isolation: str = "read_committed") -> dict[int, int | None]:
-    """End less commit, as any tool reckons it; None without a commit."""
-    places = [TopicPartition(story.topics["posts"], n) for n in range(PARTITIONS)]
-    with consumer(story.server.address, isolation_level=isolation) as client:
-        ends = client.end_offsets(places)
-    done = story.committed()
-    return {
-        p.partition: ends[p] - done[p.partition] if p.partition in done else None for p in places
-    }
-
-
-def caught_up(story: Story, worker: Worker) -> None:
-    """Wait until every partition is committed to its very end."""
-
-    def done() -> bool:
-        assert worker.alive(), worker.said
-        return lag(story) == dict.fromkeys(range(PARTITIONS), 0)
-
-    story.until(done)
-
-
-def stays(worker: Worker) -> None:
-    """See that the watchdog lets a worker be that has nothing to do."""
-    time.sleep(2 * STALL_S)
-    assert worker.alive(), worker.said
-
-
-def matched(story: Story) -> list[str]:
-    """The ids of the posts that came through, in the order of the output."""
-    rows = read_to_end(story.server.address, story.topics["matches"])
-    return sorted(json.loads(row.value)["post"]["id"] for row in rows)
-
-
-def metric(worker: Worker, name: str) -> float:
-    """The sum of a metric over its labels."""
-    line = next(line for line in worker.said.splitlines() if "/metrics" in line)
-    with urlopen(line.rsplit(" ", 1)[1], timeout=10) as page:
-        rows = page.read().decode().splitlines()
-    return sum(float(row.split()[-1]) for row in rows if row.startswith(name))
 
 
 def test_markers_and_aborted_posts_are_passed_and_leave_no_lag(kafka: Story) -> None:
@@ -163,6 +117,7 @@ def test_an_open_transaction_is_told_of_and_its_end_lets_all_through(kafka: Stor
         assert worker.alive(), worker.said  # although the watchdog's patience has run out
         assert metric(worker, "newsift_open_transaction_messages") == 2 + 12 / PARTITIONS
         assert metric(worker, "newsift_lag_posts") == 0
+        assert status(kafka) == dict.fromkeys(range(PARTITIONS), 0)
         assert not {"a", "b"} & set(matched(kafka))
         writer.client.commit_transaction()
     caught_up(kafka, worker)
@@ -185,36 +140,19 @@ def test_read_uncommitted_takes_all_as_it_comes(
     assert metric(worker, "newsift_open_transaction_messages") == 0
 
 
-def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> None:
-    """The log begins after the commit: the worker goes on there, and commits that."""
-    story.posts(30)
-    first = story.worker()
-    caught_up(story, first)
-    assert first.terminate() == 0, first.said
-    story.posts(30)
-    place = TopicPartition(story.topics["posts"], 0)
-    with admin(story.server.address) as client:
-        client.delete_records({place: 20})
-    second = story.worker()
-    caught_up(story, second)
-    assert metric(second, "newsift_offsets_lost_total") == 10
-    assert second.said.count("were deleted before they were read") == 1
-    second.kill()
-    third = story.worker()
-    third.ready()
-    caught_up(story, third)
-    assert metric(third, "newsift_offsets_lost_total") == 0
-    assert "were deleted" not in third.said
-
-
-def test_a_log_that_is_emptied_past_the_commit_leaves_no_lag(story: Story) -> None:
-    story.posts(30)
-    first = story.worker()
-    caught_up(story, first)
-    first.kill()
-    story.posts(30)
-    with admin(story.server.address) as client:
-        client.delete_records({TopicPartition(story.topics["posts"], 0): -1})
-    second = story.worker()
-    caught_up(story, second)
-    stays(second)
+def test_a_seed_of_an_aborted_transaction_is_none(kafka: Story) -> None:
+    worker = kafka.worker()
+    worker.ready()
+    with writing(kafka) as writer:
+        for name, end in (("x", "abort_transaction"), ("a", "commit_transaction")):
+            writer.client.begin_transaction()
+            text = json.dumps({"text": f"{name} storm flood"}).encode()
+            writer.client.send(kafka.topics["seeds"], text, key=name.encode())
+            writer.client.flush()
+            getattr(writer.client, end)()
+    until(lambda: f"{len(kafka.oracle.seeds) + 1} seeds, set" in worker.said)
+    assert f"{len(kafka.oracle.seeds) + 2} seeds" not in worker.said
+    config = configured(kafka)
+    with connected(config) as cluster:
+        keys = SeedTopic(cluster, config).latest().keys()
+    assert {b"a"} | {seed.id.encode() for seed in kafka.oracle.seeds} == keys

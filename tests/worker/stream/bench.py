@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 
 from tests.worker.small import Mail
 from tests.worker.stream.fakes import FakeConsumer
-from worker.ingest import Ingest, Limits
+from worker.ingest import BatchSize, Ingest
 from worker.ledger import Ledger
 from worker.metrics import Metrics
 
@@ -23,7 +23,12 @@ class Bench:
         self.consumer, self.ledger, self.metrics = FakeConsumer(), Ledger(2), Metrics()
         self.tickets = 0
         self.ingest = Ingest(
-            lambda: self.consumer, "tweets", self.ledger, Limits(100, 1000), self.metrics, self.tell
+            lambda: self.consumer,
+            "tweets",
+            self.ledger,
+            BatchSize(100, 1000),
+            self.metrics,
+            self.tell,
         )
         self.offset = 0
 

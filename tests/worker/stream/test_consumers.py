@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
 from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
@@ -76,6 +77,66 @@ def test_a_paused_consumer_lets_go_of_what_it_has_and_reads_nothing_ahead(backlo
             consumer.resume(*consumer.assignment())
             found = await consumer.getmany(timeout_ms=5000)
             assert all(records[0].offset == 0 for records in found.values())
+        finally:
+            await consumer.stop()
+
+    asyncio.run(run())
+
+
+def test_a_partition_without_a_leader_or_an_answer_hides_no_others(
+    backlog: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leaders are asked one by one: here half the partitions have one that never answers."""
+
+    async def run() -> dict[TopicPartition, tuple[int, int]]:
+        config = replace(backlog, kafka=replace(backlog.kafka, request_timeout_s=1.0))
+        consumer = await reading(config)
+        try:
+            cluster = consumer._client.cluster
+            own, ask = cluster.leader_for_partition, told(POSTS)
+
+            async def never(places: list[TopicPartition]) -> Any:
+                if any(place.partition % 2 for place in places):
+                    await asyncio.Event().wait()
+                return await ask(places)
+
+            def leader(place: TopicPartition) -> int | None:
+                return -1 if place.partition == 0 else own(place) + place.partition % 2
+
+            monkeypatch.setattr(cluster, "leader_for_partition", leader)
+            monkeypatch.setattr(consumer, "beginning_offsets", told(0))
+            monkeypatch.setattr(consumer, "end_offsets", never)
+            return await consumer.bounds()
+        finally:
+            monkeypatch.undo()
+            await consumer.stop()
+
+    found = asyncio.run(run())
+    assert {place.partition: bound for place, bound in found.items()} == dict.fromkeys(
+        range(2, PARTITIONS, 2), (0, POSTS)
+    )
+
+
+def told(offset: int) -> Any:
+    """A question of offsets to which all partitions have the same answer."""
+
+    async def answer(places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, offset)
+
+    return answer
+
+
+def test_a_position_that_is_not_known_is_not_waited_for(backlog: Config) -> None:
+    async def run() -> None:
+        consumer = posts_consumer(replace(backlog, kafka=replace(backlog.kafka, group="fresh")))
+        await consumer.start()
+        try:
+            consumer.subscribe(["tweets"])
+            await met(consumer.assignment)
+            async with asyncio.timeout(5):
+                assert await consumer.reached() == {}  # a new group has none, until it is sought
+            await consumer.seek_to_beginning()
+            assert set((await consumer.reached()).values()) == {0}
         finally:
             await consumer.stop()
 

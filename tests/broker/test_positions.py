@@ -1,0 +1,109 @@
+"""A worker whose offsets are gone: deleted by retention, or of a topic that was made anew."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import TopicPartition
+
+from tests.broker.clients import admin, consumer, create, until
+from tests.broker.server import Server
+from tests.broker.workers import STALL_S, caught_up, matched, metric, stays
+from tests.faults.expected import Oracle
+from tests.faults.story import PARTITIONS, Story
+
+BEYOND = 900
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    return Oracle(tmp_path_factory.mktemp("oracle"))
+
+
+@pytest.fixture
+def story(
+    server: Server, tmp_path: Path, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Story]:
+    monkeypatch.setenv("NEWSIFT_STREAM__STALL_S", str(STALL_S))
+    told = Story(server, tmp_path, oracle, fork=False)
+    try:
+        yield told
+    finally:
+        told.close()
+
+
+def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> None:
+    """The log begins after the commit: the worker goes on there, and commits that."""
+    story.posts(30)
+    first = story.worker()
+    caught_up(story, first)
+    assert first.terminate() == 0, first.said
+    story.posts(30)
+    place = TopicPartition(story.topics["posts"], 0)
+    with admin(story.server.address) as client:
+        client.delete_records({place: 20})
+    second = story.worker()
+    caught_up(story, second)
+    assert metric(second, "newsift_offsets_lost_total") == 10
+    assert second.said.count("were deleted before they were read") == 1
+    second.kill()
+    third = story.worker()
+    third.ready()
+    caught_up(story, third)
+    assert metric(third, "newsift_offsets_lost_total") == 0
+    assert "were deleted" not in third.said
+
+
+def test_a_log_that_is_emptied_past_the_commit_leaves_no_lag(story: Story) -> None:
+    story.posts(30)
+    first = story.worker()
+    caught_up(story, first)
+    first.kill()
+    story.posts(30)
+    with admin(story.server.address) as client:
+        client.delete_records({TopicPartition(story.topics["posts"], 0): -1})
+    second = story.worker()
+    second.ready()
+    stays(second)
+    caught_up(story, second)
+
+
+def test_an_offset_beyond_the_end_is_reported_once_and_all_is_read(story: Story) -> None:
+    """Of a topic that was cut short nobody knows what is lost; the group's offset says nothing."""
+    story.posts(30)
+    place = TopicPartition(story.topics["posts"], 0)
+    group = f"{story.name}-group"
+    with consumer(story.server.address, group_id=group) as client:
+        client.assign([place])
+        client.seek(place, BEYOND)
+        client.commit()
+    first = story.worker()
+    caught_up(story, first)
+    assert metric(first, "newsift_offsets_lost_total") == 1
+    assert f"partition 0 ends before offset {BEYOND}" in first.said
+    assert metric(first, "newsift_posts_read_total") == 30
+    first.kill()
+    second = story.worker()
+    second.ready()
+    stays(second)
+    caught_up(story, second)
+    assert metric(second, "newsift_offsets_lost_total") == 0
+    assert metric(second, "newsift_posts_read_total") == 0
+
+
+def test_a_topic_deleted_and_made_again_under_a_worker_is_read_from_its_beginning(
+    story: Story,
+) -> None:
+    story.posts(60)
+    worker = story.worker()
+    caught_up(story, worker)
+    before, topic = len(matched(story)), story.topics["posts"]
+    with admin(story.server.address) as client:
+        client.delete_topics([topic])
+        until(lambda: topic not in client.list_topics())
+    create(story.server.address, topic, PARTITIONS)
+    story.posts(30)
+    until(lambda: metric(worker, "newsift_posts_read_total") == 90)
+    caught_up(story, worker)
+    assert len(matched(story)) > before
+    assert worker.alive(), worker.said
