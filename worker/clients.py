@@ -73,9 +73,12 @@ def connected(config: Config) -> Iterator["Cluster"]:
     """A cluster to read from; closed at the end."""
     import kafka
 
+    from worker.batches.fetched import opening
+
     with speaking(config):
         consumer = kafka.KafkaConsumer(
             **kafka_python_settings(config),
+            check_crcs=False,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level=isolation_level(config),
@@ -85,7 +88,7 @@ def connected(config: Config) -> Iterator["Cluster"]:
             metrics_enabled=False,
         )
         try:
-            yield Cluster(consumer, config)
+            yield Cluster(opening(consumer, config.limits.batch_bytes), config)
         finally:
             consumer.close(autocommit=False, timeout_ms=1000)
 

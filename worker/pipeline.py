@@ -138,7 +138,8 @@ class Pipeline:
         form, limits = self._settings.form, self._settings.limits
         for index, message in enumerate(batch.messages):
             if isinstance(message, Unreadable):
-                batch.reject(index, Reason(message.why), message.detail)
+                said = f"offsets {message.offsets}: {message.detail}"
+                batch.reject(index, Reason(message.why), said)
                 continue
             found = read_post(message.value, form, limits)
             if isinstance(found, Post):

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from worker.batches.unreadable import Why
 from worker.clients import Cluster, Headers, Message
 from worker.config import Config
 from worker.forms.times import rfc3339
 
 MOST_ATTEMPTS = 3
+UNREADABLE = set(Why)
 RETRY_OF = "retry.of"  # a header of what was sent again: the dead letter that it was
 ATTEMPT = "attempt"
 INPUT = "input."  # before the names of the headers that the input itself had
@@ -31,6 +33,8 @@ class Letter:
     @property
     def obstacle(self) -> str | None:
         """Why another attempt cannot be made, if so."""
+        if self.reason in UNREADABLE:
+            return "there is nothing to retry: it stands for a record batch that cannot be read"
         if self.value is None:
             return "it has no bytes: they were null, or too many to be kept"
         if self.attempt >= MOST_ATTEMPTS:
