@@ -5,47 +5,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka.codec import (
-    gzip_decode,
-    gzip_encode,
-    lz4_decode,
-    lz4_encode,
-    snappy_decode,
-    snappy_encode,
-    zstd_decode,
-    zstd_encode,
-)
-from kafka.record.util import calc_crc32c, decode_varint
+from kafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
+from kafka.record.util import decode_varint
 
+from worker.batches.header import (
+    APPEND_TIME,
+    ATTRIBUTES,
+    CODEC,
+    CRC,
+    HEADER,
+    MAGIC,
+    OFFSET_AND_LENGTH,
+    Header,
+    checksum,
+)  # fmt: skip
+from worker.batches.unpack import CODECS, unpacked
+from worker.batches.unreadable import UnreadableError, Why
+from worker.batches.walk import CROWDED, FOREIGN, GOOD, walk
 from worker.broker.codes import Code, Refused
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-OFFSET_AND_LENGTH = 12
-CRC = 17  # where the checksum stands; it covers all that follows it
-ATTRIBUTES = 21
-CODEC = 0x07
-APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
+LARGEST = 2**26  # bytes that a batch may unpack to
+MOST_RECORDS = 2**17  # in a batch, each header counted as one more
+LIGHT = 2**15  # bytes that are checked at once; longer ones, and packed ones, in a thread
 LEADER_EPOCH = struct.pack(">i", 0)
-
-
-class Header(NamedTuple):
-    """The fixed part of a record batch."""
-
-    base_offset: int
-    length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    first_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
 
 
 @dataclass(slots=True)
@@ -70,32 +52,28 @@ class Record(NamedTuple):
     is_tombstone: bool
 
 
-Codec = Callable[[bytes], bytes]
-CODECS: dict[int, tuple[Codec, Codec]] = {
-    1: (gzip_encode, gzip_decode),
-    2: (snappy_encode, snappy_decode),
-    3: (lz4_encode, lz4_decode),
-    4: (zstd_encode, zstd_decode),
-}
+ENCODERS: dict[int, Callable[[bytes], bytes]] = {
+    1: gzip_encode, 2: snappy_encode, 3: lz4_encode, 4: zstd_encode,
+}  # fmt: skip
 
 
 def read_header(data: bytes) -> Header:
     """The header of the one whole batch that these bytes hold, checksum and claims checked."""
     if len(data) < HEADER.size:
         raise Refused(Code.CORRUPT_MESSAGE, f"{len(data)} bytes are too few for a record batch")
-    if data[16] != 2:
-        raise Refused(Code.INVALID_RECORD, f"message format {data[16]} is not format 2")
-    header = Header(*HEADER.unpack_from(data))
+    if data[MAGIC] != 2:
+        raise Refused(Code.INVALID_RECORD, f"message format {data[MAGIC]} is not format 2")
+    header = Header.of(data)
     if header.length + OFFSET_AND_LENGTH != len(data):
         small = header.length + OFFSET_AND_LENGTH < len(data)
         code = Code.INVALID_RECORD if small else Code.CORRUPT_MESSAGE
         raise Refused(code, "a partition takes exactly one whole record batch in a request")
-    if calc_crc32c(memoryview(data)[ATTRIBUTES:]) != header.crc:
+    if checksum(data) != header.crc:
         raise Refused(Code.CORRUPT_MESSAGE, "the record batch has a wrong checksum")
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise Refused(Code.INVALID_RECORD, "the record batch miscounts its records")
-    if header.attributes & CODEC > max(CODECS):
-        raise Refused(Code.INVALID_RECORD, f"compression {header.attributes & CODEC} is unknown")
+    if header.codec not in CODECS:
+        raise Refused(Code.INVALID_RECORD, f"compression {header.codec} is unknown")
     return header
 
 
@@ -115,21 +93,40 @@ def rebuilt(header: Header, body: bytes) -> bytes:
     """A batch of this header and this body, length and checksum made anew."""
     length = HEADER.size - OFFSET_AND_LENGTH + len(body)
     data = bytearray(HEADER.pack(*header._replace(length=length, crc=0)) + body)
-    struct.pack_into(">I", data, CRC, calc_crc32c(memoryview(data)[ATTRIBUTES:]))
+    struct.pack_into(">I", data, CRC, checksum(data))
     return bytes(data)
 
 
+def is_light(data: bytes) -> bool:
+    """Whether a batch is checked so soon that nobody has to wait for it."""
+    return len(data) <= LIGHT and not (len(data) > ATTRIBUTES + 1 and data[ATTRIBUTES + 1] & CODEC)
+
+
+def check_records(data: bytes, header: Header) -> None:
+    """Refuse a batch whose records are not as many, as long or in such an order as it says."""
+    body = opened(data, header)
+    found = walk(body, header.record_count, header.last_offset_delta, MOST_RECORDS)
+    if found == CROWDED:
+        raise Refused(
+            Code.MESSAGE_TOO_LARGE, f"the batch has more than {MOST_RECORDS} records and headers"
+        )
+    if found not in (GOOD, FOREIGN):
+        raise Refused(Code.INVALID_RECORD, f"the batch is malformed at byte {found} of its records")
+
+
 def opened(data: bytes, header: Header) -> bytes:
-    """The records of a batch without their compression."""
-    codec = header.attributes & CODEC
-    body = data[HEADER.size :]
-    return bytes(CODECS[codec][1](body)) if codec else body
+    """The records of a batch without their compression, if they are not too large."""
+    try:
+        return bytes(unpacked(header.codec, memoryview(data)[HEADER.size :], LARGEST))
+    except UnreadableError as error:
+        large = error.why is Why.BATCH_BYTES
+        code = Code.MESSAGE_TOO_LARGE if large else Code.CORRUPT_MESSAGE
+        raise Refused(code, error.detail) from error
 
 
 def closed(body: bytes, header: Header) -> bytes:
     """Records compressed as their batch says."""
-    codec = header.attributes & CODEC
-    return bytes(CODECS[codec][0](body)) if codec else body
+    return bytes(ENCODERS[header.codec](body)) if header.codec else body
 
 
 def records(body: bytes, header: Header) -> Iterator[Record]:
@@ -146,12 +143,8 @@ def records(body: bytes, header: Header) -> Iterator[Record]:
 
 def read_records(data: bytes) -> list[Record]:
     """The records of a stored batch; of a damaged or wrongly compressed one, a refusal."""
-    header = Header(*HEADER.unpack_from(data))
-    try:
-        body = opened(data, header)
-    except Exception as error:  # each codec fails in a way of its own
-        raise Refused(Code.CORRUPT_MESSAGE, "the record batch cannot be decompressed") from error
-    return list(records(body, header))
+    header = Header.of(data)
+    return list(records(opened(data, header), header))
 
 
 def _record(body: bytes, at: int, header: Header) -> Record:

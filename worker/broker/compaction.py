@@ -1,6 +1,7 @@
 """Compaction: of every key only the latest record stays, at the offset it had."""
 
-from worker.broker.batch import HEADER, Batch, Header, Record, closed, opened, read_records, rebuilt
+from worker.batches.header import Header
+from worker.broker.batch import Batch, Record, closed, opened, read_records, rebuilt
 from worker.broker.codes import Refused
 from worker.broker.log import Log
 
@@ -61,7 +62,7 @@ def _thinned(
 
 def _cut(batch: Batch, kept: list[Record], horizon: int | None) -> Batch:
     """The batch with these records alone; its base and last offset stay, so the rest are gaps."""
-    header = Header(*HEADER.unpack_from(batch.data))
+    header = Header.of(batch.data)
     body = opened(batch.data, header)
     newest = max(r.timestamp for r in kept)
     left = closed(b"".join(body[r.start : r.end] for r in kept), header)

@@ -4,7 +4,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from worker.broker.batch import Batch, Header, placed, read_records
+from worker.batches.header import Header
+from worker.broker.batch import Batch, placed, read_records
 from worker.broker.codes import Code, Refused
 from worker.broker.sequences import Sequences
 

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from worker.broker.batch import Header
+from worker.batches.header import Header
 from worker.broker.codes import Code, Refused
 
 REMEMBERED_BATCHES = 5  # as many as a producer may have in flight

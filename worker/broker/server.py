@@ -8,12 +8,13 @@ from typing import Any
 
 from worker.broker.handlers import TABLE
 from worker.broker.settings import Cluster, Settings
-from worker.broker.wire import BadFrameError, Client, framed, read_call, read_frame
+from worker.broker.wire import BadFrameError, Call, Client, Held, framed, read_call, read_frame
 from worker.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-BUFFER = 4 * 2**20  # bytes read ahead for a connection
+BUFFER = 2**16  # bytes read ahead for a connection, or twice as many
+HEAVY = 2**16  # bytes of a request that is decoded in a thread, while others are served
 EXPIRY_EVERY_S = 300
 ANY_HOST = {"0.0.0.0", "::"}
 
@@ -27,6 +28,8 @@ class Broker:
         self._cluster: Cluster | None = None
         self._server: asyncio.Server | None = None
         self._cleaner: asyncio.Task[None] | None = None
+        self._held = Held(self.settings.held_bytes)
+        self._decoding = asyncio.Lock()
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
@@ -100,6 +103,10 @@ class Broker:
         if task is None or self._server is None:
             writer.transport.abort()  # it came in while we stopped
             return
+        if len(self._connections) >= self.settings.max_connections:
+            log.warning("%d connections are open; another is refused", len(self._connections))
+            writer.transport.abort()
+            return
         self._connections[task] = writer
         client = self._client(reader, writer)
         try:
@@ -117,13 +124,33 @@ class Broker:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: Client
     ) -> None:
-        while (frame := await read_frame(reader, self.settings.max_request_bytes)) is not None:
-            call = read_call(frame, TABLE, client)
+        limits = self.settings
+        bounds = (limits.max_request_bytes, self._held, limits.idle_s, limits.frame_s)
+        while (frame := await read_frame(reader, *bounds)) is not None:
+            call = await self._read(frame, client)
             del frame
             response = await TABLE[call.api_key].handler(self.cluster, call)
             if response is not None:
-                writer.write(framed(call, response))
+                await self._answer(writer, framed(call, response))
+
+    async def _read(self, frame: bytes, client: Client) -> Call:
+        if len(frame) < HEAVY:
+            return read_call(frame, TABLE, client)
+        async with self._decoding:  # one at a time, as its parts may take more memory than it
+            return await asyncio.to_thread(read_call, frame, TABLE, client)
+
+    async def _answer(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """Send it to a client that takes it in time."""
+        self._held.more(len(data))
+        try:
+            writer.write(data)
+            async with asyncio.timeout(self.settings.frame_s):
                 await writer.drain()
+        except TimeoutError as error:
+            writer.transport.abort()
+            raise BadFrameError(f"{len(data)} bytes of an answer were not taken") from error
+        finally:
+            self._held.used -= len(data)
 
     def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
         """The client; it is told the address it came to, when we listen on all."""

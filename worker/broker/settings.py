@@ -1,5 +1,6 @@
 """What can be set about an embedded broker, and what its handlers share."""
 
+import asyncio
 import itertools
 import time
 import uuid
@@ -26,8 +27,12 @@ class Settings:
     retention_bytes: int = 512 * MIB
     partitions: int = 4
     auto_create: bool = True
-    max_request_bytes: int = 100 * MIB
+    max_request_bytes: int = 64 * MIB
     max_response_bytes: int = 50 * MIB
+    max_connections: int = 512
+    held_bytes: int = 256 * MIB  # of frames not yet whole, and of answers not yet taken
+    frame_s: float = 30.0  # to send a frame, and to take an answer
+    idle_s: float = 600.0  # between two frames
     min_session_s: float = 1.0
     max_session_s: float = 1800.0
     rebalance_delay_s: float = 0.0
@@ -36,7 +41,8 @@ class Settings:
     def __post_init__(self) -> None:
         least = {
             "port": 0, "retention_bytes": MIB, "partitions": 1, "max_request_bytes": 1024,
-            "max_response_bytes": 1024, "min_session_s": 0, "max_session_s": self.min_session_s,
+            "max_response_bytes": 1024, "max_connections": 1, "held_bytes": 1024, "frame_s": 0.01,
+            "idle_s": 0.01, "min_session_s": 0, "max_session_s": self.min_session_s,
             "rebalance_delay_s": 0, "clean_every_s": 0.01,
         }  # fmt: skip
         for name, low in least.items():
@@ -58,6 +64,7 @@ class Cluster:
     groups: Groups
     id: str
     served: Mapping[int, tuple[int, int]]  # API key: lowest and highest version
+    checking: asyncio.Lock = field(default_factory=asyncio.Lock)
     producer_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
 
     @classmethod

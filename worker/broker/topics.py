@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from worker.broker.batch import Header, read_header, read_records, stamped
+from worker.batches.header import CONTROL, TRANSACTIONAL, Header
+from worker.broker.batch import check_records, read_header, read_records, stamped
 from worker.broker.codes import Code, Refused, refuse_transactions
 from worker.broker.compaction import compact, is_due
 from worker.broker.configs import TopicConfig
@@ -15,8 +16,6 @@ from worker.broker.log import OVERHEAD, Budget, Log
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000
 FREED_AT_ONCE = 64  # one part in this many is freed at a time, so that it is seldom done
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
 
 
 @dataclass(slots=True)
@@ -94,9 +93,8 @@ class Topics:
         for log in topic.logs:
             log.delete()
 
-    def append(self, topic: Topic, log: Log, data: bytes) -> tuple[int, int]:
-        """Check and store one batch; its offset, and the time given to it or -1."""
-        header = self._checked(topic, data)
+    def append(self, topic: Topic, log: Log, data: bytes, header: Header) -> tuple[int, int]:
+        """Store one batch that was checked; its offset, and the time given to it or -1."""
         if header.producer_id >= 0:
             stored = log.sequences.duplicate_of(header)
             if stored is not None:
@@ -140,7 +138,8 @@ class Topics:
         config = topic.config
         compact(log, self.clock(), config.delete_retention_ms, config.compaction_lag_ms)
 
-    def _checked(self, topic: Topic, data: bytes) -> Header:
+    def checked(self, topic: Topic, data: bytes) -> Header:
+        """The header of a batch that may be stored; changes nothing, so that a thread can do it."""
         if len(data) > topic.config.max_message_bytes:
             raise Refused(
                 Code.MESSAGE_TOO_LARGE,
@@ -154,6 +153,7 @@ class Topics:
             raise Refused(Code.INVALID_RECORD, "clients may not write control batches")
         if not topic.config.is_append_time:
             self._check_time(topic.config, header)
+        check_records(data, header)
         if topic.config.is_compacted:
             self._check_keys(topic, data)
         return header

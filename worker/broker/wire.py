@@ -11,6 +11,12 @@ from worker.broker.settings import Cluster
 API_VERSIONS = 18
 TLS_HANDSHAKE = 0x1603  # what would be a frame of 350 MB
 HEAD = struct.Struct(">hhi")
+CHUNK = 2**16
+PRODUCE = 0
+ACKS_AND_TIMEOUT = 6  # bytes
+LONGEST_QUESTION = 2**20  # bytes of a request that brings no records
+MOST_TAGS = 100
+MOST_NAMED = 10_000  # things in one request: as many as there may be partitions
 
 
 class BadFrameError(Exception):
@@ -56,10 +62,29 @@ class Api:
 Table = Mapping[int, Api]
 
 
-async def read_frame(reader: asyncio.StreamReader, limit: int) -> bytes | None:
-    """The next frame, or None when the other side has hung up between two."""
+@dataclass(slots=True)
+class Held:
+    """The bytes that all connections hold: frames not yet whole, and answers not yet taken."""
+
+    most: int
+    used: int = 0
+
+    def more(self, size: int) -> None:
+        """Hold so many more, or refuse the frame that they belong to."""
+        if self.used + size > self.most:
+            raise BadFrameError(f"connections would hold more than {self.most} bytes")
+        self.used += size
+
+
+async def read_frame(
+    reader: asyncio.StreamReader, limit: int, held: Held, idle_s: float, frame_s: float
+) -> bytes | None:
+    """The next frame, or None when the other side has hung up or been idle between two."""
     try:
-        size = int.from_bytes(await reader.readexactly(4), signed=True)
+        async with asyncio.timeout(idle_s):
+            size = int.from_bytes(await reader.readexactly(4), signed=True)
+    except TimeoutError:
+        return None
     except asyncio.IncompleteReadError as error:
         if error.partial:
             raise BadFrameError("hung up inside the length of a frame") from error
@@ -69,9 +94,26 @@ async def read_frame(reader: asyncio.StreamReader, limit: int) -> bytes | None:
     if not HEAD.size <= size <= limit:
         raise BadFrameError(f"a frame of {size} bytes is not within {HEAD.size} and {limit}")
     try:
-        return await reader.readexactly(size)
-    except asyncio.IncompleteReadError as error:
-        raise BadFrameError(f"hung up inside a frame of {size} bytes") from error
+        async with asyncio.timeout(frame_s):
+            return await _rest(reader, size, held)
+    except TimeoutError as error:
+        raise BadFrameError(f"a frame of {size} bytes was not whole in {frame_s:g} s") from error
+
+
+async def _rest(reader: asyncio.StreamReader, size: int, held: Held) -> bytes:
+    """So many bytes; only those that have come are held."""
+    parts, have = [], 0
+    try:
+        while have < size:
+            part = await reader.read(min(size - have, CHUNK))
+            if not part:
+                raise BadFrameError(f"hung up inside a frame of {size} bytes")
+            held.more(len(part))
+            have += len(part)
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        held.used -= have
 
 
 def read_call(frame: bytes, table: Table, client: Client) -> Call:
@@ -88,7 +130,15 @@ def read_call(frame: bytes, table: Table, client: Client) -> Call:
         client_id, at = _client_id(frame, HEAD.size)
         if api.request.flexible_version_q(version):
             at = _skip_tags(frame, at)
+        if api_key == PRODUCE:
+            _check_produce(frame, at, api.request.flexible_version_q(version))
+        elif len(frame) > LONGEST_QUESTION:
+            raise BadFrameError(f"{api.request.name}: {len(frame)} bytes are too many")
         body = api.request.decode(memoryview(frame)[at:], version=version)
+        if len(frame) > MOST_NAMED and (named := _named(body)) > MOST_NAMED:
+            raise BadFrameError(f"{api.request.name}: names {named} things, not {MOST_NAMED}")
+    except BadFrameError:
+        raise
     except Exception as error:  # decoding wild bytes can fail in any way
         raise BadFrameError(f"{api.request.name}: malformed ({type(error).__name__})") from error
     return Call(api_key, version, correlation_id, client_id, body, client)
@@ -101,6 +151,39 @@ def framed(call: Call, response: Any) -> bytes:
     return data
 
 
+def _check_produce(frame: bytes, at: int, compact: bool) -> None:
+    """Refuse more partitions than there may be, before each is made an object."""
+    size, at = _length(frame, at, 2, compact)
+    topics, at = _length(frame, at + size + ACKS_AND_TIMEOUT, 4, compact)
+    named = topics
+    while topics > 0 and named <= MOST_NAMED:
+        size, at = _length(frame, at, 2, compact)
+        parts, at = _length(frame, at + size, 4, compact)
+        topics, named = topics - 1, named + parts
+        while parts > 0 and named <= MOST_NAMED:
+            size, at = _length(frame, at + 4, 4, compact)
+            at = _skip_tags(frame, at + size) if compact else at + size
+            parts -= 1
+        at = _skip_tags(frame, at) if compact else at
+    if named > MOST_NAMED:
+        raise BadFrameError(f"ProduceRequest: names more than {MOST_NAMED} partitions")
+
+
+def _length(frame: bytes, at: int, width: int, compact: bool) -> tuple[int, int]:
+    """How long what follows is, 0 if it is null, and where it begins."""
+    if compact:
+        size, at = _varint(frame, at)
+        return max(size - 1, 0), at
+    return max(int.from_bytes(frame[at : at + width], signed=True), 0), at + width
+
+
+def _named(thing: Any) -> int:
+    """How many things the lists of a decoded request hold, at every depth."""
+    if isinstance(thing, list):
+        return len(thing) + sum(map(_named, thing))
+    return sum(_named(getattr(thing, name, None)) for name in getattr(thing, "__slots__", ()))
+
+
 def _client_id(frame: bytes, at: int) -> tuple[str, int]:
     (length,) = struct.unpack_from(">h", frame, at)
     end = at + 2 + max(length, 0)
@@ -111,6 +194,8 @@ def _client_id(frame: bytes, at: int) -> tuple[str, int]:
 
 def _skip_tags(frame: bytes, at: int) -> int:
     count, at = _varint(frame, at)
+    if count > MOST_TAGS:
+        raise ValueError(count)
     for _ in range(count):
         _, at = _varint(frame, at)
         size, at = _varint(frame, at)

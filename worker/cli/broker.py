@@ -41,8 +41,15 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:
 
     \b
     Its limits:
-    - All is in memory: it ends with the process, and beyond --retention-mb the oldest records
-      of topics that are not compacted are forgotten. A full compacted topic refuses more.
+    - All is in memory: topics, records, groups and their offsets end with the process. Started
+      again it is empty: restart the workers too, and publish the seeds again. Beyond
+      --retention-mb the oldest records of topics that are not compacted are forgotten; a full
+      compacted topic refuses more.
+    - A request has at most 64 MiB (1 MiB without records) and names at most 10,000 things; a
+      batch unpacks to at most 64 MiB and 131,072 records and headers. Beyond: MESSAGE_TOO_LARGE
+      for a batch, and the connection is kept; a request ends its connection.
+    - 512 connections. Each has 30 s to send a request or take an answer, 10 minutes between two;
+      what is under way of all of them together has at most 256 MiB.
     - One node, one replica. No TLS, no login, no rights: keep it on 127.0.0.1.
     - No transactions; a transactional producer is refused. Every offset is a stable one.
     - No topic ids, fetch sessions, quotas or tiered storage, and no newer group protocol
@@ -62,6 +69,8 @@ async def _serve(port: int, host: str, retention_bytes: int, partitions: int) ->
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     await node.start()
     click.echo(node.address)
-    click.echo(f"A Kafka broker in memory, at {node.address}; Ctrl-C ends it.", err=True)
+    click.echo(
+        f"A Kafka broker in memory, at {node.address}; Ctrl-C ends it and all it holds.", err=True
+    )
     await ended.wait()
     await node.stop()

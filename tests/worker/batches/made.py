@@ -10,6 +10,7 @@ from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from worker.batches.header import ATTRIBUTES, CRC, HEADER, Header, checksum
+from worker.batches.make import varint
 from worker.batches.opener import Opener
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -48,25 +49,27 @@ def values(count: int) -> list[Row]:
     return [(None, b"value %d" % number, []) for number in range(count)]
 
 
-def bomb(codec: int, size: int = 2**28, base: int = 0, count: int = 1) -> bytes:
-    """A batch of a few KB that unpacks to so many bytes, and a sound checksum."""
-    return sealed(squeezed(codec, size), codec, base, count)
+def bomb(codec: int, size: int, base: int = 0, count: int = 1) -> bytes:
+    """A batch of one record whose value is that many zeros, sound in all; or that counts more."""
+    fields = b"\0\0\0\1" + varint(size)  # attributes, time, offset, no key, and the value's length
+    head = varint(len(fields) + size + 1) + fields
+    return sealed(squeezed(codec, size, head, b"\0"), codec, base, count)
 
 
-def squeezed(codec: int, size: int) -> bytes:
-    """That many zeros, packed piece by piece, so that nobody here holds them all."""
-    piece = bytes(2**20)
+def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> bytes:
+    """That many zeros between two words, packed piece by piece, so that nobody here holds all."""
+    pieces = [head, *[bytes(2**20)] * (size // 2**20), tail]
     if codec == 1:
         packer = zlib.compressobj(9, wbits=31)
-        return b"".join([packer.compress(piece) for _ in range(size // 2**20)] + [packer.flush()])
+        return b"".join([packer.compress(piece) for piece in pieces] + [packer.flush()])
     if codec == 2:
-        block = bytes(cramjam.snappy.compress_raw(piece))
-        head = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
-        return head + (struct.pack(">i", len(block)) + block) * (size // 2**20)
-    streams: dict[int, Any] = {3: cramjam.lz4.Compressor(), 4: cramjam.zstd.Compressor()}
-    for _ in range(size // 2**20):
-        streams[codec].compress(piece)
-    return bytes(streams[codec].finish())
+        blocks = [bytes(cramjam.snappy.compress_raw(piece)) for piece in pieces if piece]
+        parts = [struct.pack(">i", len(block)) + block for block in blocks]
+        return b"".join([b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1), *parts])
+    packers: dict[int, Any] = {3: cramjam.lz4.Compressor(), 4: cramjam.zstd.Compressor()}
+    for piece in pieces:
+        packers[codec].compress(piece)
+    return bytes(packers[codec].finish())
 
 
 def opened(data: bytes, start: int = 0, end: int = 2**41, opener: Opener | None = None) -> bytes:

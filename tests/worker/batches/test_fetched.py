@@ -24,7 +24,7 @@ def test_a_bomb_between_two_posts(capsys: Any) -> None:
         create(address, "tweets")
         write(address, "tweets", [b"before"])
         stranger = Idempotent(address, "tweets")
-        poison = bomb(4, 48 * MIB, count=5)
+        poison = bomb(4, 48 * MIB)
         assert stranger.produce(poison).error_code == 0
         write(address, "tweets", [b"after"], compression_type="gzip")
         before = peak()

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from worker.broker.batch import Header, read_header
+from worker.batches.header import Header
+from worker.broker.batch import read_header
 from worker.broker.log import Log
 
 

@@ -80,6 +80,6 @@ def test_a_stamp_replaces_all_times() -> None:
 
 
 def read_header_unchecked(data: bytearray):  # type: ignore[no-untyped-def]
-    from worker.broker.batch import HEADER, Header
+    from worker.batches.header import Header
 
-    return Header(*HEADER.unpack_from(data))
+    return Header.of(data)

@@ -10,6 +10,9 @@ import pytest
 from click.testing import CliRunner
 from kafka import KafkaAdminClient
 
+from worker.broker.batch import LARGEST, MOST_RECORDS
+from worker.broker.settings import MIB, Settings
+from worker.broker.wire import LONGEST_QUESTION, MOST_NAMED
 from worker.cli.broker import broker
 
 NEWSIFT = [sys.executable, "-c", "from worker.cli import main; main()", "broker"]
@@ -37,7 +40,7 @@ def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
         process.send_signal(number)
         _, said = process.communicate(timeout=10)
         assert process.returncode == 0
-        assert said == f"A Kafka broker in memory, at {address}; Ctrl-C ends it.\n"
+        assert said == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"
 
 
 def test_a_port_that_is_taken_is_one_line() -> None:
@@ -57,6 +60,13 @@ def test_a_port_that_is_taken_is_one_line() -> None:
 
 
 def test_help_states_the_limits() -> None:
-    text = CliRunner().invoke(broker, ["--help"]).output
+    text = " ".join(CliRunner().invoke(broker, ["--help"]).output.split())
     for limit in ("in memory", "One node", "No TLS", "No transactions", "--retention-mb"):
         assert limit in text
+    at = Settings()
+    assert f"at most {at.max_request_bytes // MIB} MiB ({LONGEST_QUESTION // MIB} MiB" in text
+    assert f"at most {MOST_NAMED:,} things" in text
+    assert f"unpacks to at most {LARGEST // MIB} MiB and {MOST_RECORDS:,} records" in text
+    assert f"{at.max_connections} connections. Each has {at.frame_s:g} s" in text
+    assert f"{at.idle_s / 60:g} minutes between" in text
+    assert f"together has at most {at.held_bytes // MIB} MiB" in text

@@ -27,7 +27,8 @@ class Book:
 
     def send(self, data: bytes, name: str = "t", partition: int = 0) -> tuple[int, int]:
         topic = self.topics[name]
-        return self.topics.append(topic, topic.log(partition), data)
+        header = self.topics.checked(topic, data)
+        return self.topics.append(topic, topic.log(partition), data, header)
 
     def refusal(self, data: bytes) -> Code:
         with pytest.raises(Refused) as caught:

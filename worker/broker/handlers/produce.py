@@ -1,11 +1,15 @@
 """Produce: batches in; and the ids of idempotent producers."""
 
+import asyncio
 from typing import Any
 
 from kafka.protocol.producer import InitProducerIdResponse, ProduceResponse
 
+from worker.batches.header import Header
+from worker.broker.batch import is_light
 from worker.broker.codes import Code, Refused, refuse_transactions
 from worker.broker.settings import Cluster
+from worker.broker.topics import Topic
 from worker.broker.wire import Call
 
 ALL = -1
@@ -19,7 +23,7 @@ async def produce(cluster: Cluster, call: Call) -> Any:
         RESULT(
             name=topic.name,
             partition_responses=[
-                _stored(cluster, call, topic.name, part) for part in topic.partition_data
+                await _stored(cluster, call, topic.name, part) for part in topic.partition_data
             ],
         )
         for topic in call.body.topic_data
@@ -41,7 +45,7 @@ async def init_producer_id(cluster: Cluster, call: Call) -> Any:
     )
 
 
-def _stored(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
+async def _stored(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
     try:
         if call.body.transactional_id is not None:
             raise refuse_transactions()
@@ -53,7 +57,9 @@ def _stored(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
             raise Refused(
                 Code.NOT_ENOUGH_REPLICAS, f"{name} wants {topic.config.min_in_sync} replicas"
             )
-        offset, time = cluster.topics.append(topic, log, part.records or b"")
+        data = bytes(part.records or b"")
+        header = await _checked(cluster, topic, data)
+        offset, time = cluster.topics.append(topic, log, data, header)
     except Refused as refused:
         return PARTITION(
             index=part.index, error_code=refused.code, base_offset=-1, log_append_time_ms=-1,
@@ -63,3 +69,11 @@ def _stored(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
         index=part.index, error_code=Code.NONE, base_offset=offset, log_append_time_ms=time,
         log_start_offset=log.start,
     )  # fmt: skip
+
+
+async def _checked(cluster: Cluster, topic: Topic, data: bytes) -> Header:
+    """The header of a batch that may be stored; where the check takes long, others are served."""
+    if is_light(data):
+        return cluster.topics.checked(topic, data)
+    async with cluster.checking:  # one at a time, as each may unpack to a lot
+        return await asyncio.to_thread(cluster.topics.checked, topic, data)
