@@ -49,9 +49,10 @@ def values(count: int) -> list[Row]:
     return [(None, b"value %d" % number, []) for number in range(count)]
 
 
-def bomb(codec: int, size: int, base: int = 0, count: int = 1) -> bytes:
+def bomb(codec: int, size: int, base: int = 0, count: int = 1, key: bytes | None = None) -> bytes:
     """A batch of one record whose value is that many zeros, sound in all; or that counts more."""
-    fields = b"\0\0\0\1" + varint(size)  # attributes, time, offset, no key, and the value's length
+    named = varint(-1) if key is None else varint(len(key)) + key
+    fields = b"\0\0\0" + named + varint(size)  # attributes, time, offset, key, value's length
     head = varint(len(fields) + size + 1) + fields
     return sealed(squeezed(codec, size, head, b"\0"), codec, base, count)
 
