@@ -12,7 +12,7 @@ from kafka.record.util import calc_crc32c, encode_varint
 
 from tests.broker.server import Server
 from tests.broker.wire import Wire
-from worker.broker.batch import HEADER, Header
+from worker.batches.header import HEADER, Header
 from worker.broker.running import Address
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

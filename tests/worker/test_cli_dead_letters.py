@@ -180,6 +180,7 @@ def test_a_retry_carries_the_headers_of_the_input(newsift: Command, kafka: Kafka
         (["list", "--reason", "x"], "--reason 'x': is no reason"),
         (["retry", "tweets-2-1", "tweets-0-0"], "'tweets-0-0': there is none"),
         (["retry", "tweets-2-1", "tweets-2-2"], "'tweets-2-2': cannot be retried: it has no bytes"),
+        (["retry", "tweets-2-3"], "'tweets-2-3': cannot be retried: there is nothing to retry"),
         (["show", "tweets-0-0"], "'tweets-0-0': there is none"),
         (["list", "--since", "then"], "--since 'then': is no time"),
     ],
@@ -187,6 +188,7 @@ def test_a_retry_carries_the_headers_of_the_input(newsift: Command, kafka: Kafka
 def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: str) -> None:
     reject(kafka, 1)
     reject(kafka, 2, reason=Reason.POST_BYTES)
+    reject(kafka, 3, value=None, reason=Reason.BAD_BATCH)
     done = newsift("dead-letters", *args)
     assert (done.code, done.out, said in done.err) == (2, "", True), done.err
     assert kafka.records(POSTS) == []
