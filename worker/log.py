@@ -15,10 +15,8 @@ MINUTE = 60.0
 
 def set_up_log(ours: str, theirs: int | str | None) -> None:
     """Log to stderr, a line a record: our words from one level on, those of others from another."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine(FORMAT))
+    handler = sparing_handler(FORMAT)
     handler.addFilter(told_by_us)
-    handler.addFilter(Sparing())
     if isinstance(theirs, str):
         theirs = CRIT.get(theirs.lower(), theirs).upper()
     logging.basicConfig(handlers=[handler], level=theirs or "WARN", force=True)
@@ -30,6 +28,14 @@ def set_up_log(ours: str, theirs: int | str | None) -> None:
     if logging.root.level > logging.INFO:
         # In an outage it says the same many times a second; the worker says it once.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
+def sparing_handler(form: str) -> logging.Handler:
+    """Where records go: standard error, a line each, escaped, and so many a minute."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine(form))
+    handler.addFilter(Sparing())
+    return handler
 
 
 def told_by_us(record: logging.LogRecord) -> bool:

@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import resource
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
 import worker.visits
-from tests.worker.test_web import served
+import worker.web
+from tests.worker.test_web import seed_set, served
 from worker.config import Web as WebConfig
 from worker.metrics import Metrics
+from worker.seeds import SeedSet
 from worker.visits import LARGEST, MOST, asks_for_loopback
-from worker.web import State, Web
+from worker.web import State, Web, listed_bytes
 
 PATIENCE_S = 20.0
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -97,6 +100,37 @@ def test_a_large_request_is_not_read(said: bytes) -> None:
         assert b" 200 " in await asked(web, HEALTH)
 
     served(large)
+
+
+def test_a_head_alone_can_be_asked_for() -> None:
+    async def ask(web: Web) -> None:
+        found = await asked(web, HEALTH.replace(b"GET", b"HEAD"))
+        assert found.startswith(b"HTTP/1.1 200 ")
+        assert found.endswith(b"\r\n\r\n")
+
+    served(ask)
+
+
+def test_a_set_of_seeds_is_written_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is asked for, and away from the loop that answers others."""
+    loops: list[bool] = []
+
+    def noted(seeds: SeedSet) -> bytes:
+        loops.append(threading.current_thread() is threading.main_thread())
+        return listed_bytes(seeds)
+
+    monkeypatch.setattr(worker.web, "listed_bytes", noted)
+    sets = [seed_set(), seed_set()]
+
+    async def ask(web: Web) -> None:
+        said = HEALTH.replace(b"healthz", b"seeds")
+        found = await asyncio.gather(*(asked(web, said) for _ in range(5)))
+        assert {answer.split(b"\r\n")[0] for answer in found} == {b"HTTP/1.1 200 OK"}
+        sets.pop()
+        assert b" 200 " in await asked(web, said)
+
+    served(ask, lambda: State(seeds=sets[-1]))
+    assert loops == [False, False]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
