@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TypeVar
 
 import numpy as np
 
@@ -15,8 +14,10 @@ from encoder.weights import F32
 from worker import crashpoint
 from worker.batches.unreadable import Unreadable
 from worker.config import DEFAULT_LIMITS, Limits
+from worker.halves import by_halves, out_of_memory
 from worker.matching import Found, Matcher
-from worker.posts import FORMS, PassedOver, Post, Reason, read_post
+from worker.posts import FORMS, PassedOver, Post, Reason, Rejected, read_post
+from worker.posts import Outcome as Read
 from worker.records import (
     Match,
     Message,
@@ -30,9 +31,9 @@ from worker.seeds import SeedSet
 
 __all__ = ["Message", "Outcome", "Pipeline", "Record", "Settings"]
 
+ORDINARY = b'{"id": "1", "text": "first words"}'
+BEFORE_ALL = np.iinfo(np.int64).min
 STAGES = ("decode", "encode", "match")
-T = TypeVar("T")
-Work = Callable[[Sequence[int]], T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Pipeline:
         if not len(seeds):
             batch.outcome.without_seeds = len(batch.posts)
             batch.posts.clear()
-        parts = list(self._encode(batch))
+        parts = list(self._encode(batch, seeds))
         started = self._lap(batch, "encode", started)
         crashpoint.reached("encoded")
         found = [one for part in parts for one in self._match(batch, *part, seeds)]
@@ -141,7 +142,7 @@ class Pipeline:
                 said = f"offsets {message.offsets}: {message.detail}"
                 batch.reject(index, Reason(message.why), said)
                 continue
-            found = read_post(message.value, form, limits)
+            found = _read(message.value, form, limits)
             if isinstance(found, Post):
                 batch.posts[index] = found
             elif isinstance(found, PassedOver):
@@ -149,15 +150,15 @@ class Pipeline:
             else:
                 batch.reject(index, found.reason, found.detail)
 
-    def _encode(self, batch: Batch) -> Iterator[tuple[list[int], Embeddings]]:
+    def _encode(self, batch: Batch, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
         """The embeddings of all posts that have finite ones: with the numbers of the messages."""
 
         def embed(rows: Sequence[int]) -> Embeddings:
             return self._enc.posts([batch.posts[row].text for row in rows])
 
         for rows, made in by_halves(embed, list(batch.posts)):
-            if made is None:
-                batch.reject(rows[0], Reason.OUT_OF_MEMORY, "out of memory as it was embedded")
+            if isinstance(made, Exception):
+                self._refuse(batch, rows[0], made, "as it was embedded", seeds)
                 continue
             finite = np.isfinite(made.dense).all(axis=1)
             for at in np.flatnonzero(~finite).tolist():
@@ -174,7 +175,7 @@ class Pipeline:
         self, batch: Batch, rows: list[int], posts: Embeddings, seeds: SeedSet
     ) -> Iterator[Matched]:
         """The posts among these that match; what cannot be compared becomes a dead letter."""
-        times = np.array([batch.messages[row].timestamp for row in rows], np.int64)
+        times = np.array([moment(batch.messages[row]) for row in rows], np.int64)
 
         def match(at: Sequence[int]) -> tuple[list[Matched], F32]:
             part = posts if len(at) == len(posts) else posts[list(at)]
@@ -184,11 +185,22 @@ class Pipeline:
             return made, found.best
 
         for at, made in by_halves(match, range(len(rows))):
-            if made is None:
-                batch.reject(rows[at[0]], Reason.OUT_OF_MEMORY, "out of memory as it was compared")
+            if isinstance(made, Exception):
+                self._refuse(batch, rows[at[0]], made, "as it was compared", seeds)
                 continue
             batch.outcome.best = np.concatenate([batch.outcome.best, made[1]])
             yield from made[0]
+
+    def _refuse(self, batch: Batch, row: int, error: Exception, when: str, seeds: SeedSet) -> None:
+        """Make a post that cannot be worked on a dead letter, unless an ordinary one cannot too."""
+        if out_of_memory(error):
+            batch.reject(row, Reason.OUT_OF_MEMORY, f"out of memory {when}")
+            return
+        try:
+            self.prepare(seeds)
+        except Exception:  # noqa: BLE001 - whatever it is, it is not this post's
+            raise error from None
+        batch.reject(row, Reason.FAILED, f"{type(error).__name__} {when}")
 
     def _explain(self, batch: Batch, found: Sequence[Matched], seeds: SeedSet) -> None:
         """The words that made each score, for the matches that will be named."""
@@ -233,35 +245,24 @@ class Pipeline:
         ]
 
 
+def _read(value: bytes | None, form: str, limits: Limits) -> Read:
+    """What a message holds; one that alone cannot be read, against all expectation, is rejected."""
+    try:
+        return read_post(value, form, limits)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not come again and again
+        read_post(ORDINARY)  # raises too where it is not the message's own
+        return Rejected(Reason.FAILED, f"{type(error).__name__} as it was read")
+
+
+def moment(message: Message) -> int:
+    """When a post was written by Kafka's time; where that is unknown, before anything expires."""
+    written = message.timestamp
+    return BEFORE_ALL if written is None or written < 0 else written
+
+
 def by_post(found: Found) -> Iterator[tuple[int, tuple[list[int], list[np.float32]]]]:
     """Each post that matches, with its seeds and scores by falling score."""
     posts, starts = np.unique(found.posts, return_index=True)
     ends = np.append(starts, len(found.posts))[1:]
     for post, start, end in zip(posts, starts, ends, strict=True):
         yield int(post), (found.seeds[start:end].tolist(), list(found.scores[start:end]))
-
-
-def by_halves(work: Work[T], rows: Sequence[int]) -> Iterator[tuple[Sequence[int], T | None]]:
-    """The results of the work on all rows; where memory does not reach, on halves, down to one.
-
-    A single row that memory does not reach for comes with no result.
-    """
-    if not rows:
-        return
-    try:
-        made: T | None = work(rows)
-    except Exception as error:
-        if not out_of_memory(error):
-            raise
-        made = None
-    if made is not None or len(rows) == 1:
-        yield rows, made
-        return
-    middle = len(rows) // 2
-    yield from by_halves(work, rows[:middle])
-    yield from by_halves(work, rows[middle:])
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory is full; torch's own is known by name."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"

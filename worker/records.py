@@ -38,8 +38,8 @@ class Message(Protocol):
         """Its place in the partition."""
 
     @property
-    def timestamp(self) -> int:
-        """Kafka's milliseconds."""
+    def timestamp(self) -> int | None:
+        """Kafka's milliseconds; None or -1 where it has none."""
 
     @property
     def key(self) -> bytes | None:
@@ -130,7 +130,8 @@ def to_match_record(
     processed_at: str,
 ) -> Record:
     """The record of a post that matches `matched` seeds, with those that are named."""
-    source = Source(message.topic, message.partition, message.offset, message.timestamp)
+    written = -1 if message.timestamp is None else message.timestamp
+    source = Source(message.topic, message.partition, message.offset, written)
     value = MatchRecord(post, list(matches), matched, seed_set, model, source, processed_at)
     headers = [("schema", MATCH_SCHEMA.encode())]
     return Record("match", post.id.encode(), encode_json(value), headers, index)

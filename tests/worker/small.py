@@ -31,7 +31,7 @@ class Mail:
     topic: str = "tweets"
     partition: int = 0
     offset: int = 0
-    timestamp: int = 1_700_000_000_000
+    timestamp: int | None = 1_700_000_000_000
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = field(default=())
 

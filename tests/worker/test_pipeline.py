@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder import Embeddings
 from encoder.errors import InputError
 from tests.worker.small import WORDS, Mail, mail, seed_set, small_encoder, value
-from worker import crashpoint, pipeline
+from worker import crashpoint
 from worker.config import Limits
-from worker.matching import Matcher
 from worker.pipeline import Outcome, Pipeline, Settings
 from worker.posts import Reason
 from worker.seeds import SeedSet
@@ -188,83 +186,6 @@ def test_poison_hurts_nobody_else() -> None:
     for record in outcome.records:
         if record.kind == "rejected":
             assert record.value == mixed[record.source].value
-
-
-class Failing:
-    """An encoder that fails at a text, or at too many, or gives it a bad vector."""
-
-    def __init__(self, bad: str = "", most: int = 10**9, error: type[Exception] = MemoryError):
-        self.real, self.bad, self.most, self.error = small_encoder(), bad, most, error
-        self.digest, self.threads = self.real.digest, 2
-        self.raised = 0
-
-    def posts(self, texts: Sequence[str]) -> Embeddings:
-        if len(texts) > self.most or self.bad in texts:
-            self.raised += 1
-            raise self.error("no memory")
-        return self.real.posts(texts)
-
-    def contributions(self, *args: Any) -> Any:
-        return self.real.contributions(*args)
-
-
-class OutOfMemoryError(RuntimeError):
-    """What torch raises, by its name."""
-
-
-@pytest.mark.parametrize("error", [MemoryError, OutOfMemoryError])
-def test_out_of_memory_halves_the_batch(error: type[Exception]) -> None:
-    messages, enc = posts(np.random.default_rng(2), 37), Failing("", 3, error)
-    assert written(run(messages, enc=enc), messages) == written(run(messages), messages)
-    assert enc.raised > 5
-
-
-def test_one_post_that_needs_too_much_memory_is_a_dead_letter() -> None:
-    messages = posts(np.random.default_rng(3), 37)
-    messages[20] = mail("20", "storm flood storm flood", 20)
-    outcome = run(messages, enc=Failing("storm flood storm flood"))
-    others = messages[:20] + messages[21:]
-    left = [r for r in written(outcome, messages) if r[1] == "match"]
-    assert left == written(run(others), others)
-    assert outcome.rejected == Counter({Reason.OUT_OF_MEMORY: 1})
-    (letter,) = [record for record in outcome.records if record.kind == "rejected"]
-    assert (letter.source, letter.value) == (20, messages[20].value)
-
-
-@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_a_vector_that_is_not_finite_is_a_dead_letter(odd: float) -> None:
-    class Odd(Failing):
-        def posts(self, texts: Sequence[str]) -> Embeddings:
-            made = self.real.posts(texts)
-            dense = made.dense.copy()
-            dense[[text == "storm flood storm" for text in texts], 3] = odd
-            return Embeddings(dense, made.lexical, made.mix, made.digest)
-
-    messages = [mail("1", "storm flood river city"), mail("2", "storm flood storm")]
-    outcome = run(messages, enc=Odd())
-    assert [(r.source, r.kind) for r in outcome.records] == [(0, "match"), (1, "rejected")]
-    assert outcome.rejected == Counter({Reason.NOT_FINITE: 1})
-
-
-@pytest.mark.parametrize("limit", [1, 3])
-def test_out_of_memory_while_comparing(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Tight(Matcher):
-        def match(self, posts: Embeddings, timestamps: Any) -> Any:
-            if len(posts) > limit:
-                raise MemoryError
-            return super().match(posts, timestamps)
-
-    messages = posts(np.random.default_rng(4), 30)
-    wanted = written(run(messages), messages)
-    monkeypatch.setattr(pipeline, "Matcher", Tight)
-    assert written(run(messages), messages) == wanted
-    monkeypatch.setattr(Tight, "match", lambda *_: (_ for _ in ()).throw(MemoryError()))
-    assert run(messages).rejected == Counter({Reason.OUT_OF_MEMORY: 30})
-
-
-def test_any_other_error_ends_the_batch() -> None:
-    with pytest.raises(ZeroDivisionError):
-        run([mail("1", "storm")], enc=Failing("storm", error=ZeroDivisionError))
 
 
 def test_stages_are_timed_and_named_to_the_crash_points() -> None:

@@ -15,8 +15,10 @@ from worker.posts import FORMS, PassedOver, Post, Reason, Rejected, read_post
 FROM_ELSEWHERE = {
     Reason.OUT_OF_MEMORY,
     Reason.NOT_FINITE,
+    Reason.FAILED,
     Reason.RECORD_TOO_LARGE,
     Reason.BATCH_BYTES,
+    Reason.BAD_BATCH,
 }
 
 

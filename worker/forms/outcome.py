@@ -19,6 +19,7 @@ class Reason(StrEnum):
     UNKNOWN_FORM = "unknown_form"  # JSON, but no form that is known or configured
     OUT_OF_MEMORY = "out_of_memory"  # a post that even by itself cannot be worked on
     NOT_FINITE = "not_finite"  # its embedding is not a number
+    FAILED = "failed"  # an unexpected error that other posts do not raise
     RECORD_TOO_LARGE = "record_too_large"  # the broker takes no record of that size
     POST_BYTES = "limits.post_bytes"  # more bytes than a post may have; kept without its value
     LIST_ITEMS = "limits.list_items"  # a list with more items than one may have

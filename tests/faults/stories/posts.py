@@ -6,7 +6,7 @@ from collections import Counter
 from kafka.structs import OffsetAndMetadata
 
 from tests.broker.clients import admin, read_to_end
-from tests.faults.crashing import INFINITE, UNBEARABLE
+from tests.faults.crashing import INFINITE, UNBEARABLE, UNLUCKY
 from tests.faults.messages import ODD_TEXTS, POISON
 from tests.faults.story import Story, Tell
 
@@ -22,13 +22,15 @@ def no_memory(story: Story) -> None:
 
 
 def no_number(story: Story) -> None:
-    """A post whose embedding is no number is a dead letter, and its neighbours go on."""
+    """An embedding that is no number, or none at all: a dead letter each, and neighbours go on."""
     story.posts(20)
     story.post(f"the river is {INFINITE}", "not_finite")
     story.posts(20)
-    worker = story.worker(infinite=True)
+    story.post(f"the storm is {UNLUCKY}", "failed")
+    story.posts(20)
+    worker = story.worker(infinite=True, unlucky=True)
     story.nothing_lost()
-    assert set(worker.proofs) == {INFINITE}
+    assert set(worker.proofs) == {INFINITE, UNLUCKY}
 
 
 def poison(story: Story) -> None:
