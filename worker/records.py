@@ -16,6 +16,10 @@ Headers = list[tuple[str, bytes]]
 MATCH_SCHEMA = "newsift.match/1"
 REJECTED_SCHEMA = "newsift.rejected/1"
 MAX_DETAIL = 500  # characters
+INPUT = "input."  # before the names of the headers that the input itself had
+OURS = ("attempt", "retry.of")  # of a retry, which the dead letter says in its own
+HEADER_BYTES = 2**14  # that the headers of the input may take in a dead letter
+HEADER_COST = 16  # bytes of a header besides what it holds, so that their number has a bound too
 WHY_TOKENS = 8
 VALUELESS = (Reason.RECORD_TOO_LARGE, Reason.POST_BYTES)
 
@@ -141,6 +145,10 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
     """A message that cannot be worked on, untouched; without its value if that is too large."""
     first = message.first if isinstance(message, Unreadable) else message.offset
     source = f"{message.topic}-{message.partition}-{first}"
+    own, left_out = input_headers(message)
+    if left_out:
+        more = f" ({left_out} of the input's headers are left out)"
+        detail = detail[: MAX_DETAIL - len(more)] + more
     headers = [
         ("reason", reason.value.encode()),
         ("detail", detail[:MAX_DETAIL].encode("utf-8", "backslashreplace")),
@@ -150,8 +158,31 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
     ]
     if isinstance(message, Unreadable):
         headers.append(("offsets", message.offsets.encode()))
+    if (message.timestamp or 0) > 0:  # None or -1 where there is none
+        headers.append(("timestamp", str(message.timestamp).encode()))
     value = None if reason in VALUELESS else message.value
-    return Record("rejected", message.key, value, headers, index)
+    return Record("rejected", message.key, value, [*headers, *own], index)
+
+
+def input_headers(message: Message) -> tuple[Headers, int]:
+    """The input's own headers by another name, and how many are left out lest they be too much."""
+    kept: Headers = []
+    room, left_out = HEADER_BYTES, 0
+    for name, value in message.headers or ():
+        if name in OURS:
+            continue
+        size = len(name.encode()) + len(value or b"") + HEADER_COST
+        if size > room:
+            left_out += 1
+            continue
+        room -= size
+        kept.append((INPUT + name, value))
+    return kept, left_out
+
+
+def without_input_headers(headers: Sequence[tuple[str, bytes]]) -> Headers:
+    """The headers that the worker itself has given to a dead letter."""
+    return [(name, value) for name, value in headers if not name.startswith(INPUT)]
 
 
 def attempt(message: Message) -> int:

@@ -32,7 +32,7 @@ from worker.metrics import Metrics
 from worker.outbox import KafkaProducer, Letter
 from worker.pipeline import Outcome, Pipeline, Settings
 from worker.posts import Reason
-from worker.records import Record, to_dead_letter
+from worker.records import Record, to_dead_letter, without_input_headers
 from worker.seedcache import SeedEmbedder
 from worker.seeds import SeedBook, SeedSet
 from worker.topics import ensure_topics, refuse_unfit
@@ -143,7 +143,10 @@ class Stream:
         def shrink(letter: Letter) -> Letter | None:
             """Headers alone in the place of a record that the broker finds too large."""
             if letter.topic == self._config.topics.rejected:
-                return replace(letter, value=None) if letter.value is not None else None
+                if letter.value is not None:
+                    return replace(letter, value=None)
+                own = without_input_headers(letter.headers)
+                return replace(letter, headers=own) if len(own) < len(letter.headers) else None
             outcome.rejected[Reason.RECORD_TOO_LARGE] += 1
             said = f"its match record of {len(letter.value or b'')} bytes is too large"
             message = batch.messages[letter.source]

@@ -18,6 +18,7 @@ from worker.records import (
     to_match,
     to_match_record,
     why_tokens,
+    without_input_headers,
 )
 from worker.seedrecord import Seed
 
@@ -87,7 +88,49 @@ def test_a_dead_letter_is_the_input_with_its_reason() -> None:
         "source": b"tweets-2-99",
         "attempt": b"1",
         "schema": b"newsift.rejected/1",
+        "timestamp": b"1700000000000",
+        "input.lang": b"de",
     }
+
+
+def test_a_dead_letter_keeps_the_inputs_headers_but_for_those_of_a_retry() -> None:
+    own = [("reason", b"mine"), ("lang", None), ("lang", b"en"), ("attempt", b"2"),
+           ("retry.of", b"tweets-0-1")]  # fmt: skip
+    message = Mail(b"{", headers=own)  # type: ignore[arg-type]
+    headers = to_dead_letter(0, message, Reason.BAD_JSON, "d").headers
+    assert [pair for pair in headers if pair[0].startswith("input.")] == [
+        ("input.reason", b"mine"), ("input.lang", None), ("input.lang", b"en"),
+    ]  # fmt: skip
+    assert dict(headers)["reason"] == b"bad_json"
+    assert dict(headers)["attempt"] == b"2"
+    assert without_input_headers(headers) == headers[: len(headers) - 3]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        [("x", b"v" * 2**20)],
+        [("n" * 2**20, b"")],
+        [("ü" * 9000, b"")],
+        [("", b"")] * 5000,
+    ],
+)
+def test_hostile_headers_are_left_out_and_counted(hostile: list[tuple[str, bytes]]) -> None:
+    message = Mail(b"{", headers=[("lang", b"de"), *hostile, ("last", b"1")])
+    headers = to_dead_letter(0, message, Reason.BAD_JSON, "d" * 9999).headers
+    assert ("input.lang", b"de") in headers
+    assert sum(len(name.encode()) + len(value) for name, value in headers) < 2**15
+    assert len(headers) < 1100
+    detail = dict(headers)["detail"].decode()
+    assert len(detail) == 500
+    kept = sum(name.startswith("input.") for name, _ in headers)
+    assert detail.endswith(f" ({len(hostile) + 2 - kept} of the input's headers are left out)")
+
+
+def test_a_message_without_a_time_has_none_in_its_dead_letter() -> None:
+    for nothing in (-1, None):
+        message = Mail(b"{", timestamp=nothing)  # type: ignore[arg-type]
+        assert "timestamp" not in dict(to_dead_letter(0, message, Reason.BAD_JSON, "").headers)
 
 
 @pytest.mark.parametrize("reason", list(Reason))

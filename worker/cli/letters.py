@@ -64,7 +64,8 @@ def to_letter(message: Message) -> Letter:
     told = _texts(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"
     own = [
-        (name.removeprefix(INPUT), value) for name, value in message.headers
+        (name.removeprefix(INPUT), value or b"")  # kafka-python sends no null
+        for name, value in message.headers
         if name.startswith(INPUT) and name.removeprefix(INPUT) not in (ATTEMPT, RETRY_OF)
     ]  # fmt: skip
     return Letter(

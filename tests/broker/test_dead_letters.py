@@ -1,0 +1,39 @@
+"""Dead letters of a worker's process: the input's headers and time are in them, and bounded."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.clients import producer, read_to_end, until
+from tests.broker.server import Server
+from tests.faults.expected import Oracle
+from tests.faults.story import Story
+
+
+@pytest.fixture
+def story(server: Server, tmp_path: Path) -> Iterator[Story]:
+    told = Story(server, tmp_path, Oracle(tmp_path), fork=False)
+    try:
+        yield told
+    finally:
+        told.close()
+
+
+def test_headers_and_time_of_the_input_are_kept_and_a_hostile_header_is_left_out(
+    story: Story,
+) -> None:
+    address, topics = story.server.address, story.topics
+    headers = [("lang", b"de"), ("huge", b"h" * 600_000)]
+    with producer(address) as client:
+        sent = client.send(topics["posts"], b"{", key=b"k", headers=headers).get(timeout=30)
+    story.worker()
+    until(lambda: read_to_end(address, topics["rejected"]))
+    (letter,) = read_to_end(address, topics["rejected"])
+    told = dict(letter.headers)
+    assert (letter.key, letter.value) == (b"k", b"{")
+    assert [pair for pair in letter.headers if pair[0].startswith("input.")] == [
+        ("input.lang", b"de"),
+    ]  # fmt: skip
+    assert told["timestamp"] == str(sent.timestamp).encode()
+    assert told["detail"].endswith(b" (1 of the input's headers are left out)")
