@@ -14,6 +14,7 @@ from typing import Any
 from worker.batches.header import (
     HEADER,
     MAGIC,
+    OFFSET_AND_LENGTH,
     TRANSACTIONAL,
     Bytes,
     Header,
@@ -28,6 +29,7 @@ from worker.batches.unreadable import Unreadable, UnreadableError, Why, bad, too
 from worker.batches.walk import CROWDED, FOREIGN, GOOD, Walk, walk
 
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
+WIDEST = 2**31 - 1  # from the first to the last offset of a batch
 COST = 8  # so many batches that were refused, after all the work, count as one that is kept
 
 
@@ -64,6 +66,8 @@ class Opener:
                 last = Header.of(part[0]).last_offset
                 if last < at:
                     raise bad("the record batch has offsets that are over")
+                if last >= end:
+                    raise bad("the record batch has offsets beyond the partition's end")
                 room.left -= len(part[1]) if len(part) > 1 else 0
             except UnreadableError as error:
                 following = frames[number + 1 :]
@@ -124,7 +128,7 @@ class Opener:
                 attributes, producer = header.attributes & TRANSACTIONAL, header.producer_id
         elif len(data) > MAGIC:
             last = max(at, _offset(data))
-        last = min(last, ceiling)
+        last = min(last, ceiling, at + WIDEST)
         first = min(first, last)
         said = json.dumps([first, error.why, error.detail]).encode()
         row = record(0, last - first, None, None, [(self.mark, said)])
@@ -138,6 +142,8 @@ def trusted(data: Bytes) -> Header:
     header = Header.of(data)
     if header.magic != 2:
         raise bad(f"message format {header.magic} is unknown")
+    if header.length != len(data) - OFFSET_AND_LENGTH:
+        raise bad(f"the record batch has {len(data)} bytes, and not as many as it says")
     if header.crc != checksum(data):
         raise bad("the record batch has a wrong checksum")
     if header.codec not in CODECS:

@@ -11,6 +11,7 @@ from typing import Any
 from tests.hostile.fuzz.target import Target, opened
 
 HANGS_AFTER_S = 60.0
+OPENS_WITHIN_S = 600.0  # whatever has to be compiled
 MOST_FAILURES = 20
 LOOK_S = 0.1
 NOT_YET = -1.0
@@ -88,8 +89,9 @@ def followed(process: Any, here: Connection, shared: Any, report: Report) -> str
         now = (shared[NUMBER], shared[INPUTS])
         if now != last:
             moved, last = time.monotonic(), now
-        if time.monotonic() - moved > HANGS_AFTER_S:
-            return f"hangs for {HANGS_AFTER_S:g} s"
+        patience = OPENS_WITHIN_S if shared[NUMBER] == NOT_YET else HANGS_AFTER_S
+        if time.monotonic() - moved > patience:
+            return f"hangs for {patience:g} s"
 
 
 def work(name: str, start: int, seconds: float, most: int, shared: Any, there: Connection) -> None:

@@ -194,6 +194,31 @@ def test_a_damaged_batch_leads_past_neither_its_neighbour_nor_the_end() -> None:
     assert told(opened(bytes(data), 100, 107, opener), opener) == [("100-106", "bad_batch")]
 
 
+def test_a_sound_batch_does_not_lead_past_the_end() -> None:
+    """The checksum leaves the first offset out, so a disk may have changed it."""
+    opener = Opener(LIMIT)
+    data = batch(values(10), 0, 2**40)
+    assert told(opened(data, 100, 110, opener), opener) == [("109-109", "bad_batch")]
+
+
+@pytest.mark.parametrize("length", [-5, 0, 2**30])
+def test_a_length_that_the_checksum_leaves_out_is_bad(length: int) -> None:
+    opener = Opener(LIMIT)
+    data = bytearray(batch(values(10)))
+    data[8:12] = length.to_bytes(4, signed=True)
+    assert told(opened(bytes(data), 0, 10, opener), opener) == [("0-9", "bad_batch")]
+
+
+def test_a_damaged_batch_that_claims_an_offset_far_away_is_passed_over_in_part() -> None:
+    opener = Opener(LIMIT)
+    data = bytearray(batch(values(10), 0, 2**40))
+    data[-1] ^= 1
+    last = 100 + 2**31 - 1  # a batch spans no more
+    assert told(opened(bytes(data), 100, 2**41, opener), opener) == [
+        (f"{last}-{last}", "bad_batch")
+    ]
+
+
 @packed
 def test_an_answer_unpacks_to_little_more_than_one_batch_may(codec: int) -> None:
     """What does not fit is cut off between two batches, and asked for again."""

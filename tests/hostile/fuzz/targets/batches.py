@@ -1,0 +1,85 @@
+"""Record batches as a broker hands them out: read, or passed over as one message, never a raise."""
+
+from typing import Any
+
+from aiokafka.record.memory_records import MemoryRecords
+
+from tests.hostile.fuzz.target import Target
+from tests.worker.batches.made import CODECS, PACK, batch, fixed, sealed, values
+from worker.batches.compiled import walk as compiled
+from worker.batches.header import HEADER
+from worker.batches.opener import Opener
+
+RAW, FIXED, PACKED = range(3)
+LIMIT = 2**20
+START, END = 3, 2**41
+TOKENS = [
+    *(b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00" * 8, b"\x00", b"\x01"),
+    *(
+        b"\xff\xff\xff\xff\x0f",
+        b"\x80" * 9 + b"\x01",
+        b"\x02",
+        b"\x7f",
+        b"\x10\x00\x00\x00\x01\x02a",
+    ),
+    *(b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x82SNAPPY\x00", b"\x00" * 300),
+]
+
+
+def opened() -> Target:
+    """What is put between the broker and the client, by the plain and by the compiled walk.
+
+    Three bytes at the start of an input say what is done with the rest: taken as it is, its
+    checksum mended first, or packed by a codec as the body of a sound batch of so many records, so
+    that all of it is reached.
+    """
+    whole = [batch(values(5), codec, base) for codec in CODECS.values() for base in (0, 2, 9)]
+    corpus = [bytes([mode, 0, 0]) + data for data in whole for mode in (RAW, FIXED)]
+    corpus += [bytes([RAW, 0, 0]) + whole[0] + whole[2], bytes([RAW, 0, 0]) + whole[3] + whole[8]]
+    for count in (1, 9):
+        body = batch([(b"key", b"value", [("name", b"more")])] * count)[HEADER.size :]
+        corpus += [bytes([PACKED, codec, count]) + body for codec in PACK]
+    plain = Opener(LIMIT)
+    quick = Opener(LIMIT, compiled, plain.mark)
+
+    def feed(data: bytes) -> bool:
+        given = made(data)
+        found = read(quick.opened(given, START, END, quick.room()))
+        slow = read(plain.opened(given, START, END, plain.room()))
+        offsets = [row.offset for row in found]
+        assert all(offset < END for offset in offsets)
+        assert offsets == [row.offset for row in slow]
+        return not any(map(plain.seen, found))
+
+    return Target(corpus, TOKENS, feed, ms_per_kb=40, largest=2**15)
+
+
+def made(data: bytes) -> bytes:
+    """The batch, or batches, that an input stands for."""
+    (mode, codec, count), rest = data[:3].ljust(3, b"\0"), data[3:]
+    if mode % 3 == FIXED and len(rest) > HEADER.size:
+        return fixed(rest)
+    if mode % 3 == PACKED:
+        return sealed(PACK[codec % len(PACK)](rest), codec % len(PACK), START, count)
+    return rest
+
+
+class Row:
+    """A record with the topic that it came from, as `seen` wants it."""
+
+    topic, partition = "fuzz", 0
+
+    def __init__(self, record: Any) -> None:
+        self.offset, self.timestamp = record.offset, record.timestamp
+        self.headers = record.headers
+
+
+def read(data: bytes) -> list[Row]:
+    """Every record, as aiokafka reads it: what it has been past already it leaves out."""
+    records, found, position = MemoryRecords(data), list[Row](), START
+    while records.has_next():
+        for record in records.next_batch():
+            if record.offset >= position:
+                found.append(Row(record))
+                position = record.offset + 1
+    return found

@@ -1,0 +1,108 @@
+"""Pages of the web: an article, or none, within bounds of time and memory whatever they hold."""
+
+import json
+import os
+import resource
+from typing import Any
+
+import trafilatura
+
+from encoder.errors import InputError
+from tests.hostile.fuzz.target import Target
+from tests.worker.web_side import ARTICLE
+from worker.cli.article import MEMORY, SHORTEST, extracted
+from worker.cli.fetch import Page
+
+URL = "http://news.test/ferry"
+CPU_S = 2
+TAKEN, REFUSED = 0, 1
+TOKENS = [
+    *(
+        b"<p>",
+        b"</p>",
+        b"<div>",
+        b"<article>",
+        b"<script>",
+        b"<!--",
+        b"-->",
+        b"<![CDATA[",
+        b"<title>",
+    ),
+    *(
+        b'<script type="application/ld+json">',
+        b'{"articleBody": "',
+        b'\\"a',
+        b"</script>",
+        b"<html>",
+    ),
+    *(
+        b"&#x110000;",
+        b"&amp;",
+        b"&nbsp",
+        b"<meta charset=",
+        b"utf-16",
+        b"<base href=",
+        b"<a href='",
+    ),
+    *(
+        b"<",
+        b">",
+        b'"',
+        b"'",
+        b"\x00",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+        b"\x1b[2J",
+        b"<table>",
+        b"<br",
+    ),
+    *(b"<svg><style>", b"<b>" * 50, "\u202e".encode(), b"x" * 1000, b"\n", b"<?xml", b"<!DOCTYPE"),
+]
+
+
+def opened() -> Target:
+    """What takes the article out, in a child that has imported it and is ended by its limits."""
+    assert trafilatura.__name__  # imported here, so that no child has to
+    page = ARTICLE.encode()
+    head, _, body = page.partition(b"<body>")
+    corpus = [page, head, body, ARTICLE.encode("utf-16"), b"<p>cookies</p>"]
+
+    def feed(data: bytes) -> bool:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            os._exit(read(data, writer))
+        os.close(writer)
+        with os.fdopen(reader, "rb") as told:
+            said = told.read()
+        _, code, _ = os.wait4(child, 0)
+        if code != TAKEN:
+            return False  # refused, or ended as it cost too much: both are said so
+        check(json.loads(said))
+        return True
+
+    return Target(
+        [data * times for data in corpus for times in (1, 3)], TOKENS, feed, ms_per_kb=2500
+    )
+
+
+def read(data: bytes, writer: int) -> int:
+    """Be the child: what it finds goes to the pipe, and how it went is its exit code."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_AS, (8 * MEMORY, 8 * MEMORY))
+    try:
+        found = extracted(Page(URL, data, None))
+    except InputError as error:
+        return REFUSED if str(error) else TAKEN
+    except Exception:  # noqa: BLE001 - as in the command, where it costs too much to read
+        return REFUSED
+    os.write(writer, json.dumps(found).encode()[: 2**15])
+    return TAKEN
+
+
+def check(found: dict[str, Any]) -> None:
+    """An article is long enough, its title one line that can be seen."""
+    assert len(found["text"]) >= SHORTEST
+    assert found["title"].isprintable()
+    assert found["url"] == URL
