@@ -1,13 +1,22 @@
 """How newsift compiles: without the GIL, and with what was compiled kept between starts."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
 
 from encoder.jit_cache import FOLDER, FunctionCache
 
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
+
+# A child that is forked while another thread compiles would find numba locked for ever.
+os.register_at_fork(
+    before=global_compiler_lock.acquire,
+    after_in_parent=global_compiler_lock.release,
+    after_in_child=global_compiler_lock.release,
+)
 
 
 def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:

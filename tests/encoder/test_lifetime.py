@@ -5,12 +5,15 @@ import os
 import pickle
 import signal
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 import encoder
 from encoder import backend as backends
@@ -65,6 +68,24 @@ def test_a_fork_while_another_thread_reads_leaves_no_lock_behind(folder: Path) -
             enc._tokenizer._memories[Side.ARTICLE]._lock,
         ):
             assert in_a_child(lambda: enc.posts(MANY)) == 0
+
+
+def test_a_fork_while_another_thread_compiles_waits_for_it() -> None:
+    begun = threading.Event()
+
+    def compiling() -> None:
+        with global_compiler_lock:
+            begun.set()
+            time.sleep(0.3)
+
+    def ours(x: int) -> int:
+        return x + 1
+
+    thread = threading.Thread(target=compiling)
+    thread.start()
+    begun.wait()
+    assert in_a_child(lambda: numba.njit(ours)(1)) == 0
+    thread.join()
 
 
 def test_torch_works_in_a_forked_child_too(folder: Path) -> None:
