@@ -129,7 +129,7 @@ def test_hostile_headers_are_left_out_and_counted(hostile: list[tuple[str, bytes
 
 def test_a_message_without_a_time_has_none_in_its_dead_letter() -> None:
     for nothing in (-1, None):
-        message = Mail(b"{", timestamp=nothing)  # type: ignore[arg-type]
+        message = Mail(b"{", timestamp=nothing)
         assert "timestamp" not in dict(to_dead_letter(0, message, Reason.BAD_JSON, "").headers)
 
 

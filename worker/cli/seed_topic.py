@@ -22,9 +22,22 @@ class SeedTopic:
         self._topic = config.topics.seeds
 
     def latest(self, start: dict[int, int] | None = None) -> Latest:
-        """The latest record of every key, deletions included."""
-        batches = self._cluster.read(self._topic, start)
-        return {record.key: record for batch in batches for record in batch}
+        """The latest record of every key, deletions included.
+
+        In a topic of several partitions, which is one that has to be replaced, a key may stand in
+        two: then the time decides.
+        """
+        found: Latest = {}
+        for batch in self._cluster.read(self._topic, start):
+            for record in batch:
+                other = found.get(record.key)
+                if (
+                    other is None
+                    or other.partition == record.partition
+                    or other.timestamp <= record.timestamp
+                ):
+                    found[record.key] = record
+        return found
 
     def publish(self, records: Mapping[bytes, bytes | None]) -> None:
         """Publish records, wait for every replica, and read back that each is the latest."""
@@ -34,8 +47,9 @@ class SeedTopic:
         after = self.latest(before)
         for key, value in records.items():
             if key not in after or after[key].value != value:
+                name = key.decode(errors="backslashreplace")
                 raise RunError(
-                    f"seed {key.decode()!r}: another record was published at the same moment; "
+                    f"seed {name!r}: another record was published at the same moment; "
                     "look at it with `newsift seeds show`, then try again"
                 )
 

@@ -10,6 +10,7 @@ from worker.cli.common import JSON, kafka_options, say
 from worker.cli.seed_files import KEYS, SeedDraft, read_seed_files
 from worker.cli.seed_output import described, print_seed, print_table, print_told, rows_of
 from worker.cli.seed_topic import Latest, known, seed_topic
+from worker.cli.seed_transfer import export, import_seeds
 from worker.cli.seed_url import confirmed, draft_of_url
 from worker.cli.table import print_json
 from worker.cli.times import until
@@ -30,6 +31,10 @@ def seeds() -> None:
 
     A change takes effect in every running worker within a second.
     """
+
+
+seeds.add_command(export)
+seeds.add_command(import_seeds)
 
 
 @seeds.command()
