@@ -85,7 +85,7 @@ def snappy_block(part: bytes) -> bytes:
 
 def packed_lz4(parts: Iterator[bytes]) -> bytes:
     """The parts as one frame of lz4."""
-    return streamed(cramjam.lz4.Compressor(), parts)
+    return streamed(cramjam.lz4.Compressor(content_checksum=False, block_linked=False), parts)
 
 
 def packed_zstd(parts: Iterator[bytes]) -> bytes:

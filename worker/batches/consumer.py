@@ -28,6 +28,8 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     ) -> dict[TopicPartition, list[Any]]:
         """What has arrived, each batch that is not read as one message."""
         found = await super().getmany(*places, timeout_ms=timeout_ms, max_records=max_records)
+        if not self._opener.has_marked:
+            return dict(found)
         seen = self._opener.seen
         return {place: [seen(row) or row for row in rows] for place, rows in found.items()}
 

@@ -40,13 +40,14 @@ class Room:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Opener:
     """Opens what a broker sent; `walk` may be the compiled one."""
 
     limit: int
     walk: Walk = walk
     mark: str = field(default_factory=lambda: f"newsift.{secrets.token_hex(16)}")
+    has_marked: bool = False  # whether any batch was not read, so far
 
     def room(self) -> Room:
         """The room for one answer: what is over is cut off, and asked for again."""
@@ -62,8 +63,7 @@ class Opener:
             if room.left <= 0:
                 break
             try:
-                part = self.read(frame)
-                last = Header.of(part[0]).last_offset
+                last, part = self.read(frame)
                 if last < at:
                     raise bad("the record batch has offsets that are over")
                 if last >= end:
@@ -78,19 +78,20 @@ class Opener:
             at = last + 1
         return b"".join(parts)
 
-    def read(self, data: memoryview) -> tuple[Bytes, ...]:
-        """One batch: as it is, or its header and its unpacked records; bad ones are refused."""
+    def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
+        """The last offset of a batch, and the batch: as it is, or its header and its records."""
         if len(data) <= MAGIC or data[MAGIC] < 2:
-            return renewed(data, self.limit)
+            made = renewed(data, self.limit)
+            return Header.of(made[0]).last_offset, made
         header = trusted(data)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
-            return (data,)
+            return header.last_offset, (data,)
         if header.record_count == 0 and len(data) == HEADER.size:
-            return (plain(header, b""),)
+            return header.last_offset, (plain(header, b""),)
         body = unpacked(header.codec, data[HEADER.size :], self.limit)
         self._check(header, body)
-        return plain(header, body), body
+        return header.last_offset, (plain(header, body), body)
 
     def seen(self, found: Any) -> Unreadable | None:
         """What a record of a client says, if it stands for a batch."""
@@ -130,6 +131,7 @@ class Opener:
             last = max(at, _offset(data))
         last = min(last, ceiling, at + WIDEST)
         first = min(first, last)
+        self.has_marked = True
         said = json.dumps([first, error.why, error.detail]).encode()
         row = record(0, last - first, None, None, [(self.mark, said)])
         return batch(first, last, (stamp, stamp), [row], attributes, producer), last

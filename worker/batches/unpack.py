@@ -1,6 +1,7 @@
 """Decompression that never makes more bytes than it may, whatever the packed ones claim."""
 
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -15,6 +16,7 @@ XERIAL = b"\x82SNAPPY\x00"  # the first bytes of snappy in blocks; 8 of versions
 XERIAL_HEADER = 16
 STEP = 2**16  # what is asked of a codec first; then twice as much each time
 LARGEST_STEP = 2**20
+_kept = threading.local()  # a zstd unpacker is for one thread
 GZIP = 31  # zlib's word for a gzip header and trailer
 
 
@@ -69,7 +71,9 @@ def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
 
 def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
     """Every frame, one after another; a size that it states is not asked for."""
-    with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
+    if (unpacker := getattr(_kept, "zstd", None)) is None:  # making one takes as long as a post
+        unpacker = _kept.zstd = zstandard.ZstdDecompressor()
+    with unpacker.stream_reader(packed, read_across_frames=True) as reader:
         step = STEP
         while part := reader.read(step):
             yield part

@@ -67,7 +67,10 @@ def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> byt
         blocks = [bytes(cramjam.snappy.compress_raw(piece)) for piece in pieces if piece]
         parts = [struct.pack(">i", len(block)) + block for block in blocks]
         return b"".join([b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1), *parts])
-    packers: dict[int, Any] = {3: cramjam.lz4.Compressor(), 4: cramjam.zstd.Compressor()}
+    packers: dict[int, Any] = {
+        3: cramjam.lz4.Compressor(content_checksum=False, block_linked=False),
+        4: cramjam.zstd.Compressor(),
+    }
     for piece in pieces:
         packers[codec].compress(piece)
     return bytes(packers[codec].finish())
