@@ -180,6 +180,24 @@ def test_damaged_gzip_is_one_line(newsift: Command, fake: FakeEncoder) -> None:
         assert "newsift: the gzip input is damaged after line" in done.err
 
 
+def test_a_dash_is_standard_input_or_output(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(newsift("embed", "-", "--out", "-", stdin=ROWS).out.splitlines()) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_and_what_it_means_is_written(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path
+) -> None:
+    link, real = tmp_path / "link.safetensors", tmp_path / "real.safetensors"
+    link.symlink_to(real)
+    assert newsift("embed", "--out", link, stdin=ROWS).code == 0
+    assert link.is_symlink()
+    assert len(Embeddings.load(real)) == 3
+
+
 def test_targets_and_sources_that_cannot_be(
     newsift: Command, fake: FakeEncoder, tmp_path: Path
 ) -> None:
@@ -189,6 +207,7 @@ def test_targets_and_sources_that_cannot_be(
         ([tmp_path / "none"], "cannot be read (No such file or directory)"),
         ([tmp_path], "cannot be read (Is a directory)"),
         (["--out", tmp_path / "x.jsonl"], "must end in .safetensors"),
+        (["--out", tmp_path], "is a folder; name a file in it"),
         (["--out", tmp_path / "no" / "x.safetensors"], "there is no folder"),
         ([own, "--out", own], "is the input itself"),
     ):

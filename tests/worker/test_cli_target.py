@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from encoder.errors import InputError
-from worker.cli.target import STDOUT, check_targets, written
+from worker.cli.target import DASH, check_targets, written
 
 
 def write(path: Path, said: bytes = b"new", failure: BaseException | None = None) -> None:
@@ -93,7 +93,7 @@ def test_a_dash_is_standard_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(STDOUT)
+    write(DASH)
     assert capfdbinary.readouterr().out == b"new"
     assert names(tmp_path) == set()
 

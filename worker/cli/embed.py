@@ -14,7 +14,7 @@ from encoder.embeddings_file import saving
 from encoder.weights import F32
 from worker.cli.common import CLEAR, model_options, say
 from worker.cli.rows import FORMATS, BadRow, Row, opened, read_rows
-from worker.cli.target import STDOUT
+from worker.cli.target import DASH
 
 BATCH_ROWS = 4096
 BATCH_BYTES = 8 * 2**20
@@ -94,7 +94,7 @@ def embed(
     JSON lines to standard output. Memory does not grow with the input; --out takes about 1.3 KB of
     disk for each row, and as much again until it is complete.
     """
-    out = None if out == STDOUT else out
+    file, out = (None if path == DASH else path for path in (file, out))
     if out is not None:
         _check_target(out, file)
     with opened(file) as stream:

@@ -18,7 +18,7 @@ from worker.cli.filter_input import INPUTS, Line, Reader
 from worker.cli.filter_output import COLUMNS, Report, as_csv
 from worker.cli.match_view import json_line
 from worker.cli.seed_files import read_seed_files
-from worker.cli.target import STDOUT, check_targets, written
+from worker.cli.target import DASH, check_targets, written
 from worker.config import Config
 from worker.forms.times import rfc3339
 from worker.pipeline import Outcome, Pipeline, Settings
@@ -65,7 +65,7 @@ class Sink:
 @click.option("--form", type=click.Choice(INPUTS), help="What the lines are; auto tells by itself.")
 @click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
 @click.option("--csv", "as_table", is_flag=True, help="Print CSV, one row a match.")
-@click.option("--out", type=FILE, default=STDOUT, help="Write the matches to this file.")
+@click.option("--out", type=FILE, default=DASH, help="Write the matches to this file.")
 @click.option("--rejected", type=FILE, help="Keep the lines that cannot be read in this file.")
 @CONFIG
 @model_options

@@ -11,7 +11,7 @@ from typing import IO, cast
 from encoder.errors import InputError
 from encoder.files import replacing
 
-STDOUT = Path("-")
+DASH = Path("-")  # standard output; where a command reads, standard input
 NEW = 0o666  # the mode of a new file, less the umask
 
 
@@ -19,9 +19,9 @@ def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
     """Refuse, before any work, what cannot be written, is an input, or is named twice."""
     real = {option: _real(path) for option, path in targets.items()}
     for option, path in real.items():
-        if path != STDOUT and _is_file(path):
+        if path != DASH and _is_file(path):
             _check(option, path, sources)
-    named = [path for path in real.values() if path == STDOUT or _is_file(path)]
+    named = [path for path in real.values() if path == DASH or _is_file(path)]
     if len(set(named)) < len(named):
         raise InputError(f"{' and '.join(real)}: mean the same; name two files")
 
@@ -29,7 +29,7 @@ def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
 @contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
     """What is written here takes a file's place when all went well, or Ctrl-C ended it."""
-    if path == STDOUT:
+    if path == DASH:
         yield sys.stdout.buffer
         return
     interrupted = None
@@ -45,7 +45,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
 def _real(path: Path) -> Path:
     """The file that a link means; a device or a pipe may have no other name."""
     try:
-        return path.resolve() if path != STDOUT and _is_file(path) else path
+        return path.resolve() if path != DASH and _is_file(path) else path
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path}: cannot be written ({error}); name another") from error
 
