@@ -43,8 +43,8 @@ class Patience:
         if self.refused >= REFUSED and seconds >= REFUSED_S:
             raise BrokerError(
                 f"topic {topic}: the broker refuses what the worker writes there ({told(error)}), "
-                f"{self.refused} times in {seconds:.0f} s; run `newsift topics check`, and see the "
-                "broker's log"
+                f"{self.refused} times in {seconds:.0f} s; run `newsift topics check`, and look at "
+                "this machine's clock and the broker's log"
             ) from error
         if self.refused == 1:
             return 0.0

@@ -15,7 +15,7 @@ from tests.broker.kafka import KafkaUnavailable
 from tests.broker.server import Server, opened
 from tests.faults.checker import check
 from tests.faults.expected import Oracle
-from tests.faults.report import HEAD, PAGE, Row, line, page
+from tests.faults.report import PAGE, SHORT, Row, line, page
 from tests.faults.stories import STORIES, number
 from tests.faults.story import Story
 
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
     brokers = BROKERS if options.kafka == "both" else (options.kafka,)
     with tempfile.TemporaryDirectory() as folder:
         campaign = Campaign(options, Path(folder))
-        say(line(HEAD, "story"))
+        say(line(SHORT, "story"))
         for broker in brokers:
             try:
                 campaign.run(broker)

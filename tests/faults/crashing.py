@@ -84,7 +84,7 @@ def install() -> None:
     if VARIABLE not in os.environ:
         return
     from encoder.encoder import Encoder
-    from worker import crashpoint
+    from worker import crashpoint, delivery
 
     script = json.loads(os.environ[VARIABLE])
     fault = Fault(script)
@@ -95,6 +95,8 @@ def install() -> None:
         fault.prove(f"clock {script['clock_s']:+} s")
     if "file_bytes" in script:
         resource.setrlimit(resource.RLIMIT_FSIZE, (script["file_bytes"],) * 2)
+    if "refused_s" in script:
+        delivery.REFUSED_S = script["refused_s"]
     if "poll_s" in script:
         hurry_polls(script["poll_s"])
     if "via" in script:
@@ -106,9 +108,18 @@ def install() -> None:
 
 def set_clock(ahead_s: float) -> None:
     """Have this process believe that it is later, or earlier, than it is."""
-    seconds, nanoseconds = time.time, time.time_ns
+    from aiokafka.producer.message_accumulator import BatchBuilder
+
+    seconds, nanoseconds, append = time.time, time.time_ns, BatchBuilder.append
     time.time = lambda: seconds() + ahead_s
     time.time_ns = lambda: nanoseconds() + round(ahead_s * 1e9)
+
+    def stamped(own: Any, *, timestamp: int | None, **given: Any) -> Any:
+        """What aiokafka does in C, where this clock is not seen."""
+        now = round(time.time() * 1000)
+        return append(own, timestamp=now if timestamp is None else timestamp, **given)
+
+    BatchBuilder.append = stamped
 
 
 def hurry_polls(poll_s: float) -> None:

@@ -12,6 +12,7 @@ HEAD = (
     "#", "what happens", "broker", "fired", "posts", "missing", "duplicates (allowed)",
     "drained within, s", "all in all, s",
 )  # fmt: skip
+SHORT = ("#", "", "broker", "fired", "posts", "missing", "twice", "drained", "seconds")
 TEXT = """\
 # Reliability
 
@@ -53,7 +54,7 @@ class Row:
 def line(cells: Sequence[str], what: str) -> str:
     """A row for a terminal, with the story's short name."""
     number, _, broker, *figures = cells
-    return f"{number:>3} {what:<27.27}{broker:<10}" + "".join(f"{each:>9.9}" for each in figures)
+    return f"{number:>3} {what:<27.27}{broker:<10}" + "".join(f"{each:>9}" for each in figures)
 
 
 def page(rows: Sequence[Row], command: str, left_out: Sequence[str]) -> str:
