@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from tests.broker.clients import until
 from tests.broker.server import Server
 from tests.broker.workers import STALL_S, caught_up, configured, lag, matched, metric, status, stays
-from tests.faults.expected import Oracle
+from tests.faults.expected import Oracle, SeedWanted
 from tests.faults.story import PARTITIONS, Story
 from worker.cli.seed_topic import SeedTopic
 from worker.clients import connected
@@ -146,8 +146,8 @@ def test_a_seed_of_an_aborted_transaction_is_none(kafka: Story) -> None:
     with writing(kafka) as writer:
         for name, end in (("x", "abort_transaction"), ("a", "commit_transaction")):
             writer.client.begin_transaction()
-            text = json.dumps({"text": f"{name} storm flood"}).encode()
-            writer.client.send(kafka.topics["seeds"], text, key=name.encode())
+            seed = SeedWanted(name, name, "storm flood", 0.5)
+            writer.client.send(kafka.topics["seeds"], seed.value, key=name.encode())
             writer.client.flush()
             getattr(writer.client, end)()
     until(lambda: f"{len(kafka.oracle.seeds) + 1} seeds, set" in worker.said)
