@@ -68,10 +68,10 @@ class SeedIndex:
         add_rare(*arrays, self.column, self.starts, self.rows, self.weights, out)
         return out[: len(posts)]
 
-    def widened(self, thresholds: F32) -> F32:
-        """Thresholds lowered by what rounding may cost, with none for the further columns."""
+    def moved(self, thresholds: F32, by: float) -> F32:
+        """Thresholds moved by so many times what rounding may cost; out of reach beyond them."""
         cuts = np.full(self.matrix.room, np.inf, np.float32)
-        cuts[: len(thresholds)] = thresholds - np.float32(self.slack)
+        cuts[: len(thresholds)] = thresholds + np.float32(by * self.slack)
         return fixed(cuts)
 
 
@@ -121,19 +121,37 @@ def survey(scores: F32, cuts: F32, seeds: int, best: F32, room: F32) -> None:
 
 
 @jit()
-def reached(scores: F32, cuts: F32, room: F32) -> I64:
-    """Where the scores reach the cut of their column, as pairs of row and column, in order."""
-    pairs = np.empty((64, 2), np.int64)
-    end = 0
+def reached(
+    scores: F32, cuts: F32, sure: F32, room: F32, most: int, reach: float
+) -> tuple[I64, I64, I64]:
+    """Of each row the columns to look at exactly, as [row, column, in doubt]; and what is sure.
+
+    Those from `sure` on are counted, by row and by column. Of them only those come that may be
+    among the highest `most`, as rounding hides no more than `reach`; of those in doubt all.
+    """
+    triples, end = np.empty((64, 3), np.int64), 0
+    counts, hits = np.zeros(len(scores), np.int64), np.zeros(len(cuts), np.int64)
+    high = np.empty(len(cuts), np.float32)
     for post in range(len(scores)):
-        if room[post] >= 0:
-            for seed in range(len(cuts)):
-                if scores[post, seed] >= cuts[seed]:
-                    if end == len(pairs):
-                        pairs = np.concatenate((pairs, np.empty_like(pairs)))
-                    pairs[end, 0], pairs[end, 1] = post, seed
-                    end += 1
-    return pairs[:end].copy()
+        if room[post] < 0:
+            continue
+        row, certain = scores[post], 0
+        for seed in range(len(cuts)):
+            if row[seed] >= sure[seed]:
+                high[certain] = row[seed]
+                hits[seed] += 1
+                certain += 1
+        counts[post], least = certain, OUT_OF_REACH
+        if certain > most:
+            least = np.partition(high[:certain], certain - most)[certain - most] - reach
+        for seed in range(len(cuts)):
+            doubt = row[seed] < sure[seed]
+            if row[seed] >= cuts[seed] and (doubt or row[seed] >= least):
+                if end == len(triples):
+                    triples = np.concatenate((triples, np.empty_like(triples)))
+                triples[end, 0], triples[end, 1], triples[end, 2] = post, seed, doubt
+                end += 1
+    return triples[:end].copy(), counts, hits
 
 
 @jit()

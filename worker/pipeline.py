@@ -66,13 +66,20 @@ class Outcome:
     best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
+    def count(self, found: Found, seeds: SeedSet) -> None:
+        """Take over the best scores, and the matches of every event."""
+        self.best = np.concatenate([self.best, found.best])
+        for seed in np.flatnonzero(found.hits).tolist():
+            self.events[seeds.seeds[seed].event] += int(found.hits[seed])
+
 
 @dataclass(slots=True)
 class Matched:
-    """A post that matches, with its seeds by falling score."""
+    """A post that matches, with the best of its seeds by falling score."""
 
     row: int  # which message
-    seeds: list[int]
+    count: int  # seeds that it matches
+    seeds: list[int]  # the best of them
     scores: list[np.float32]
     why: list[list[tuple[str, float]]] = field(default_factory=list)
 
@@ -175,20 +182,24 @@ class Pipeline:
         self, batch: Batch, rows: list[int], posts: Embeddings, seeds: SeedSet
     ) -> Iterator[Matched]:
         """The posts among these that match; what cannot be compared becomes a dead letter."""
+        most = self._settings.max_matches
         times = np.array([moment(batch.messages[row]) for row in rows], np.int64)
 
-        def match(at: Sequence[int]) -> tuple[list[Matched], F32]:
+        def match(at: Sequence[int]) -> tuple[list[Matched], Found]:
             part = posts if len(at) == len(posts) else posts[list(at)]
-            found = Matcher(seeds, self._enc.threads).match(part, times[list(at)])
-            made = [Matched(rows[at[post]], *pairs) for post, pairs in by_post(found)]
+            found = Matcher(seeds, self._enc.threads, most).match(part, times[list(at)])
+            made = [
+                Matched(rows[at[post]], int(found.counts[post]), *pairs)
+                for post, pairs in by_post(found)
+            ]
             self._explain(batch, made, seeds)
-            return made, found.best
+            return made, found
 
         for at, made in by_halves(match, range(len(rows))):
             if isinstance(made, Exception):
                 self._refuse(batch, rows[at[0]], made, "as it was compared", seeds)
                 continue
-            batch.outcome.best = np.concatenate([batch.outcome.best, made[1]])
+            batch.outcome.count(made[1], seeds)
             yield from made[0]
 
     def _refuse(self, batch: Batch, row: int, error: Exception, when: str, seeds: SeedSet) -> None:
@@ -206,11 +217,7 @@ class Pipeline:
         """The words that made each score, for the matches that will be named."""
         if not (self._settings.why and found):
             return
-        named = [
-            (at, seed)
-            for at, one in enumerate(found)
-            for seed in one.seeds[: self._settings.max_matches]
-        ]
+        named = [(at, seed) for at, one in enumerate(found) for seed in one.seeds]
         texts = [batch.posts[one.row].text for one in found]
         parts = self._enc.contributions(texts, seeds.embeddings, named)
         for (at, _), words in zip(named, parts, strict=True):
@@ -224,24 +231,22 @@ class Pipeline:
         for one in found:
             matches = self._named(batch.posts[one.row], one, seeds)
             batch.outcome.matched += 1
-            batch.outcome.events.update(seeds.seeds[seed].event for seed in one.seeds)
             batch.outcome.records.append(
                 to_match_record(
                     *(one.row, batch.messages[one.row], batch.posts[one.row], matches),
-                    *(len(one.seeds), seeds.digest, self._enc.digest, processed_at),
+                    *(one.count, seeds.digest, self._enc.digest, processed_at),
                 )
             )
         batch.outcome.records.sort(key=lambda record: record.source)
 
     def _named(self, post: Post, one: Matched, seeds: SeedSet) -> list[Match]:
-        """The matches that a record names: those with the highest scores."""
-        limit = self._settings.max_matches
-        why = one.why or [[]] * limit
+        """The matches that a record names."""
+        why = one.why or [[]] * len(one.seeds)
         return [
             to_match(
                 post, seeds.seeds[seed], self._enc.digest, score, seeds.thresholds[seed], words
             )
-            for seed, score, words in zip(one.seeds[:limit], one.scores, why, strict=False)
+            for seed, score, words in zip(one.seeds, one.scores, why, strict=True)
         ]
 
 

@@ -44,8 +44,8 @@ def test_the_longest_lists_become_columns(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.integers(0, 9), st.integers(1, 70))
-def test_survey_and_reached_against_loops(seed: int, n: int, k: int) -> None:
+@given(st.integers(0, 10**6), st.integers(0, 9), st.integers(1, 70), st.integers(1, 5))
+def test_survey_and_reached_against_loops(seed: int, n: int, k: int, kept: int) -> None:
     rng = np.random.default_rng(seed)
     room = -(-k // 32) * 32
     scores: F32 = np.zeros((n, room), np.float32)
@@ -56,14 +56,27 @@ def test_survey_and_reached_against_loops(seed: int, n: int, k: int) -> None:
     survey(scores, cuts, k, best, most)
     assert best.tolist() == [max(row[:k].tolist()) for row in scores]
     assert most.tolist() == [max((row[:k] - cuts[:k]).tolist()) for row in scores]
-    wanted = [[i, j] for i in range(n) for j in range(k) if scores[i, j] >= cuts[j]]
-    assert reached(scores, cuts, most).tolist() == wanted
+    sure = cuts + rng.choice([0, 0.3], room).astype(np.float32)
+    triples, counts, hits = reached(scores, cuts, sure, most, kept, 0.1)
+    certain = scores >= sure
+    assert counts.tolist() == certain.sum(axis=1).tolist()
+    assert hits.tolist() == certain.sum(axis=0).tolist()
+    wanted = []
+    for i in range(n):
+        high = sorted(scores[i, certain[i]].tolist(), reverse=True)
+        least = high[kept - 1] - 0.1 if len(high) > kept else -2
+        wanted += [
+            [i, j, int(not certain[i, j])]
+            for j in range(k)
+            if scores[i, j] >= cuts[j] and (not certain[i, j] or scores[i, j] >= least)
+        ]
+    assert triples.tolist() == wanted
 
 
 def test_more_than_fits_at_first() -> None:
     scores, cuts = np.ones((5, 96), np.float32), np.full(96, 0.5, np.float32)
-    pairs = reached(scores, cuts, np.ones(5, np.float32))
-    assert pairs.tolist() == [[i, j] for i in range(5) for j in range(96)]
+    pairs, _, _ = reached(scores, cuts, cuts, np.ones(5, np.float32), 96, 0.0)
+    assert pairs.tolist() == [[i, j, 0] for i in range(5) for j in range(96)]
 
 
 def test_expired_seeds_are_out_of_reach() -> None:

@@ -1,5 +1,8 @@
 """Matches against slow obvious loops: every pair, in Python floats, one after the other."""
 
+import tracemalloc
+from time import process_time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -102,7 +105,17 @@ def test_matches_are_those_of_the_slow_loop(
         patch.setattr(matching, "BLOCK_SCORES", block)
         seeds = made_set(articles, thresholds, expiry)
         found = Matcher(seeds, threads).match(posts, times)
-    assert listed(found) == slow(posts, times, seeds)
+    every = slow(posts, times, seeds)
+    assert listed(found) == every
+    assert found.counts.tolist() == [sum(i == post for post, _, _ in every) for i in range(n)]
+    assert found.hits.tolist() == [sum(j == seed for _, seed, _ in every) for j in range(k)]
+    for most in (1, 3):
+        few = Matcher(seeds, threads, most).match(posts, times)
+        assert listed(few) == [
+            match for i in range(n) for match in [m for m in every if m[0] == i][:most]
+        ]
+        assert few.counts.tolist() == found.counts.tolist()
+        assert few.hits.tolist() == found.hits.tolist()
     for i in range(n):
         alive = [score(posts, i, articles, j) for j in range(k) if times[i] < expiry[j]]
         assert found.best[i] == pytest.approx(max(alive, default=-2), abs=1e-5)
@@ -183,3 +196,29 @@ def test_the_decision_is_on_float32() -> None:
     above = made_set(article, np.nextafter(np.array([0.3], np.float32), np.float32(1)))
     assert len(Matcher(equal).match(post, at).posts) == 1
     assert len(Matcher(above).match(post, at).posts) == 0
+
+
+def test_low_thresholds_with_many_seeds_take_no_more_than_high_ones() -> None:
+    """Each post reaches about half of the seeds; the best are kept, and memory for them alone."""
+    rng = np.random.default_rng(8)
+    posts, articles = rows(rng, 512, 400, 0.6, 0.0), rows(rng, 4000, 400, 0.6, 0.0)
+    times = np.zeros(len(posts), np.int64)
+
+    def spent(threshold: float) -> tuple[float, int, Found]:
+        matcher = Matcher(made_set(articles, np.full(4000, threshold, np.float32)), most=10)
+        matcher.match(posts, times)
+        started = process_time()
+        matcher.match(posts, times)
+        seconds = process_time() - started
+        tracemalloc.start()
+        found = matcher.match(posts, times)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return seconds, peak, found
+
+    usual, usual_peak, _ = spent(0.5)
+    low, low_peak, found = spent(1e-6)
+    assert found.counts.sum() > 500_000
+    assert np.bincount(found.posts).tolist() == [10] * 512
+    assert low < 10 * usual
+    assert low_peak < usual_peak + 4_000_000
