@@ -13,7 +13,7 @@ SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
 READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)
 PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
 
-.PHONY: demo test faults lint bench env peers lock clean
+.PHONY: demo test faults lint bench env peers lock clean soak
 
 demo: env
 	@$(BIN)/newsift demo
@@ -25,6 +25,11 @@ test: env
 # Every fault on both brokers; without Java on the embedded one alone, and says so.
 faults: env
 	@$(BIN)/python -m tests.faults.campaign --kafka both --write
+
+# An hour of damaged input. Ten million posts through one worker are another matter of hours:
+# `newsift bench stream --only memory`.
+soak: env
+	@$(BIN)/python -m tests.hostile.fuzz --seconds 3600
 
 lint: env
 	$(BIN)/ruff check .

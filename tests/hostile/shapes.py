@@ -39,6 +39,27 @@ def users(size: int) -> bytes:
                        "includes": {"users": crowd}}).encode()  # fmt: skip
 
 
+def chunks(size: int, unit: str, last: str) -> bytes:
+    """A post of chunks as long as the encoder reads, no two sizes alike: units, and what ends."""
+    chunk = unit * ((8_000 - size % 997) // len(unit)) + last
+    return post("chunks", " ".join([chunk] * ((size - 40) // len(chunk))))
+
+
+def letters_t(size: int) -> bytes:
+    """What looks like the beginning of `http` at every letter."""
+    return chunks(size, "t", "/")
+
+
+def letters_ht(size: int) -> bytes:
+    """The same with an h now and then."""
+    return chunks(size, "ht", "/")
+
+
+def dots(size: int) -> bytes:
+    """What looks like a host's name without end."""
+    return chunks(size, "a.", "/")
+
+
 def hashtags(size: int) -> bytes:
     """One hashtag of as many words."""
     return post("hashtag", "#" + "aB1_" * ((size - 40) // 4))
@@ -123,7 +144,7 @@ def nested(size: int) -> bytes:
 SHAPES: dict[str, Shape] = {
     shape.__name__: shape
     for shape in (
-        references, users, hashtags, mentions, entities, letter, word,
+        references, users, letters_t, letters_ht, dots, hashtags, mentions, entities, letter, word,
         emoji, number, keys, same_key, tags, brackets, comments, attributes, nested,
     )
 }  # fmt: skip

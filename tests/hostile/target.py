@@ -68,11 +68,12 @@ class Target:
         self._producer = KafkaProducer(
             bootstrap_servers=server.address, max_request_size=16 * MIB, linger_ms=0
         )
-        self._admin = KafkaAdminClient(bootstrap_servers=server.address)
+        self.admin = KafkaAdminClient(bootstrap_servers=server.address)
         self.write("seeds", [seed(ARTICLE)], key=b"flood")
         self.matches = Tail(server.address, self.topics["matches"])
         self.rejected = Tail(server.address, self.topics["rejected"])
-        self.worker = Worker(folder / "worker", self.config, fork=fork)
+        self._fork = fork
+        self.starts_again()
 
     def _settings(self, model: Path, more: dict[str, Any]) -> dict[str, Any]:
         settings: dict[str, Any] = {
@@ -84,6 +85,11 @@ class Target:
             "web": {"port": 0},
         }  # fmt: skip
         return {name: settings.get(name, {}) | more.get(name, {}) for name in settings | more}
+
+    def starts_again(self) -> None:
+        """Start a worker, where there is none or the last has ended."""
+        folder = self.folder / f"worker-{next(_numbers)}"
+        self.worker = Worker(folder, self.config, fork=self._fork)
 
     @property
     def pid(self) -> int:
@@ -150,7 +156,7 @@ class Target:
         """How many messages the group has not committed, by the broker's own words."""
         places = [TopicPartition(self.topics["posts"], n) for n in range(PARTITIONS)]
         try:
-            committed = self._admin.list_group_offsets({self.group: None})[self.group]
+            committed = self.admin.list_group_offsets({self.group: None})[self.group]
         except RetriableError:
             return -1  # the broker has just started
         ends = self.ends()
@@ -169,7 +175,7 @@ class Target:
         self.matches.close()
         self.rejected.close()
         self._producer.close(timeout=5)
-        self._admin.close()
+        self.admin.close()
 
 
 def seed(text: str, **more: Any) -> bytes:
