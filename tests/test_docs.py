@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from worker.cli import COMMANDS
+from worker.config import DEFAULTS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -39,6 +40,18 @@ def test_every_make_target_that_the_readme_names_exists() -> None:
 def test_files_that_the_readme_names_exist() -> None:
     for path in re.findall(r"(?:worker|encoder|train|bench)/[\w/.-]+\.\w+", README):
         assert (ROOT / path).exists(), path
+
+
+def test_every_alert_has_its_paragraph() -> None:
+    rules = (ROOT / "deploy/prometheus/rules.yml").read_text("utf-8")
+    told = (ROOT / "docs/operating.md").read_text("utf-8")
+    alerts = re.findall(r"- alert: (\w+)", rules)
+    assert re.findall(r"^### (\w+)$", told, re.MULTILINE) == alerts
+
+
+def test_every_limit_stands_in_the_security_page() -> None:
+    told = (ROOT / "SECURITY.md").read_text("utf-8")
+    assert re.findall(r"^\| `limits\.(\w+)`", told, re.MULTILINE) == [*DEFAULTS["limits"]]
 
 
 def test_the_changelog_knows_this_version() -> None:
