@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from tests.broker.clients import admin, create
 from tests.broker.server import Server
@@ -39,7 +39,8 @@ async def produce(address: str, topic: str) -> None:
     await producer.start()
     with suppress(KafkaError):
         await producer.partitions_for(topic)
-    await producer.answers([topic])
+    with pytest.raises(UnknownTopicOrPartitionError):
+        await producer.ready([topic])
     await producer.stop()
 
 
