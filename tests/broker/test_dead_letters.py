@@ -27,7 +27,7 @@ def test_headers_and_time_of_the_input_are_kept_and_a_hostile_header_is_left_out
     headers = [("lang", b"de"), ("huge", b"h" * 600_000)]
     with producer(address) as client:
         sent = client.send(topics["posts"], b"{", key=b"k", headers=headers).get(timeout=30)
-    story.worker()
+    story.worker().ready()
     until(lambda: read_to_end(address, topics["rejected"]))
     (letter,) = read_to_end(address, topics["rejected"])
     told = dict(letter.headers)
