@@ -16,6 +16,7 @@ from tests.faults.expected import Oracle, SeedWanted
 from tests.faults.story import PARTITIONS, Story
 from worker.cli.seed_topic import SeedTopic
 from worker.clients import connected
+from worker.errors import RunError
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +157,18 @@ def test_a_seed_of_an_aborted_transaction_is_none(kafka: Story) -> None:
     with connected(config) as cluster:
         keys = SeedTopic(cluster, config).latest().keys()
     assert {b"a"} | {seed.id.encode() for seed in kafka.oracle.seeds} == keys
+
+
+def test_a_seed_behind_an_open_transaction_is_told_to_wait(kafka: Story) -> None:
+    """Written it is; but nobody who reads committed can read it back yet."""
+    config = configured(kafka)
+    with writing(kafka) as writer, connected(config) as cluster:
+        writer.client.begin_transaction()
+        writer.client.send(kafka.topics["seeds"], b"{}", key=b"x")
+        writer.client.flush()
+        topic = SeedTopic(cluster, config)
+        with pytest.raises(RunError, match="'late': is written, and takes effect when"):
+            topic.publish({b"late": b'{"text": "storm"}'})
+        writer.client.abort_transaction()
+        until(lambda: b"late" in topic.latest())
+        assert b"x" not in topic.latest()

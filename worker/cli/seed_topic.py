@@ -46,8 +46,13 @@ class SeedTopic:
             self._send(outbox, records)
         after = self.latest(before)
         for key, value in records.items():
-            if key not in after or after[key].value != value:
-                name = key.decode(errors="backslashreplace")
+            name = key.decode(errors="backslashreplace")
+            if key not in after:
+                raise RunError(
+                    f"seed {name!r}: is written, and takes effect when the transaction ends that "
+                    f"another producer has open on {self._topic}"
+                )
+            if after[key].value != value:
                 raise RunError(
                     f"seed {name!r}: another record was published at the same moment; "
                     "look at it with `newsift seeds show`, then try again"
