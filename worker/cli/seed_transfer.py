@@ -12,7 +12,7 @@ import click
 from encoder.errors import InputError
 from worker.cli.common import kafka_options, say
 from worker.cli.seed_topic import seed_topic
-from worker.cli.target import STDOUT, check_targets, written
+from worker.cli.target import DASH, check_targets, written
 from worker.config import Config
 from worker.forms.times import rfc3339
 from worker.visible import escaped_json
@@ -22,7 +22,7 @@ WANTED = '{"key": …, "value": …}, as newsift seeds export writes it'
 
 
 @click.command()
-@click.argument("file", default=STDOUT, metavar="[FILE]", type=click.Path(path_type=Path))
+@click.argument("file", default=DASH, metavar="[FILE]", type=click.Path(path_type=Path))
 @kafka_options
 def export(file: Path, config: Config) -> None:
     """Write the latest record of every seed to FILE, or to standard output, as JSON lines.
@@ -92,7 +92,7 @@ def _record(line: bytes, where: str) -> tuple[bytes, bytes]:
 
 def _lines(file: Path) -> Iterable[bytes]:
     try:
-        content = sys.stdin.buffer.read() if file == STDOUT else file.read_bytes()
+        content = sys.stdin.buffer.read() if file == DASH else file.read_bytes()
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     return content.split(b"\n")
