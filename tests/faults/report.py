@@ -19,8 +19,10 @@ TEXT = """\
 The checker knows no worker: of every post it derives alone what must come of it, and holds the topics and the commits against that.
 A row says: the fault fired so often, nothing is missing, wrong or committed too early, and no more is repeated than allowed.
 
-Written by `make faults`, which ran `{command}` on {day}. The workers are processes of their own; a
-story fails if its fault never came, or if its posts are not all done within {bound:g} s.
+Written by `{command}` on {day}.
+`make faults` starts each worker by its command and tells
+the stories in full; with `--fork` they are forked, and some stories are brief. A story fails if its fault never came, or if its
+posts are not all done within {bound:g} s.
 {left_out}
 {table}
 """  # noqa: E501 - the first two are a line of the page each
