@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
 
 from tests.broker.clients import create, read_to_end
 from tests.broker.server import Server
@@ -43,3 +44,21 @@ def test_a_letter_without_a_key_to_a_compacted_topic_ends_the_delivery(
     asyncio.run(story())
     assert len(made) <= 10
     assert [row.value for row in read_to_end(server.address, unique)] == [b"good"]
+
+
+def test_what_would_keep_a_record_from_its_topic_is_told(server: Server, unique: str) -> None:
+    create(server.address, unique, min_insync_replicas="2")
+
+    async def story() -> None:
+        producer = KafkaProducer({"bootstrap_servers": server.address})
+        await producer.start()
+        try:
+            await producer.limits([unique])
+            with pytest.raises(NotEnoughReplicasError, match=f"{unique}, partition 0: 1 in sync"):
+                await producer.ready([unique])
+            with pytest.raises(UnknownTopicOrPartitionError, match=f"{unique}-none"):
+                await producer.ready([f"{unique}-none"])
+        finally:
+            await producer.stop()
+
+    asyncio.run(story())
