@@ -14,6 +14,10 @@ from tests.hostile.target import Target
 
 MakeTarget = Callable[..., Target]
 
+waits_long = pytest.mark.skipif(
+    not ASKED, reason="takes minutes, most of them waiting; NEWSIFT_TEST_KAFKA=apache runs it"
+)
+
 
 @pytest.fixture(scope="session", params=BROKERS)
 def server(

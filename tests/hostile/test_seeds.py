@@ -1,5 +1,6 @@
 """Seeds that would blind the operator, fill the log, or hold every worker up."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 
@@ -7,8 +8,9 @@ import pytest
 
 from tests.broker.clients import until
 from tests.hostile.attack import attacked
+from tests.hostile.conftest import MakeTarget, waits_long
 from tests.hostile.shapes import marks
-from tests.hostile.target import ARTICLE, Target, seed
+from tests.hostile.target import ARTICLE, Target, post, seed
 from worker.cli import run
 
 ARTICLES: dict[str, Callable[[], str]] = {
@@ -71,3 +73,26 @@ def test_times_at_the_edge_blind_nobody(
         listed = target.seeds()
         assert set(names) <= {row["id"] for row in [*listed["live"], *listed["refused"]]}
     target.forget(*(name.encode() for name in names))
+
+
+@waits_long
+def test_low_thresholds_with_many_seeds(own_target: MakeTarget) -> None:
+    """4,096 posts that each reach 20,000 seeds: the best are named, all are counted."""
+    target = own_target()
+    count = 20_000
+    words = ARTICLE.split()
+    with attacked(target):
+        target.keyed(
+            "seeds",
+            (
+                (b"low-%d" % n, seed(f"{words[n % 5]} {words[n % 3]} {n}", threshold=1e-6))
+                for n in range(count)
+            ),
+        )
+        until(lambda: len(target.seeds()["live"]) == count + 1)
+    with attacked(target) as attack:
+        attack.posts([post(f"low-{n}", ARTICLE) for n in range(4096)])
+    first = next(r for r in target.matches.look() if r.key == b"low-0")
+    row = json.loads(first.value)
+    assert len(row["matches"]) == 10
+    assert row["matched"] > count // 2

@@ -14,7 +14,7 @@ from kafka.structs import OffsetAndMetadata
 from tests.broker.clients import create, until
 from tests.broker.conftest import ASKED
 from tests.hostile.attack import ANSWERS_WITHIN_S, attacked
-from tests.hostile.conftest import MakeTarget
+from tests.hostile.conftest import MakeTarget, waits_long
 from tests.hostile.target import ARTICLE, Target, post, seed
 from tests.hostile.witness import answer
 from worker.broker.running import Address
@@ -53,6 +53,7 @@ def test_a_control_topic_deleted_live_comes_back_by_nobody(own_target: MakeTarge
     assert [match["seed_id"] for match in held["matches"]] == ["again"]
 
 
+@waits_long
 def test_a_dead_letter_that_the_broker_refuses_ends_the_worker_by_name(
     own_target: MakeTarget,
 ) -> None:

@@ -135,6 +135,7 @@ def read_call(frame: bytes, table: Table, client: Client) -> Call:
         elif len(frame) > LONGEST_QUESTION:
             raise BadFrameError(f"{api.request.name}: {len(frame)} bytes are too many")
         body = api.request.decode(memoryview(frame)[at:], version=version)
+        _check_nulls(api.request.name, body, version)
         if len(frame) > MOST_NAMED and (named := _named(body)) > MOST_NAMED:
             raise BadFrameError(f"{api.request.name}: names {named} things, not {MOST_NAMED}")
     except BadFrameError:
@@ -182,6 +183,21 @@ def _named(thing: Any) -> int:
     if isinstance(thing, list):
         return len(thing) + sum(map(_named, thing))
     return sum(_named(getattr(thing, name, None)) for name in getattr(thing, "__slots__", ()))
+
+
+def _check_nulls(request: str, thing: Any, version: int) -> None:
+    """Refuse what has nothing where the protocol wants something, as no client ever sends it."""
+    for each in thing if isinstance(thing, list) else [thing]:
+        for name, field in each._struct.fields.items() if hasattr(each, "_struct") else ():
+            found = getattr(each, name, None)
+            if found is not None:
+                _check_nulls(request, found, version)
+            elif (
+                field.for_version_q(version)
+                and not field.nullable_for_version_q(version)
+                and field.type_str != "uuid"  # the id of nothing, all zeros, is read as None
+            ):
+                raise BadFrameError(f"{request}: malformed ({name} is null)")
 
 
 def _client_id(frame: bytes, at: int) -> tuple[str, int]:

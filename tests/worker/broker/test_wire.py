@@ -94,12 +94,13 @@ def test_a_call_is_read_or_a_bad_frame(key: int, version: int, rest: bytes) -> N
         (struct.pack(">ihhi", 8, 9999, 0, 1), "request 9999 is not served"),
         (struct.pack(">ihhi", 8, 3, 999, 1), "version 999 is not served"),
         (struct.pack(">ihhi", 8, 3, 1, 1), "malformed"),
+        (struct.pack(">ihhihiib", 19, 19, 4, 1, -1, -1, 1000, 0), "malformed (topics is null)"),
         (struct.pack(">i", 50) + b"short", "hung up inside"),
         (b"\x00", "hung up inside"),
     ],
     ids=[
         "huge", "negative", "over the limit", "http", "tls", "unknown", "too new", "no body",
-        "truncated", "truncated length",
+        "null", "truncated", "truncated length",
     ],
 )  # fmt: skip
 def test_one_line_says_why_a_connection_was_closed(
