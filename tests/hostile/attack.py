@@ -66,12 +66,13 @@ class Attack:
 
     @property
     def letters(self) -> list[Any]:
-        """The dead letters since the attack began."""
-        return [letter for letter in self.target.rejected.look() if self._is_ours(letter)]
+        """The dead letters since the attack began, in the order of their posts."""
+        found = (letter for letter in self.target.rejected.look() if self._is_ours(letter))
+        return sorted(found, key=source)
 
     def _is_ours(self, letter: Any) -> bool:
-        _, partition, offset = headers(letter)["source"].rsplit("-", 2)
-        return int(offset) >= self._from[int(partition)]
+        partition, offset = source(letter)
+        return offset >= self._from[partition]
 
     @property
     def said(self) -> str:
@@ -110,3 +111,9 @@ def attacked(target: Target) -> Iterator[Attack]:
 def headers(record: Any) -> dict[str, str]:
     """The headers of a record as text."""
     return {name: value.decode() for name, value in record.headers}
+
+
+def source(letter: Any) -> tuple[int, int]:
+    """The partition and the offset of the post that a dead letter stands for."""
+    _, partition, offset = headers(letter)["source"].rsplit("-", 2)
+    return int(partition), int(offset)
