@@ -48,6 +48,7 @@ class SeedEmbedder:
     ) -> None:
         self._enc, self._rate, self._threshold = enc, background_rate, threshold
         self._nothing = enc.articles([])
+        self._too_fine = too_fine(enc, self._nothing, background_rate)
         self._files = SeedFiles(folder, enc.digest, background_rate) if folder else None
         self._known: dict[str, Known] | None = None
 
@@ -55,11 +56,15 @@ class SeedEmbedder:
         """The set of seeds as the records say now, ready to match."""
         if self._known is None:
             self._known = self._from_disk()
-        wanted = book.seeds
+        live, uncut = book.seeds, set[str]()
+        if self._too_fine:
+            uncut = {seed.id for seed in live if self._is_automatic(seed)}
+        wanted = [seed for seed in live if seed.id not in uncut]
         known = self._learn(wanted, self._known)
         self._known = {seed.content: known[seed.content] for seed in wanted}
         seeds = tuple(seed for seed in wanted if known[seed.content].problem is None)
         odd = [RefusedSeed(s.id, why) for s in wanted if (why := known[s.content].problem)]
+        odd += [RefusedSeed(name, self._too_fine) for name in uncut]
         made = SeedSet(
             seeds,
             self._embeddings([known[seed.content] for seed in seeds]),
@@ -85,9 +90,10 @@ class SeedEmbedder:
 
     def _automatic(self, seeds: Sequence[Seed]) -> list[str]:
         """The articles of the seeds whose threshold is left to the background posts."""
-        if self._threshold is not None:
-            return []
-        return list(dict.fromkeys(seed.content for seed in seeds if seed.threshold is None))
+        return list(dict.fromkeys(seed.content for seed in seeds if self._is_automatic(seed)))
+
+    def _is_automatic(self, seed: Seed) -> bool:
+        return self._threshold is None and seed.threshold is None
 
     def _embed(self, texts: dict[str, tuple[str, str]]) -> dict[str, Known]:
         made: dict[str, Known] = {}
@@ -143,6 +149,15 @@ class SeedEmbedder:
                 continue
             found |= known_of(entries.contents, entries.embeddings, entries.thresholds)
         return found
+
+
+def too_fine(enc: Encoder, nothing: Embeddings, rate: float) -> str:
+    """Why the model's background posts cannot tell this rate; empty if they can."""
+    try:
+        enc.thresholds(nothing, rate)
+    except InputError as error:
+        return f"matching.background_{error}"
+    return ""
 
 
 def known_of(contents: Sequence[str], vectors: Embeddings, cuts: F32) -> dict[str, Known]:

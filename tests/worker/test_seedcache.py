@@ -100,6 +100,15 @@ def test_thresholds_are_made_where_they_are_needed(tmp_path: Path) -> None:
     assert (last.embedded, last.cut) == ([], 0)
 
 
+def test_a_rate_finer_than_the_background_refuses_the_seeds_that_need_it_alone() -> None:
+    seeds = book_of(own={"text": ARTICLES["raid"], "threshold": 0.3}, bare={"text": "river flood"})
+    made = embedder(Counting(), None, 1e-9).make(seeds)
+    assert [seed.id for seed in made.seeds] == ["own"]
+    assert [seed.id for seed in made.refused] == ["bare"]
+    assert made.refused[0].reason.startswith("matching.background_rate: 1e-09 is finer than ")
+    assert not embedder(Counting(), None, 1e-9, threshold=0.2).make(seeds).refused
+
+
 def test_another_rate_has_its_own_thresholds(tmp_path: Path) -> None:
     embedder(Counting(), tmp_path, rate=0.01).make(book())
     assert same(embedder(Counting(), tmp_path, rate=0.1).make(book()), fresh(0.1))

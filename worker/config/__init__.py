@@ -130,9 +130,6 @@ class Limits(Section):
     seeds: Annotated[int, counted(1, 10_000_000)] = 100_000
 
 
-DEFAULT_LIMITS = Limits.__new__(Limits)
-
-
 @dataclass(frozen=True, slots=True)
 class Matching(Section):
     """When a post is a match, and what is said about it."""
