@@ -44,6 +44,7 @@ class Letter:
     value: bytes | None
     headers: Sequence[tuple[str, bytes]]
     source: int  # which message of the batch it comes from
+    timestamp: int | None = None  # milliseconds; without one that of its sending
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class Record:
     value: bytes | None
     headers: Headers
     source: int  # which message of the batch it comes from
+    timestamp: int | None = None  # milliseconds; without one that of its sending
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -158,10 +159,11 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
     ]
     if isinstance(message, Unreadable):
         headers.append(("offsets", message.offsets.encode()))
-    if (message.timestamp or 0) > 0:  # None or -1 where there is none
-        headers.append(("timestamp", str(message.timestamp).encode()))
+    written = message.timestamp if (message.timestamp or 0) > 0 else None  # None or -1: no time
+    if written is not None:
+        headers.append(("timestamp", str(written).encode()))
     value = None if reason in VALUELESS else message.value
-    return Record("rejected", message.key, value, [*headers, *own], index)
+    return Record("rejected", message.key, value, [*headers, *own], index, written)
 
 
 def input_headers(message: Message) -> tuple[Headers, int]:

@@ -187,7 +187,10 @@ class Relay:
 def _added(packed: Any, letter: Letter) -> bool:
     return (
         packed.append(
-            timestamp=None, key=letter.key, value=letter.value, headers=list(letter.headers)
+            timestamp=letter.timestamp,
+            key=letter.key,
+            value=letter.value,
+            headers=list(letter.headers),
         )
         is not None
     )

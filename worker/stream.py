@@ -161,7 +161,10 @@ class Stream:
     def _letter(self, record: Record) -> Letter:
         topics = self._config.topics
         topic = topics.matches if record.kind == "match" else topics.rejected
-        return Letter(topic, record.key, record.value, record.headers, record.source)
+        written = record.timestamp
+        if written is not None:  # a broker refuses what comes from the future
+            written = min(written, round(time.time() * 1000))
+        return Letter(topic, record.key, record.value, record.headers, record.source, written)
 
     def _finish(self, batch: Batch, outcome: Outcome) -> None:
         """All that came of a batch is acknowledged."""

@@ -81,7 +81,7 @@ def test_a_dead_letter_is_the_input_with_its_reason() -> None:
     message = Mail(b"\xff{", "tweets", 2, 99, key=b"k\xff", headers=[("lang", b"de")])
     record = to_dead_letter(4, message, Reason.INVALID_UTF8, "value: byte 0 \ud800 é")
     assert (record.kind, record.key, record.value) == ("rejected", b"k\xff", b"\xff{")
-    assert record.source == 4
+    assert (record.source, record.timestamp) == (4, 1_700_000_000_000)
     assert dict(record.headers) == {
         "reason": b"invalid_utf8",
         "detail": b"value: byte 0 \\ud800 \xc3\xa9",
@@ -130,7 +130,8 @@ def test_hostile_headers_are_left_out_and_counted(hostile: list[tuple[str, bytes
 def test_a_message_without_a_time_has_none_in_its_dead_letter() -> None:
     for nothing in (-1, None):
         message = Mail(b"{", timestamp=nothing)
-        assert "timestamp" not in dict(to_dead_letter(0, message, Reason.BAD_JSON, "").headers)
+        record = to_dead_letter(0, message, Reason.BAD_JSON, "")
+        assert (dict(record.headers).get("timestamp"), record.timestamp) == (None, None)
 
 
 @pytest.mark.parametrize("reason", list(Reason))
