@@ -170,7 +170,9 @@ def test_what_is_refused(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(worker.cli.replay, "LONGEST_LINE", 2000)
     (tmp_path / "fine").write_bytes(post(1))
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(os.urandom(9000))[:-100])
+    (tmp_path / "cut.gz").write_bytes(
+        gzip.compress(b"\n".join(os.urandom(50).hex().encode() for _ in range(90)))[:-100]
+    )
     (tmp_path / "long").write_bytes(b"\n" + b"x" * 5000)
     done = newsift("replay", *args)
     assert (done.code, said in done.err) == (2, True), done.err

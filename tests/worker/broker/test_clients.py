@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import TransactionalIdAuthorizationFailedError
 
+from tests.broker.clients import create
 from worker.broker.running import Address, running
 from worker.errors import ConfigError
 
@@ -37,6 +38,8 @@ async def consumed(
 
 
 def test_a_restart_keeps_records_and_offsets_and_makes_members_join_again(broker: Address) -> None:
+    create(broker, "t", 4)
+
     async def story() -> list[bytes]:
         producer = AIOKafkaProducer(bootstrap_servers=broker, enable_idempotence=True)
         consumer = AIOKafkaConsumer(
@@ -64,6 +67,7 @@ def test_a_restart_keeps_records_and_offsets_and_makes_members_join_again(broker
 
 
 def test_dropped_connections_lose_and_double_nothing(broker: Address) -> None:
+    create(broker, "t", 4)
     sent = [b"%d" % n for n in range(300)]
 
     async def story() -> list[bytes]:
