@@ -97,7 +97,8 @@ def read(data: bytes, writer: int) -> int:
         return REFUSED if str(error) else TAKEN
     except Exception:  # noqa: BLE001 - as in the command, where it costs too much to read
         return REFUSED
-    os.write(writer, json.dumps(found).encode()[: 2**15])
+    with os.fdopen(writer, "wb") as told:
+        told.write(json.dumps(found).encode())
     return TAKEN
 
 
