@@ -26,7 +26,7 @@ test: env
 faults: env
 	@$(BIN)/python -m tests.faults.campaign --kafka both --write
 
-# An hour of damaged input. Ten million posts through one worker are another matter of hours:
+# An hour of damaged input. For ten million posts through one worker there is
 # `newsift bench stream --only memory`.
 soak: env
 	@$(BIN)/python -m tests.hostile.fuzz --seconds 3600
