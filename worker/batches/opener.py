@@ -6,6 +6,7 @@ A batch that is not read is replaced by one record that says so, which no produc
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import time
@@ -30,6 +31,8 @@ from worker.batches.walk import CROWDED, FOREIGN, GOOD, Walk, walk
 
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
 WIDEST = 2**31 - 1  # from the first to the last offset of a batch
+PATIENCE = 3  # times that a batch is asked for again
+REMEMBERED = 1000  # batches
 COST = 8  # so many batches that were refused, after all the work, count as one that is kept
 
 
@@ -48,6 +51,7 @@ class Opener:
     walk: Walk = walk
     mark: str = field(default_factory=lambda: f"newsift.{secrets.token_hex(16)}")
     has_marked: bool = False  # whether any batch was not read, so far
+    early: Counter[bytes] = field(default_factory=Counter)  # batches beyond a stated end, by header
 
     def room(self) -> Room:
         """The room for one answer: what is over is cut off, and asked for again."""
@@ -66,8 +70,8 @@ class Opener:
                 last, part = self.read(frame)
                 if last < at:
                     raise bad("the record batch has offsets that are over")
-                if last >= end:
-                    raise bad("the record batch has offsets beyond the partition's end")
+                if last >= end and self._is_early(frame):
+                    break
                 room.left -= len(part[1]) if len(part) > 1 else 0
             except UnreadableError as error:
                 following = frames[number + 1 :]
@@ -100,6 +104,21 @@ class Opener:
         first, why, detail = json.loads(found.headers[0][1])
         place = (found.topic, found.partition, first, found.offset)
         return Unreadable(*place, found.timestamp, Why(why), detail)
+
+    def _is_early(self, frame: memoryview) -> bool:
+        """Whether a batch may be beyond the stated end for now; one that stays there is refused.
+
+        A broker states the end and then reads, so what is written between the two comes along.
+        Asked again, it states an end after that; only a first offset that a disk has changed, which
+        no checksum covers, stays beyond it.
+        """
+        if len(self.early) > REMEMBERED:
+            self.early.clear()
+        header = bytes(frame[: HEADER.size])
+        self.early[header] += 1
+        if self.early[header] > PATIENCE:
+            raise bad("the record batch has offsets beyond the partition's end")
+        return True
 
     def _check(self, header: Header, body: Bytes) -> None:
         """Refuse records that are not as many, as long or in such an order as they say."""

@@ -198,7 +198,18 @@ def test_a_sound_batch_does_not_lead_past_the_end() -> None:
     """The checksum leaves the first offset out, so a disk may have changed it."""
     opener = Opener(LIMIT)
     data = batch(values(10), 0, 2**40)
+    assert [opened(data, 100, 110, opener) for _ in range(3)] == [b""] * 3
     assert told(opened(data, 100, 110, opener), opener) == [("109-109", "bad_batch")]
+
+
+def test_what_was_written_after_the_end_was_stated_is_asked_for_again() -> None:
+    opener = Opener(LIMIT)
+    first, second = batch(values(2), 0, 100), batch(values(2), 0, 102)
+    assert told(opened(first + second, 100, 102, opener), opener) == [
+        (100, b"value 0"), (101, b"value 1"),
+    ]  # fmt: skip
+    assert told(opened(second, 102, 104, opener), opener) == [(102, b"value 0"), (103, b"value 1")]
+    assert not opener.has_marked
 
 
 @pytest.mark.parametrize("length", [-5, 0, 2**30])
