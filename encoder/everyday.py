@@ -54,9 +54,8 @@ def plain_characters() -> NDArray[np.int8]:
     return table
 
 
-@jit()
-def make_desk() -> Any:
-    """A desk of its own for every reading."""
+def make_desk() -> Desk:
+    """A desk of its own for every reading; whoever calls compiled code keeps it alive."""
     return Desk(
         np.empty(LONGEST, np.uint8),
         np.empty(LONGEST, np.uint8),

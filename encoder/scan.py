@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from encoder.chunks import ABSENT, body, look_up
-from encoder.everyday import OTHER, make_desk, passing, read_everyday
+from encoder.everyday import OTHER, passing, read_everyday
 from encoder.jit import jit
 from encoder.kernel.pointers import bare
 from encoder.pieces import LOW
@@ -72,14 +72,14 @@ def remembered(snapshot: Any, crc: int, data: Any, start: int, stop: int) -> Any
 
 @jit()
 def scan(
-    text: Any, bounds: I64, lexicon: Any, characters: Any, snapshot: Any, post: bool
+    text: Any, bounds: I64, lexicon: Any, characters: Any, snapshot: Any, held: Any, post: bool
 ) -> tuple[I32, I64, I64, I64]:
     """Bodies of everyday chunks, where each chunk's is, chunks up to each text's end, misses.
 
     A place is four times a place or number, and in what. The misses are starts and stops.
     """
     bodies, places = np.empty(len(text) + 64, np.int32), np.empty(len(text) // 4 + 64, np.int64)
-    misses, ends, held = np.empty(64, np.int64), np.empty_like(bounds[1:]), make_desk()
+    misses, ends = np.empty(64, np.int64), np.empty_like(bounds[1:])
     data, chars, desk = bare(text), bare(characters), bare(held)
     words, memory = bare(lexicon), bare(snapshot)
     end = chunks = missed = 0

@@ -10,7 +10,7 @@ import numpy as np
 from encoder.chunks import Chunks, record
 from encoder.config import Side
 from encoder.errors import InputError
-from encoder.everyday import plain_characters
+from encoder.everyday import make_desk, plain_characters
 from encoder.lexical import NO_SLOT, Idf, SparseRows, slot, unit_rows
 from encoder.pieces import make_lexicon
 from encoder.scan import OLDER, expand, scan
@@ -113,7 +113,8 @@ class Tokenizer:
         letters = np.frombuffer(data, np.uint8)
         memory, lexicon = self._memories[side], self._lexicon
         snapshot = memory.snapshot()
-        found = scan(letters, bounds, lexicon, self._characters, snapshot, side is Side.POST)
+        rules = lexicon, self._characters, snapshot, make_desk()
+        found = scan(letters, bounds, *rules, side is Side.POST)
         _, places, _, misses = found
         reused = places[places & 3 == OLDER] >> 2
         if len(reused):

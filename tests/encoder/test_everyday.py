@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from encoder.chunks import Chunks
 from encoder.config import Side
+from encoder.everyday import make_desk
 from encoder.lexical import NO_SLOT, SLOTS, Idf
 from encoder.scan import READ, expand, scan
 from encoder.tokenizer import NONE, Tokenizer
@@ -45,7 +46,9 @@ def compiled(text: str, side: Side = Side.POST) -> tuple[list[list[int]], list[i
     """The ids of a text that compiled code alone reads, its slots, and what it left as misses."""
     data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
     bounds = np.array([0, len(data)], np.int64)
-    found = scan(data, bounds, OURS._lexicon, OURS._characters, EMPTY, side is Side.POST)
+    found = scan(
+        data, bounds, OURS._lexicon, OURS._characters, EMPTY, make_desk(), side is Side.POST
+    )
     if len(found[3]):
         assert (found[1] & 3 == READ).any()
         return [], found[3].tolist()
@@ -87,7 +90,7 @@ def test_chunks_begin_and_end_as_split_has_them(text: str) -> None:
     bounds = np.array([0, len(data)], np.int64)
     off = OURS._lexicon._replace(known=False)
     _, _, _, misses = scan(
-        np.frombuffer(data, np.uint8), bounds, off, OURS._characters, EMPTY, True
+        np.frombuffer(data, np.uint8), bounds, off, OURS._characters, EMPTY, make_desk(), True
     )
     found = [data[a:b].decode("utf-8", "surrogatepass") for a, b in misses.reshape(-1, 2).tolist()]
     assert found == [chunk for chunk in text.split() if not PASSING[Side.POST](chunk)]
