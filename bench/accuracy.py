@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from bench.measure import NotAvailable
 from bench.workload import Forward, IdBatch, Workload, cut
-from encoder.config import Side
-from encoder.weights import Weights
+from encoder.model.config import Side
+from encoder.model.weights import Weights
 
 F64 = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def deviations(work: Workload, posts: int) -> list[Deviation | tuple[str, str]]:
 def paths(work: Workload) -> list[tuple[Weights, str, Callable[[], Forward]]]:
     """The paths that are compared, each with the weights that it computes with."""
     from bench.published import Published
-    from encoder.device import TorchBackend
+    from encoder.backends.torch_backend import TorchBackend
 
     return [
         (work.plain, "as published", lambda: Published(work.plain)),
@@ -57,7 +57,7 @@ def exact_vectors(weights: Weights, batch: IdBatch) -> F64:
     """The vectors in float64 by the readable reference, which the tests hold to the oracle."""
     import torch
 
-    from encoder.siamese import Siamese
+    from encoder.model.siamese import Siamese
 
     ids, offsets = (torch.from_numpy(a).long() for a in batch)
     with torch.inference_mode():

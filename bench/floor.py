@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.config import AstConfig, Side
-from encoder.jit import jit
-from encoder.weights import I32, I64, Weights
+from encoder.model.config import AstConfig, Side
+from encoder.model.weights import I32, I64, Weights
+from encoder.support.jit import jit
 
 U64 = NDArray[np.uint64]
 
@@ -73,7 +73,7 @@ def mean_work(config: AstConfig, offsets: I64, support: Support) -> Work:
 
 def measure_support(weights: Weights, ids: I32, offsets: I64) -> Support:
     """The mean support over these posts, from the attention that the plain numpy form computes."""
-    from encoder.attention import read
+    from encoder.explain.reference import read
 
     c = weights.config.window
     ring, star, rows = 0.0, [], 0

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from bench.measure import NotAvailable
-from encoder.files import cache_root
-from encoder.vocabulary import Vocabulary
-from encoder.weights import F32
+from encoder.model.weights import F32
+from encoder.support.files import cache_root
+from encoder.text.vocabulary import Vocabulary
 
 BATCH = 32
 MAX_PIECES = 256

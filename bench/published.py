@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from encoder.config import Side
 from encoder.errors import InputError
-from encoder.weights import F32, I32, I64, Attention, Linear, Weights
+from encoder.model.config import Side
+from encoder.model.weights import F32, I32, I64, Attention, Linear, Weights
 
 
 class Projections:

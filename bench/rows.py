@@ -7,8 +7,8 @@ import numpy as np
 
 from bench.measure import NotAvailable, Row, Run
 from bench.workload import ARTICLE_BATCH, BATCH, Forward, IdBatch, Workload
-from encoder.config import Side
-from encoder.weights import F32
+from encoder.model.config import Side
+from encoder.model.weights import F32
 
 ENTMAX_TOKENS = 4096
 MATRIX = 768
@@ -203,7 +203,7 @@ def entmax_newton(work: Workload, threads: int) -> Run:
     """Our α-entmax, forward."""
     import torch
 
-    from encoder.entmax import entmax
+    from encoder.model.entmax import entmax
 
     logits, alpha = (torch.from_numpy(x) for x in ring_logits(work))
     return counted(logits.shape[0] * logits.shape[1], lambda: entmax(logits, alpha))

@@ -12,9 +12,9 @@ from bench.floor import Support, measure_support
 from bench.measure import NotAvailable
 from bench.posts import Article, Texts
 from encoder import Encoder, load
-from encoder.config import AstConfig, Side
-from encoder.tokenizer import Tokenizer, Tokens
-from encoder.weights import I32, I64, Weights, random_weights
+from encoder.model.config import AstConfig, Side
+from encoder.model.weights import I32, I64, Weights, random_weights
+from encoder.text.tokenizer import Tokenizer, Tokens
 
 BATCH = 256
 ARTICLE_BATCH = 16
@@ -55,7 +55,7 @@ class Workload:
 
     def kernel(self, threads: int, *, residual: bool = False) -> Forward:
         """The CPU kernel with random weights, or the reason why this machine has none."""
-        from encoder.kernel import KernelBackend, supported
+        from encoder.backends.kernel import KernelBackend, supported
 
         weights = self.gated if residual else self.plain
         reason = supported(weights.config)
@@ -67,7 +67,7 @@ class Workload:
 
     def torch(self, device: str = "cpu") -> Forward:
         """The torch path with random weights; on a GPU with the residual."""
-        from encoder.device import TorchBackend
+        from encoder.backends.torch_backend import TorchBackend
 
         made: Forward = TorchBackend(self.plain if device == "cpu" else self.gated, device)
         return made

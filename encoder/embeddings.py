@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from safetensors import SafetensorError
 
-from encoder.blas import one_thread
 from encoder.embeddings_file import opened, saving
 from encoder.errors import InputError, MismatchError
-from encoder.exact import pair_scores, rounding
-from encoder.lexical import SparseRows
-from encoder.readonly import frozen, kept
-from encoder.weights import F32
+from encoder.model.weights import F32
+from encoder.score.exact import pair_scores, rounding
+from encoder.score.lexical import SparseRows
+from encoder.support.blas import one_thread
+from encoder.support.readonly import frozen, kept
 
 WORTH_THREADS = 2**20  # scores
 UNIT_SLACK = 1e-3

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from encoder.errors import InputError, MismatchError
-from encoder.files import is_regular, replacing
-from encoder.readonly import frozen
+from encoder.support.files import is_regular, replacing
+from encoder.support.readonly import frozen
 
 if TYPE_CHECKING:
     from encoder.embeddings import Embeddings

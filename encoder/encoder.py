@@ -7,18 +7,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from encoder.artifact import Model, read_model
-from encoder.backend import Backend, open_backend
-from encoder.config import Side
+from encoder.backends.choose import Backend, open_backend
+from encoder.directory import Model, read_model
 from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, ModelError
-from encoder.explain import capped, explain_pair, explain_pairs, explain_text
-from encoder.parts import Reader
-from encoder.readonly import frozen
-from encoder.text import Article, checked
-from encoder.threads import PerProcess
-from encoder.tokenizer import Tokenizer, Tokens
-from encoder.weights import F32
+from encoder.explain.parts import Reader
+from encoder.explain.words import capped, explain_pair, explain_pairs, explain_text
+from encoder.model.config import Side
+from encoder.model.weights import F32
+from encoder.support.readonly import frozen
+from encoder.support.threads import PerProcess
+from encoder.text.clean import Article, checked
+from encoder.text.tokenizer import Tokenizer, Tokens
 
 MODELS = Path(__file__).parent / "models"
 BLOCK = 4096

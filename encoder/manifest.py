@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from encoder.errors import InputError, ModelError, one_line
-from encoder.files import read_regular
+from encoder.support.files import read_regular
 
 FORMAT = "newsift.model/1"
 MANIFEST = "manifest.json"

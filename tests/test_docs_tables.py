@@ -8,7 +8,7 @@ import yaml
 
 from train.recipe import RECIPES, Recipe
 from worker.config import DEFAULTS, KINDS, RULES, load_config
-from worker.metrictable import METRICS, OTHER, Row
+from worker.watch.table import METRICS, OTHER, Row
 
 DOCS = Path(__file__).parents[1] / "docs"
 

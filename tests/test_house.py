@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "train": {"encoder", "train"},
     "bench": set(ROOMS),
 }
-TORCH_IN_ENCODER = {"star.py", "entmax.py", "siamese.py", "folded.py", "device.py"}
+TORCH_IN_ENCODER = {"star.py", "entmax.py", "siamese.py", "torch_folded.py", "torch_backend.py"}
 SOURCES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
@@ -50,7 +50,7 @@ def public(node: ast.Module | Definition) -> Iterator[Definition]:
 
 @pytest.mark.parametrize("file", SOURCES + TESTS, ids=name)
 def test_sizes(file: Path) -> None:
-    limit = 200 if file.parent.name == "kernel" and file in SOURCES else 300
+    limit = 200 if file.parent.name in ("kernel", "simd") and file in SOURCES else 300
     assert len(file.read_text("utf-8").splitlines()) <= limit
     for node in ast.walk(tree(file)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -68,7 +68,7 @@ def test_imports_point_one_way(file: Path) -> None:
 @pytest.mark.parametrize("file", SOURCES, ids=name)
 def test_torch_stays_in_its_rooms(file: Path) -> None:
     """At the top of a module only the reference and the GPU path import torch."""
-    if file.parent != ROOT / "encoder" or file.name in TORCH_IN_ENCODER:
+    if file.parts[len(ROOT.parts)] != "encoder" or file.name in TORCH_IN_ENCODER:
         return
     for node in tree(file).body:
         if isinstance(node, ast.Import | ast.ImportFrom):

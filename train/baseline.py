@@ -17,11 +17,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from torch import nn
 
-from encoder.config import AstConfig
 from encoder.errors import InputError, ModelError
-from encoder.lexical import Idf
 from encoder.manifest import IDF, MANIFEST, VOCABULARY, WEIGHTS
-from encoder.vocabulary import VOCABULARIES, Vocabulary
+from encoder.model.config import AstConfig
+from encoder.score.lexical import Idf
+from encoder.text.vocabulary import VOCABULARIES, Vocabulary
 from train.encoders import make_encoder
 
 FORMAT = "newsift.baseline/1"

@@ -12,7 +12,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from encoder.errors import InputError
-from encoder.files import write_atomically
+from encoder.support.files import write_atomically
 
 FORMAT = "newsift.checkpoint/1"
 

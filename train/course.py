@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from encoder.artifact import snap, write_model
+from encoder.directory import snap, write_model
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.manifest import MANIFEST
-from encoder.siamese import Siamese
-from encoder.tokenizer import Tokenizer
+from encoder.model.siamese import Siamese
+from encoder.text.tokenizer import Tokenizer
 from train.baseline import Baseline, write_baseline
 from train.dev import Dev
 from train.drill import Drill

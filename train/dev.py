@@ -8,9 +8,9 @@ import numpy as np
 from torch import nn
 
 from encoder import Embeddings
-from encoder.config import Side
 from encoder.embeddings import unit_rows
-from encoder.tokenizer import Tokenizer, Tokens
+from encoder.model.config import Side
+from encoder.text.tokenizer import Tokenizer, Tokens
 from train.export import vectors
 from train.protocol.judge import Scores, judge_pairs
 from train.protocol.peers import Vectors, pair

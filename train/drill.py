@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from encoder.config import Side
 from encoder.errors import InputError
-from encoder.lexical import SparseRows
-from encoder.weights import I64
+from encoder.model.config import Side
+from encoder.model.weights import I64
+from encoder.score.lexical import SparseRows
 from train.lessons import Lessons, Shelf, flat
 from train.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
 from train.recipe import KINDS, Recipe

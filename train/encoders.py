@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from encoder.config import AstConfig, Side
 from encoder.errors import InputError
-from encoder.siamese import Siamese
-from encoder.star import Attention, Texts, neighbours
-from encoder.weights import F32
+from encoder.model.config import AstConfig, Side
+from encoder.model.siamese import Siamese
+from encoder.model.star import Attention, Texts, neighbours
+from encoder.model.weights import F32
 
 NGRAMS = (1, 2, 3, 4)
 FIXED_ALPHA = {"softmax": -torch.inf, "entmax15": 0.0, "sparsemax": torch.inf}  # before the sigmoid

@@ -7,15 +7,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from encoder.artifact import Background, Model, SelfCheck, snap
-from encoder.config import Side
+from encoder.directory import Background, Model, SelfCheck, snap
 from encoder.embeddings import unit_rows
 from encoder.errors import InputError
-from encoder.lexical import Idf
-from encoder.siamese import Siamese
-from encoder.tokenizer import Tokenizer
-from encoder.vocabulary import Vocabulary
-from encoder.weights import F32, I32, I64, Weights
+from encoder.model.config import Side
+from encoder.model.siamese import Siamese
+from encoder.model.weights import F32, I32, I64, Weights
+from encoder.score.lexical import Idf
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import Vocabulary
 from train.table import blocks
 
 CHECKED_TEXTS = 64

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from encoder.embeddings import unit_rows
-from encoder.lexical import SparseRows
-from encoder.tokenizer import Tokenizer, Tokens
-from encoder.weights import F32, I32, I64
+from encoder.model.weights import F32, I32, I64
+from encoder.score.lexical import SparseRows
+from encoder.text.tokenizer import Tokenizer, Tokens
 from train.readers import Story
 from train.splits import story_key
 from train.store import VectorStore

@@ -12,8 +12,8 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from encoder.config import AstConfig
 from encoder.errors import InputError
+from encoder.model.config import AstConfig
 from train.encoders import ENCODERS
 
 RECIPES = Path(__file__).parent / "recipes"

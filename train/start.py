@@ -12,22 +12,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from encoder.config import AstConfig, Side
 from encoder.embeddings import unit_rows
 from encoder.errors import InputError
-from encoder.lexical import SLOTS, Idf
-from encoder.text import article_chunks, clean_chunk, post_chunks
-from encoder.tokenizer import Tokenizer, Tokens
-from encoder.vectors import read_vectors
-from encoder.vocabulary import Vocabulary, WordLevel, WordPiece
-from encoder.weights import F32
-from encoder.words import fold, split_words
+from encoder.model.config import AstConfig, Side
+from encoder.model.weights import F32
+from encoder.score.lexical import SLOTS, Idf
+from encoder.text.clean import article_chunks, clean_chunk, post_chunks
+from encoder.text.split import fold, split_words
+from encoder.text.tokenizer import Tokenizer, Tokens
+from encoder.text.vocabulary import Vocabulary, WordLevel, WordPiece
 from train.lessons import whole
 from train.recipe import TEACHER, Recipe
 from train.recipe import Tokens as Wanted
 from train.store import VectorStore
 from train.teacher import Teacher
 from train.texts import Texts, Title
+from train.word_vectors import read_vectors
 
 Shares = NDArray[np.float64]
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from encoder.errors import InputError
-from encoder.weights import F32
+from encoder.model.weights import F32
 
 KEY = 16
 

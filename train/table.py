@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from encoder.config import Side
-from encoder.siamese import Siamese
-from encoder.weights import I32, I64
+from encoder.model.config import Side
+from encoder.model.siamese import Siamese
+from encoder.model.weights import I32, I64
 from train.halves import halves
 
 AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens: more at once is no faster

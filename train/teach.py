@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import torch
 
-from encoder.files import cache_root
+from encoder.support.files import cache_root
 from train.halves import halves
 from train.readers import Passed
 from train.store import VectorStore

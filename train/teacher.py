@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from encoder.errors import InputError
-from encoder.weights import F32
+from encoder.model.weights import F32
 from train.store import VectorStore
 
 BLOCK = 1024

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from encoder.errors import InputError
-from encoder.files import write_atomically
+from encoder.support.files import write_atomically
 from train.checkpoint import Checkpoint, into_adam, of_adam
 from train.drill import Step
 from train.recipe import Recipe, Steps

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from worker.service import App
+    from worker.service.app import App
 
     app: App
 
@@ -12,7 +12,7 @@ def __getattr__(name: str) -> Any:
     """The Faust app, for `faust -A worker`: made when it is first asked for."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from worker.service import make_app
+    from worker.service.app import make_app
 
     made = globals()["app"] = make_app()
     return made

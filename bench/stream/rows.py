@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.measure import NotAvailable
 from bench.stream.scene import Scene
 from bench.stream.worker import ROOT, Worker
-from worker.demo.process import faust
+from worker.cli.demo.process import faust
 
 EMPTY_POSTS = 40_000
 PATIENCE = 900.0

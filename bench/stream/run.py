@@ -22,7 +22,7 @@ from bench.stream.scene import PARTITIONS, Scene, post_records, seed_records, th
 from bench.stream.worker import Worker
 from bench.table import number
 from encoder.errors import InputError
-from worker.demo.process import free_port
+from worker.cli.demo.process import free_port
 
 Say = Callable[[str], None]
 PARTS = ("start", "speed", "latency", "memory")

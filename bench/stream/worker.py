@@ -14,7 +14,7 @@ import yaml
 
 from bench.measure import NotAvailable
 from bench.stream.scene import Scene
-from worker.demo.process import faust, free_port
+from worker.cli.demo.process import faust, free_port
 
 ROOT = Path(__file__).parents[2]
 TICK = os.sysconf("SC_CLK_TCK")

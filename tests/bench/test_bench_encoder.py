@@ -16,7 +16,7 @@ from bench.measure import NotAvailable, Row
 from bench.rows import SECTIONS, all_rows, published
 from bench.startup import Start
 from bench.workload import endless
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import background, small_model
 

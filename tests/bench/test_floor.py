@@ -13,8 +13,8 @@ from bench.floor import (
     window_entries,
     work,
 )
-from encoder.config import AstConfig
-from encoder.weights import random_weights
+from encoder.model.config import AstConfig
+from encoder.model.weights import random_weights
 from tests.encoder.reference import reference_star
 
 SMALL = AstConfig(dim=8, heads=2, head_dim=3, window=1)

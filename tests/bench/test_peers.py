@@ -8,8 +8,8 @@ import pytest
 
 from bench import peers
 from bench.measure import NotAvailable
-from encoder.vocabulary import WordPiece
-from encoder.weights import F32
+from encoder.model.weights import F32
+from encoder.text.vocabulary import WordPiece
 
 
 def test_an_absent_peer_says_what_to_install() -> None:

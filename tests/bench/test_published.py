@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from bench.published import Published, padded_batch
-from encoder.config import AstConfig, Side
 from encoder.errors import InputError
-from encoder.weights import I32, I64, random_weights
+from encoder.model.config import AstConfig, Side
+from encoder.model.weights import I32, I64, random_weights
 from tests.encoder.reference import reference
 
 LENGTHS = (1, 2, 7, 0, 4, 13)

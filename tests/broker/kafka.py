@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from encoder.files import cache_root
+from encoder.support.files import cache_root
 from tests.broker.secure import PROTOCOLS, Doors
 
 HERE = Path(__file__).parent

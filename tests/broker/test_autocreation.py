@@ -10,8 +10,8 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from tests.broker.clients import admin, create
 from tests.broker.server import Server
-from worker.metadata import NO_ID, identity
-from worker.outbox import KafkaProducer
+from worker.kafka.metadata import NO_ID, identity
+from worker.stream.producer import KafkaProducer
 
 ASKING_S = 1.0
 Ask = Callable[[str, str], Coroutine[object, object, None]]

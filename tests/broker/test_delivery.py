@@ -7,10 +7,10 @@ from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
 
 from tests.broker.clients import create, read_to_end
 from tests.broker.server import Server
-from worker import delivery, relay
-from worker.delivery import Delivery
 from worker.errors import BrokerError
-from worker.outbox import KafkaProducer, Letter
+from worker.stream import delivery, relay
+from worker.stream.delivery import Delivery
+from worker.stream.producer import KafkaProducer, Letter
 
 
 @pytest.fixture(autouse=True)

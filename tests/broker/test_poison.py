@@ -11,7 +11,7 @@ from tests.broker.server import Server
 from tests.broker.wire import Idempotent
 from tests.faults.expected import Oracle
 from tests.faults.story import Story
-from tests.worker.batches.made import bomb
+from tests.worker.kafka.batches.made import bomb
 
 MIB = 2**20
 UNPACKED = 48 * MIB  # a worker takes 32, the embedded broker 64

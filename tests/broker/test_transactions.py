@@ -14,9 +14,9 @@ from tests.broker.server import Server
 from tests.broker.workers import STALL_S, caught_up, configured, lag, matched, metric, status, stays
 from tests.faults.expected import Oracle, SeedWanted
 from tests.faults.story import PARTITIONS, Story
-from worker.cli.seed_topic import SeedTopic
-from worker.clients import connected
+from worker.cli.seeds.topic import SeedTopic
 from worker.errors import RunError
+from worker.kafka.clients import connected
 
 
 @pytest.fixture(scope="module")

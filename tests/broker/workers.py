@@ -11,8 +11,8 @@ from tests.broker.clients import consumer, read_to_end
 from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
 from worker.cli.status import reading
-from worker.clients import administering, connected
 from worker.config import Config, Kafka, Topics
+from worker.kafka.clients import administering, connected
 
 STALL_S = 3.0  # the watchdog's patience
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from worker.metrics import Metrics
-from worker.metrictable import METRICS
+from worker.watch.metrics import Metrics
+from worker.watch.table import METRICS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text("utf-8"))

@@ -10,11 +10,11 @@ from jsonschema import Draft202012Validator
 
 import encoder
 from worker.config import Limits, Topics
-from worker.pipeline import Pipeline, Settings
-from worker.posts import Post, Reason, read_post
-from worker.seedcache import SeedEmbedder
-from worker.seedrecord import Seed, read_seed
-from worker.seeds import SeedBook
+from worker.match.pipeline import Pipeline, Settings
+from worker.posts.read import Post, Reason, read_post
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.record import Seed, read_seed
+from worker.seeds.set import SeedBook
 
 SCHEMAS = Path(__file__).parents[2] / "deploy" / "schemas"
 NAMES = sorted(file.stem for file in SCHEMAS.glob("*.json"))

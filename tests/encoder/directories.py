@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from encoder.manifest import digest_of
 from tests.encoder.small import small_model
 

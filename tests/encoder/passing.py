@@ -2,7 +2,7 @@
 
 import re
 
-from encoder.config import Side
+from encoder.model.config import Side
 
 LINK = r"https?://t\.co/[a-zA-Z\d]++…?|https?://(?!(?i:t\.co/))[!#-%'-;=?-~]++…?"
 PASSING = {

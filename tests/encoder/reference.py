@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.config import AstConfig, Side
-from encoder.weights import Attention, Linear, Weights, random_weights
+from encoder.model.config import AstConfig, Side
+from encoder.model.weights import Attention, Linear, Weights, random_weights
 
 F64 = NDArray[np.float64]
 

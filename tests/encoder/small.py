@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from encoder.artifact import Model
-from encoder.config import AstConfig
-from encoder.lexical import SLOTS, Idf
-from encoder.vocabulary import WordPiece
-from encoder.weights import random_weights
+from encoder.directory import Model
+from encoder.model.config import AstConfig
+from encoder.model.weights import random_weights
+from encoder.score.lexical import SLOTS, Idf
+from encoder.text.vocabulary import WordPiece
 from train.export import export
 
 WORDS = (

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, MismatchError
-from encoder.lexical import SparseRows
+from encoder.score.lexical import SparseRows
 
 
 def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddings:

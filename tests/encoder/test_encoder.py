@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import encoder
-from encoder import backend as backends
-from encoder.artifact import write_model
-from encoder.config import Side
+from encoder.backends import choose as backends
+from encoder.directory import write_model
 from encoder.errors import DeviceError, InputError, ModelError
+from encoder.model.config import Side
 from tests.encoder.reference import reference
 from tests.encoder.small import TOPICS, WORDS, small_model
 

@@ -16,14 +16,14 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
 import encoder
-from encoder import backend as backends
-from encoder.artifact import write_model
-from encoder.config import Side
+from encoder.backends import choose as backends
+from encoder.directory import write_model
 from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
-from encoder.pieces import LEXICONS
+from encoder.model.config import Side
+from encoder.text.fast_wordpiece import LEXICONS
 from tests.encoder.small import TOPICS, small_model
-from worker.matching import pool
+from worker.match.matcher import pool
 
 MANY = list(TOPICS) * 300  # enough tokens for two threads
 

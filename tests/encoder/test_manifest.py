@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from encoder.artifact import read_model
+from encoder.directory import read_model
 from encoder.errors import ModelError
 from encoder.manifest import (
     ARTICLE_CHECK,

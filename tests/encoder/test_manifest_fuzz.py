@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.artifact import read_model
+from encoder.directory import read_model
 from encoder.errors import ModelError
 from encoder.manifest import (
     ARTICLE_CHECK,

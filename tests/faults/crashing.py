@@ -88,7 +88,8 @@ def install() -> None:
     if VARIABLE not in os.environ:
         return
     from encoder.encoder import Encoder
-    from worker import crashpoint, delivery
+    from worker import crashpoint
+    from worker.stream import delivery
 
     script = json.loads(os.environ[VARIABLE])
     fault = Fault(script)
@@ -146,7 +147,7 @@ def reroute(old: int, new: int) -> None:
 
 def commit_early() -> None:
     """Break the worker's promise: commit what has only been read, as many systems do."""
-    from worker.ledger import Ledger, Offsets
+    from worker.stream.ledger import Ledger, Offsets
 
     def committable(ledger: Ledger) -> Offsets:
         ends: Offsets = {}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import encoder
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from tests.encoder.small import WORDS, small_model
 
 

@@ -3,12 +3,12 @@
 import time
 from types import SimpleNamespace
 
-from encoder.backend import open_backend
+from encoder.backends.choose import open_backend
 from encoder.encoder import Encoder
 from tests.encoder.small import small_model
-from worker.pipeline import Pipeline, Settings
-from worker.seedcache import SeedEmbedder
-from worker.seeds import SeedBook
+from worker.match.pipeline import Pipeline, Settings
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedBook
 
 
 def warm_up() -> None:

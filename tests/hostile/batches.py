@@ -12,8 +12,8 @@ from kafka.record.util import calc_crc32c, encode_varint
 
 from tests.broker.server import Server
 from tests.broker.wire import Wire
-from worker.batches.header import HEADER, Header
 from worker.broker.running import Address
+from worker.kafka.batches.header import HEADER, Header
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from tests.broker.conftest import ASKED, BROKERS
 from tests.broker.server import Server, opened
 from tests.encoder.small import small_model

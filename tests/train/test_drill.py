@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from encoder.config import Side
 from encoder.errors import InputError
-from encoder.lexical import SLOTS, Idf
-from encoder.tokenizer import Tokenizer
-from encoder.vocabulary import WordPiece
-from encoder.weights import F32
+from encoder.model.config import Side
+from encoder.model.weights import F32
+from encoder.score.lexical import SLOTS, Idf
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.data import THINGS, training_folder

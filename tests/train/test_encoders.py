@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from encoder.config import AstConfig, Side
 from encoder.errors import InputError
-from encoder.star import Attention
+from encoder.model.config import AstConfig, Side
+from encoder.model.star import Attention
 from train.encoders import ENCODERS, NGRAMS, Cnn, Gru, Mean, make_encoder
 
 CONFIG = AstConfig(dim=12, heads=2, head_dim=6, window=1)

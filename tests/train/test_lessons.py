@@ -12,10 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.config import Side
-from encoder.lexical import SLOTS, Idf
-from encoder.tokenizer import Tokenizer
-from encoder.vocabulary import WordPiece
+from encoder.model.config import Side
+from encoder.score.lexical import SLOTS, Idf
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.data import EVENTS, THINGS, training_folder, write

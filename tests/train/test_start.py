@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoder.config import AstConfig, Side
 from encoder.errors import InputError
-from encoder.lexical import SLOTS, Idf
-from encoder.siamese import Siamese
-from encoder.tokenizer import Tokenizer
-from encoder.vocabulary import WordLevel, WordPiece
-from encoder.weights import F32
+from encoder.model.config import AstConfig, Side
+from encoder.model.siamese import Siamese
+from encoder.model.weights import F32
+from encoder.score.lexical import SLOTS, Idf
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import WordLevel, WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.data import training_folder

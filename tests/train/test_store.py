@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from encoder.errors import InputError
-from encoder.weights import F32
+from encoder.model.weights import F32
 from train.store import KEY, VectorStore
 from train.teach import CHUNK_WORDS, CHUNKS, chunks, readable
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.config import Side
+from encoder.model.config import Side
 from tests.train.test_trainer import TARGET, Towards, fresh, judge, recipe
 from train.table import AT_ONCE, Flat, RowAdam, TokenTable, blocks
 from train.trainer import Trainer

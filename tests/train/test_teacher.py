@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoder.weights import F32
+from encoder.model.weights import F32
 from tests.train import tiny
 from train.store import VectorStore
 from train.teach import WIDTH

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from encoder.config import AstConfig, Side
 from encoder.errors import InputError
+from encoder.model.config import AstConfig, Side
 from train.drill import Step
 from train.encoders import make_encoder
 from train.recipe import Recipe, Steps

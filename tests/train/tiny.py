@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from encoder.weights import F32
+from encoder.model.weights import F32
 from tests.encoder.small import LINES
 from train.store import VectorStore
 from train.teach import WIDTH, texts

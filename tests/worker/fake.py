@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from encoder import Embeddings
-from encoder.lexical import SparseRows
-from encoder.weights import F32
+from encoder.model.weights import F32
+from encoder.score.lexical import SparseRows
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import encoder
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from tests.encoder.small import WORDS, small_model
-from worker.seedcache import SeedEmbedder
-from worker.seeds import SeedBook, SeedSet
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedBook, SeedSet
 
 __all__ = ["WORDS", "Mail", "book_of", "mail", "seed_set", "small_encoder", "value"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from encoder.weights import F32, Layer, Weights
+from encoder.model.weights import F32, Layer, Weights
 from train.figures.style import BLUE, GREY, VERMILION, page
 from train.figures.subject import Sheet, Subject
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from encoder.weights import I64
+from encoder.model.weights import I64
 from train.figures.case import (
     SAMPLES,
     Result,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from encoder.errors import InputError
-from encoder.files import write_atomically
+from encoder.support.files import write_atomically
 from train.figures.alpha import draw_alpha
 from train.figures.case_sheets import draw_case
 from train.figures.curves import draw_curves

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from encoder.weights import F32, I64
+from encoder.model.weights import F32, I64
 from train.figures.style import BLACK, BLUE, GREEN, HATCHES, VERMILION, grid, page, shown
 from train.figures.subject import MissingDataError, Sheet, Subject
 from train.protocol.judge import Scores, blocks

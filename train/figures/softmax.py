@@ -10,7 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from encoder.entmax import entmax
+from encoder.model.entmax import entmax
 from train.figures.style import BLUE, GREEN, VERMILION, grid, page, plain_numbers
 from train.figures.subject import Sheet, Subject
 

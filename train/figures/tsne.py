@@ -9,7 +9,7 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from encoder import Encoder
-from encoder.weights import F32, I64
+from encoder.model.weights import F32, I64
 from train.figures.style import COLOURS, MARKERS, page, shown
 from train.figures.subject import MissingDataError, Sheet, Subject
 from train.protocol.sets import PairSet

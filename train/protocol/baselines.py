@@ -8,10 +8,10 @@ from typing import Self
 import torch
 
 from encoder import Embeddings
-from encoder.config import Side
 from encoder.embeddings import unit_rows
 from encoder.errors import DeviceError
-from encoder.tokenizer import Tokenizer, Tokens
+from encoder.model.config import Side
+from encoder.text.tokenizer import Tokenizer, Tokens
 from train.baseline import Baseline, read_baseline
 from train.export import vectors
 from train.protocol.peers import Vectors, pair

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from encoder.weights import F32, I64
+from encoder.model.weights import F32, I64
 from train.protocol.ranking import Bool
 from train.splits import bare
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from encoder.files import write_atomically
+from encoder.support.files import write_atomically
 
 SPLITS = {"test": "test", "dev": "dev", "train": "train", "all": None}
 

@@ -8,8 +8,8 @@ import numpy as np
 
 import encoder
 from encoder.errors import InputError
-from encoder.files import cache_root
-from encoder.weights import F32
+from encoder.model.weights import F32
+from encoder.support.files import cache_root
 from train.baseline import is_baseline
 from train.protocol.baselines import Compared
 from train.protocol.bootstrap import Interval, clusters, paired, paired_auc

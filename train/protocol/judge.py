@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoder import Encoder
-from encoder.weights import F32
+from encoder.model.weights import F32
 from train.protocol.peers import Scored, Scorer, pair
 from train.protocol.ranking import R_PRECISION_AT, Block, ap_of, auc_of, rank_pairs
 from train.protocol.sets import CrisisSet, PairSet

@@ -12,8 +12,8 @@ import numpy as np
 
 from encoder import Embeddings, Encoder
 from encoder.embeddings import unit_rows
-from encoder.lexical import NO_SLOT, SLOTS, SparseRows, slot
-from encoder.weights import F32
+from encoder.model.weights import F32
+from encoder.score.lexical import NO_SLOT, SLOTS, SparseRows, slot
 from train.readers import Story
 from train.teach import chunks, readable
 from train.teacher import Embedder

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from encoder.errors import InputError
-from encoder.weights import F32, I64
+from encoder.model.weights import F32, I64
 
 Bool = NDArray[np.bool_]
 Block = tuple[F32, Bool]  # scores and labels, each [posts, some articles]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from encoder.errors import InputError
-from encoder.weights import I64
+from encoder.model.weights import I64
 from train.readers import CrisisPost, Pair, Passed, Story, read_crisis_posts, read_pairs
 from train.readers import rows as read_rows
 from train.splits import Split, share, split_pairs, story_key, without_copies

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from kafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from kafka.record.util import decode_varint
 
-from worker.batches.header import (
+from worker.broker.codes import Code, Refused
+from worker.kafka.batches.header import (
     APPEND_TIME,
     ATTRIBUTES,
     CODEC,
@@ -19,10 +20,9 @@ from worker.batches.header import (
     Header,
     checksum,
 )  # fmt: skip
-from worker.batches.unpack import CODECS, unpacked
-from worker.batches.unreadable import UnreadableError, Why
-from worker.batches.walk import CROWDED, FOREIGN, GOOD, walk
-from worker.broker.codes import Code, Refused
+from worker.kafka.batches.unpack import CODECS, unpacked
+from worker.kafka.batches.walk import CROWDED, FOREIGN, GOOD, walk
+from worker.posts.unreadable import UnreadableError, Why
 
 LARGEST = 2**26  # bytes that a batch may unpack to
 MOST_RECORDS = 2**17  # in a batch, each header counted as one more

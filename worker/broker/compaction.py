@@ -1,9 +1,9 @@
 """Compaction: of every key only the latest record stays, at the offset it had."""
 
-from worker.batches.header import Header
 from worker.broker.batch import Batch, Record, closed, opened, read_records, rebuilt
 from worker.broker.codes import Refused
 from worker.broker.log import Log
+from worker.kafka.batches.header import Header
 
 
 def compact(log: Log, now: int, delete_retention: int, lag: int = 0) -> None:

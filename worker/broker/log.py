@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from worker.batches.header import Header
 from worker.broker.batch import Batch, placed, read_records
 from worker.broker.codes import Code, Refused
 from worker.broker.sequences import Sequences
+from worker.kafka.batches.header import Header
 
 OVERHEAD = 300  # bytes that Python keeps beside the data of a batch
 

@@ -3,8 +3,8 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from worker.batches.header import Header
 from worker.broker.codes import Code, Refused
+from worker.kafka.batches.header import Header
 
 REMEMBERED_BATCHES = 5  # as many as a producer may have in flight
 REMEMBERED_PRODUCERS = 1000

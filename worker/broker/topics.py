@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from worker.batches.header import CONTROL, TRANSACTIONAL, Header
 from worker.broker.batch import check_records, read_header, read_records, stamped
 from worker.broker.codes import Code, Refused, refuse_transactions
 from worker.broker.compaction import compact, is_due
 from worker.broker.configs import TopicConfig
 from worker.broker.log import OVERHEAD, Budget, Log
+from worker.kafka.batches.header import CONTROL, TRANSACTIONAL, Header
 
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000

@@ -19,10 +19,13 @@ INTERRUPTED = 130
 
 # name: (where it stands, what it does); a row here is all that a new command needs.
 COMMANDS = {
-    "demo": ("worker.cli.demo:demo", "Show newsift at work on a stream of sample posts."),
+    "demo": ("worker.cli.demo.command:demo", "Show newsift at work on a stream of sample posts."),
     "embed": ("worker.cli.embed:embed", "Turn posts or articles into embeddings."),
-    "seeds": ("worker.cli.seeds:seeds", "List, add, change and remove seed articles."),
-    "filter": ("worker.cli.filter:filter_posts", "Filter files of posts, without a broker."),
+    "seeds": ("worker.cli.seeds.command:seeds", "List, add, change and remove seed articles."),
+    "filter": (
+        "worker.cli.filter.command:filter_posts",
+        "Filter files of posts, without a broker.",
+    ),
     "matches": ("worker.cli.matches:matches", "Print what the workers find, as it comes."),
     "replay": ("worker.cli.replay:replay", "Send the posts of files to the posts topic."),
     "backfill": ("worker.cli.backfill:backfill", "Filter past posts again, for one seed."),

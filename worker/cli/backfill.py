@@ -11,16 +11,16 @@ import click
 
 from encoder.errors import InputError
 from worker.cli.common import CLEAR, kafka_options, say
-from worker.cli.seed_topic import Latest, SeedTopic, known
-from worker.cli.table import counted, flush
-from worker.cli.times import since as moment
-from worker.clients import Outbox, connected, sending
+from worker.cli.seeds.topic import Latest, SeedTopic, known
+from worker.cli.view.table import counted, flush
+from worker.cli.view.times import since as moment
 from worker.config import Config
+from worker.kafka.clients import Outbox, connected, sending
 
 if TYPE_CHECKING:
-    from worker.cli.match_view import View
-    from worker.pipeline import Outcome, Pipeline
-    from worker.seeds import SeedSet
+    from worker.cli.view.match import View
+    from worker.match.pipeline import Outcome, Pipeline
+    from worker.seeds.set import SeedSet
 
 ORIGIN = ("origin", b"backfill")
 
@@ -65,7 +65,7 @@ def backfill(
     It ends with the last post that was there when it began. The workers and their offsets are
     not touched.
     """
-    from worker.cli.match_view import view, written
+    from worker.cli.view.match import view, written
 
     start = moment(since)
     printer, total = view(as_json, as_csv, written), Sum()
@@ -90,9 +90,9 @@ def backfill(
 def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, SeedSet]":
     """The worker's own pipeline, and a set of this one seed as it is now."""
     import encoder
-    from worker.pipeline import Pipeline, Settings
-    from worker.seedcache import SeedEmbedder
-    from worker.seeds import SeedBook
+    from worker.match.pipeline import Pipeline, Settings
+    from worker.seeds.embedder import SeedEmbedder
+    from worker.seeds.set import SeedBook
 
     key = known(latest, name)
     chosen = config.model
@@ -109,7 +109,7 @@ def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, Seed
 
 def _emit(outcome: "Outcome", printer: "View", outbox: Outbox | None, topic: str) -> None:
     """Send the matches of a batch, where that is asked for, and print them."""
-    from worker.cli.match_view import read_match
+    from worker.cli.view.match import read_match
 
     for record in outcome.records:
         if record.kind != "match" or record.value is None:
@@ -122,6 +122,6 @@ def _emit(outcome: "Outcome", printer: "View", outbox: Outbox | None, topic: str
 
 
 def _now() -> str:
-    from worker.forms.times import rfc3339
+    from worker.posts.times import rfc3339
 
     return rfc3339(int(time.time() * 1000))

@@ -8,7 +8,7 @@ import click
 
 from worker.broker import Broker
 from worker.broker.settings import MIB
-from worker.log import sparing_handler
+from worker.service.log import sparing_handler
 
 
 @click.command()

@@ -12,7 +12,7 @@ from worker.config import Config
 from worker.config.load import Loaded, load, overridden
 from worker.config.text import packaged, plain, rendered
 from worker.errors import ConfigError
-from worker.kafka import tls_context
+from worker.kafka.settings import tls_context
 from worker.visible import escaped
 
 

@@ -11,11 +11,11 @@ import click
 from encoder.errors import InputError
 from worker.cli.common import JSON, kafka_options, say
 from worker.cli.letters import Letter, letters, sent_again
-from worker.cli.table import counted, print_json, shown
-from worker.cli.times import since as moment
-from worker.clients import connected, sending
+from worker.cli.view.table import counted, print_json, shown
+from worker.cli.view.times import since as moment
 from worker.config import Config
-from worker.forms.times import rfc3339
+from worker.kafka.clients import connected, sending
+from worker.posts.times import rfc3339
 from worker.visible import one_line
 
 DETAIL = 60
@@ -25,7 +25,7 @@ def known_reason(_ctx: click.Context, _param: click.Parameter, given: str | None
     """The reason that was given, which has to be one of the list."""
     if given is None:
         return None
-    from worker.posts import Reason
+    from worker.posts.read import Reason
 
     reasons = [reason.value for reason in Reason]
     if given not in reasons:

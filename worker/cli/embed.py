@@ -11,7 +11,7 @@ import click
 import encoder
 from encoder import Embeddings, Encoder, InputError
 from encoder.embeddings_file import saving
-from encoder.weights import F32
+from encoder.model.weights import F32
 from worker.cli.common import CLEAR, model_options, say
 from worker.cli.rows import FORMATS, BadRow, Row, opened, read_rows
 from worker.cli.target import DASH

@@ -10,7 +10,7 @@ import click
 import encoder
 from encoder import InputError
 from worker.cli.common import colour_wanted, model_options, read_article
-from worker.cli.lit import lit
+from worker.cli.view.lit import lit
 
 
 @click.command()

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from worker.batches.unreadable import Why
-from worker.clients import Cluster, Headers, Message
 from worker.config import Config
-from worker.forms.times import rfc3339
+from worker.kafka.clients import Cluster, Headers, Message
+from worker.posts.times import rfc3339
+from worker.posts.unreadable import Why
 
 MOST_ATTEMPTS = 3
 UNREADABLE = set(Why)

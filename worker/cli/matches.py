@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import click
 
 from worker.cli.common import kafka_options, say
-from worker.cli.table import flush
-from worker.cli.times import since as moment
-from worker.clients import Cluster, Message, connected
+from worker.cli.view.table import flush
+from worker.cli.view.times import since as moment
 from worker.config import Config
+from worker.kafka.clients import Cluster, Message, connected
 
 
 @click.command()
@@ -32,7 +32,7 @@ def matches(
 
     With --since, or --no-follow for all that is kept, it ends with the last one that is there.
     """
-    from worker.cli.match_view import clock, read_match, view
+    from worker.cli.view.match import clock, read_match, view
 
     start = None if since is None else moment(since)
     live = follow if follow is not None else start is None

@@ -12,12 +12,12 @@ import click
 
 from encoder.errors import InputError
 from worker.cli.common import CLEAR, kafka_options, say
-from worker.cli.filter_input import rows_as_they_come
+from worker.cli.filter.read import rows_as_they_come
 from worker.cli.rows import LONGEST_LINE, opened
-from worker.cli.table import counted
-from worker.clients import Outbox, connected, sending
+from worker.cli.view.table import counted
 from worker.config import FORMATS, Config, Limits
-from worker.forms.times import milliseconds
+from worker.kafka.clients import Outbox, connected, sending
+from worker.posts.times import milliseconds
 
 GRACE = 5.0  # seconds for what is under way when it ends early
 FARTHEST_BEHIND = 1.0  # seconds; what is later than that is not caught up with
@@ -131,7 +131,7 @@ def replay(
 
 def read_lines(files: Sequence[Path], form: str, limits: Limits) -> Iterator[Line]:
     """The lines of all files that hold anything, one after the other."""
-    from worker.posts import Post, Rejected, read_post
+    from worker.posts.read import Post, Rejected, read_post
 
     for file in files:
         for value in _raw(file):

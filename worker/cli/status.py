@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from worker.backlog import Backlog
 from worker.cli.common import kafka_options
-from worker.cli.seed_output import rows_of
-from worker.cli.seed_topic import SeedTopic
+from worker.cli.seeds.output import rows_of
+from worker.cli.seeds.topic import SeedTopic
 from worker.cli.status_output import print_status
-from worker.cli.table import print_json
-from worker.clients import Cluster, Offsets, administering, connected
+from worker.cli.view.table import print_json
 from worker.config import Config
+from worker.kafka.clients import Cluster, Offsets, administering, connected
+from worker.stream.backlog import Backlog
 
 APART = 1.0  # seconds between the two readings of a rate
 COORDINATOR_S = 5.0  # a fresh Kafka takes so long to name a group's coordinator

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from worker.cli.table import shown, table
+from worker.cli.view.table import shown, table
 from worker.visible import one_line
 
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from encoder.errors import InputError
-from encoder.files import replacing
+from encoder.support.files import replacing
 
 DASH = Path("-")  # standard output; where a command reads, standard input
 NEW = 0o666  # the mode of a new file, less the umask

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import click
 
 from worker.cli.common import JSON, kafka_options
-from worker.cli.table import print_json
+from worker.cli.view.table import print_json
 from worker.config import Config
 from worker.visible import one_line
 
 if TYPE_CHECKING:
-    from worker.topicrules import Difference
+    from worker.kafka.rules import Difference
 
 WRONG = 1  # the exit code when something is not as the worker needs it
 
@@ -29,7 +29,7 @@ def create(as_json: bool, config: Config) -> int:
 
     Exits with 1 if one of those is not as the worker needs it, and says so.
     """
-    from worker.topics import check_topics, create_topics
+    from worker.kafka.topics import check_topics, create_topics
 
     made = create_topics(config)
     if as_json:
@@ -52,7 +52,7 @@ def check(as_json: bool, config: Config) -> int:
 
     Exits with 1 if something must change, with 0 if there is only advice, or nothing.
     """
-    from worker.topics import check_topics
+    from worker.kafka.topics import check_topics
 
     found = check_topics(config)
     if as_json:

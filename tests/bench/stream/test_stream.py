@@ -15,7 +15,7 @@ from bench.stream.rows import Measured
 from bench.stream.run import Options, bench, rounds_of, speed_part
 from bench.stream.scene import Scene, post_records, seed_records, threshold_for
 from bench.stream.worker import Worker
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import WORDS, small_model
 from worker.broker.running import running

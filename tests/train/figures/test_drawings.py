@@ -13,7 +13,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import small_model
 from tests.train.data import folder, write

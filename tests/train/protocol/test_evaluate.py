@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import encoder
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import small_model
 from tests.train.data import EVENTS, folder, pair_rows, training_folder, write

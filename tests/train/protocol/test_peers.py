@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from encoder.weights import F32
+from encoder.model.weights import F32
 from tests.train import tiny
 from train.protocol.peers import Bm25, MiniLm, Scorer, TfIdf, inverse
 from train.readers import Story

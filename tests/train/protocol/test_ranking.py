@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from encoder.errors import InputError
-from encoder.weights import F32
+from encoder.model.weights import F32
 from train.protocol.ranking import Block, Bool, ap_of, auc_of, rank_pairs
 
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from worker.batches.header import Header
 from worker.broker.batch import read_header
 from worker.broker.log import Log
+from worker.kafka.batches.header import Header
 
 
 class Row(NamedTuple):

@@ -80,6 +80,6 @@ def test_a_stamp_replaces_all_times() -> None:
 
 
 def read_header_unchecked(data: bytearray):  # type: ignore[no-untyped-def]
-    from worker.batches.header import Header
+    from worker.kafka.batches.header import Header
 
     return Header.of(data)

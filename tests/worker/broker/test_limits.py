@@ -15,12 +15,12 @@ from kafka.protocol.producer import ProduceRequest
 
 from tests.broker.clients import create, read, write
 from tests.broker.wire import Idempotent, Wire
-from tests.worker.batches.made import CODECS, batch, bomb, sealed, values
-from worker.batches.header import HEADER
+from tests.worker.kafka.batches.made import CODECS, batch, bomb, sealed, values
 from worker.broker.codes import Code
 from worker.broker.handlers import TABLE
 from worker.broker.running import Address, running
 from worker.broker.wire import MOST_NAMED, BadFrameError, Client, read_call
+from worker.kafka.batches.header import HEADER
 
 MIB = 2**20
 packed = pytest.mark.parametrize("codec", [codec for codec in CODECS.values() if codec])

@@ -9,9 +9,9 @@ from aiokafka import TopicPartition
 
 from tests.worker.small import Mail
 from tests.worker.stream.fakes import FakeConsumer
-from worker.ingest import BatchSize, Ingest
-from worker.ledger import Ledger
-from worker.metrics import Metrics
+from worker.stream.ingest import BatchSize, Ingest
+from worker.stream.ledger import Ledger
+from worker.watch.metrics import Metrics
 
 PLACE = TopicPartition("tweets", 0)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from tests.encoder.small import small_model
 
 ROOT = Path(__file__).parents[3]

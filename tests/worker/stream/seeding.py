@@ -11,9 +11,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from tests.worker.small import small_encoder
 from worker.broker.server import Broker
 from worker.config import Limits
-from worker.control import Control
-from worker.metrics import Metrics
-from worker.seedcache import SeedEmbedder
+from worker.seeds.embedder import SeedEmbedder
+from worker.stream.control import Control
+from worker.watch.metrics import Metrics
 
 PATIENCE_S = 20
 TOPIC = "seed-articles"

@@ -7,8 +7,8 @@ import pytest
 
 from tests.worker.small import ARTICLES
 from tests.worker.stream.seeding import TOPIC, Bench, becomes, following, met, play, shown
-from worker import control as control_module
 from worker.errors import AccessError
+from worker.stream import control as control_module
 
 FLOOD, GAME = ("a", ARTICLES["flood"]), ("b", ARTICLES["game"])
 

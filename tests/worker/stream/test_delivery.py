@@ -16,13 +16,13 @@ from aiokafka.errors import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-import worker.delivery
+import worker.stream.delivery
 from tests.worker.stream.fakes import FakeCluster, Sent
-from worker import relay
-from worker.delivery import MISSED, Delivery, Patience
 from worker.errors import BrokerError
-from worker.outbox import InvalidRecordError, Letter
-from worker.relay import PARTITION
+from worker.stream import relay
+from worker.stream.delivery import MISSED, Delivery, Patience
+from worker.stream.producer import InvalidRecordError, Letter
+from worker.stream.relay import PARTITION
 
 TOPICS = ("matched-tweets", "rejected-tweets")
 Story = Callable[[FakeCluster, Delivery, list[bool]], Awaitable[None]]
@@ -34,7 +34,9 @@ def hasty() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relay, "BACKOFF_S", relay.BACKOFF_S / 1000)
         for name in ("BACKOFF_S", "REFUSED_S", "LONGEST_S"):
-            patch.setattr(worker.delivery, name, getattr(worker.delivery, name) / 1000)
+            patch.setattr(
+                worker.stream.delivery, name, getattr(worker.stream.delivery, name) / 1000
+            )
         yield
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.worker.small import Mail
 from tests.worker.stream.bench import PLACE, Bench, play
-from worker import ingest as module
-from worker.ingest import split
+from worker.stream import ingest as module
+from worker.stream.ingest import split
 
 
 @given(st.lists(st.integers(0, 40), max_size=20), st.integers(1, 60))

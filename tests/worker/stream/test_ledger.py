@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from encoder.errors import InputError
 from tests.worker.small import Mail
-from worker.ledger import Batch, Ledger, Progress
+from worker.stream.ledger import Batch, Ledger, Progress
 
 PARTITIONS = 3
 PLACES = [TopicPartition("tweets", number) for number in range(PARTITIONS)]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.worker.small import Mail
 from tests.worker.stream.bench import PLACE, Bench, play
 from tests.worker.stream.fakes import FakeConsumer
-from worker.backlog import Backlog
-from worker.ledger import Batch, Ledger
-from worker.metrics import Metrics
-from worker.positions import Positions
+from worker.stream.backlog import Backlog
+from worker.stream.ledger import Batch, Ledger
+from worker.stream.positions import Positions
+from worker.watch.metrics import Metrics
 
 OTHER = TopicPartition("tweets", 1)
 

@@ -6,8 +6,8 @@ import pytest
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from tests.worker.stream.bench import PLACE, Bench, Hurried, play
-from worker import ingest as module
-from worker.consumers import REVOKE_S
+from worker.kafka.consumers import REVOKE_S
+from worker.stream import ingest as module
 
 
 def test_on_revoke_it_waits_for_what_is_in_flight_commits_it_and_drops_nothing() -> None:

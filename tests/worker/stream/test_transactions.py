@@ -6,8 +6,8 @@ import pytest
 from aiokafka import TopicPartition
 
 from tests.worker.stream.fakes import FakeConsumer
-from worker.metrics import Metrics
-from worker.transactions import LONG_S, OpenTransactions
+from worker.stream.transactions import LONG_S, OpenTransactions
+from worker.watch.metrics import Metrics
 
 PLACE = TopicPartition("tweets", 3)
 

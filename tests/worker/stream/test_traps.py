@@ -7,11 +7,11 @@ import pytest
 
 from tests.worker.small import Mail
 from tests.worker.stream.fakes import met
-from worker import service as module
 from worker.config import Config
-from worker.ledger import Ledger
-from worker.metrics import Metrics
-from worker.service import App, make_app
+from worker.service import app as module
+from worker.service.app import App, make_app
+from worker.stream.ledger import Ledger
+from worker.watch.metrics import Metrics
 
 
 class FakeStream:

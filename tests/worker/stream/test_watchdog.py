@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.backlog import Backlog
 from worker.errors import StalledError
-from worker.watchdog import Sight, Watchdog
+from worker.stream.backlog import Backlog
+from worker.stream.watchdog import Sight, Watchdog
 
 STALL_S = 5.0
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from kafka.protocol.producer import InitProducerIdResponse, ProduceResponse
 
-from worker.batches.header import Header
 from worker.broker.batch import is_light
 from worker.broker.codes import Code, Refused, refuse_transactions
 from worker.broker.settings import Cluster
 from worker.broker.topics import Topic
 from worker.broker.wire import Call
+from worker.kafka.batches.header import Header
 
 ALL = -1
 RESULT = ProduceResponse.TopicProduceResponse

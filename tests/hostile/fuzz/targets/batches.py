@@ -5,10 +5,10 @@ from typing import Any
 from aiokafka.record.memory_records import MemoryRecords
 
 from tests.hostile.fuzz.target import Target
-from tests.worker.batches.made import CODECS, PACK, batch, fixed, sealed, values
-from worker.batches.compiled import walk as compiled
-from worker.batches.header import HEADER
-from worker.batches.opener import Opener
+from tests.worker.kafka.batches.made import CODECS, PACK, batch, fixed, sealed, values
+from worker.kafka.batches.compiled import walk as compiled
+from worker.kafka.batches.header import HEADER
+from worker.kafka.batches.opener import Opener
 
 RAW, FIXED, PACKED = range(3)
 LIMIT = 2**20

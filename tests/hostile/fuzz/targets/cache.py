@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.hostile.fuzz.target import Target
 from tests.worker.small import ARTICLES, book_of, small_encoder
-from worker.seedcache import SeedEmbedder
+from worker.seeds.embedder import SeedEmbedder
 
 RATE = 0.01
 TOKENS = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import encoder
-from encoder.artifact import write_model
+from encoder.directory import write_model
 from encoder.errors import NewsiftError
 from encoder.manifest import ARTICLE_CHECK, MANIFEST, digest_of, facts_of
 from tests.encoder.small import small_model

@@ -10,8 +10,8 @@ import trafilatura
 from encoder.errors import InputError
 from tests.hostile.fuzz.target import Target
 from tests.worker.web_side import ARTICLE
-from worker.cli.article import MEMORY, SHORTEST, extracted
-from worker.cli.fetch import Page
+from worker.cli.seeds.article import MEMORY, SHORTEST, extracted
+from worker.cli.seeds.fetch import Page
 
 URL = "http://news.test/ferry"
 CPU_S = 2

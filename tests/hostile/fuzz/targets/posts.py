@@ -10,9 +10,9 @@ from tests.hostile.shapes import SHAPES, marks
 from tests.hostile.target import post
 from tests.worker.messages import EXAMPLES
 from tests.worker.small import Mail, seed_set, small_encoder
-from worker.pipeline import Pipeline, Settings
-from worker.posts import Post, Reason, read_post
-from worker.records import Record
+from worker.match.pipeline import Pipeline, Settings
+from worker.match.records import Record
+from worker.posts.read import Post, Reason, read_post
 
 SAMPLES = Path(worker.__file__).parent / "samples" / "posts.jsonl"
 TOKENS = [

@@ -5,9 +5,9 @@ import json
 from tests.hostile.fuzz.target import Target
 from tests.hostile.shapes import marks
 from tests.worker.small import ARTICLES, small_encoder
-from worker.seedcache import SeedEmbedder
-from worker.seeds import SeedBook
-from worker.web import seeds_listed
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedBook
+from worker.watch.web import seeds_listed
 
 TOKENS = [
     *(b'"text":', b'"title":', b'"event":', b'"url":', b'"threshold":', b'"expires_at":'),

@@ -1,0 +1,117 @@
+"""Which code computes the vectors: the CPU kernel, or torch on a CPU or GPU."""
+
+import ctypes
+import logging
+from typing import Protocol
+
+import numpy as np
+
+from encoder.directory import Model, SelfCheck
+from encoder.embeddings import unit_rows
+from encoder.errors import DeviceError, InputError, one_line
+from encoder.model.config import Side
+from encoder.model.weights import F32, I32, I64
+from encoder.support.threads import available_cpus
+
+CHECK_TOLERANCE = 1e-3
+log = logging.getLogger("newsift.encoder")
+
+
+class Backend(Protocol):
+    """Token ids in, one vector a text out, not yet normalised."""
+
+    def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
+        """The vectors of the texts whose tokens lie between consecutive offsets: [n, d]."""
+        ...
+
+    def close(self) -> None:
+        """End its threads."""
+        ...
+
+
+def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backend, str]:
+    """The fastest backend that this machine runs correctly, and its name, kernel or torch."""
+    if device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device: {device!r} is unknown; use auto, cpu or cuda")
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise InputError(f"threads: {threads!r} is not a whole number from 1; leave it out for all")
+    if device == "cuda" and not cuda_present():
+        raise DeviceError("device: no CUDA GPU answers on this machine; use auto or cpu")
+    if device == "cuda":
+        return _torch(model, "cuda", threads), "torch"
+    gpu = _gpu(model, threads) if device == "auto" and cuda_present() else None
+    if gpu is not None:
+        return gpu, "torch"
+    kernel = _kernel(model, threads or available_cpus())
+    return (kernel, "kernel") if kernel else (_torch(model, "cpu", threads), "torch")
+
+
+def cuda_present() -> bool:
+    """Whether a CUDA driver with a device answers; asked of the driver, as torch loads slowly."""
+    count = ctypes.c_int(0)
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        answers = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    except (OSError, AttributeError):
+        return False
+    return answers and count.value > 0
+
+
+def check_error(backend: Backend, model: Model) -> float:
+    """The largest distance between a stored unit vector and the one that the backend computes."""
+    return max(_error(backend, check) for check in (model.check, model.article_check))
+
+
+def _error(backend: Backend, check: SelfCheck) -> float:
+    found = backend.forward(check.ids, check.offsets, check.side)
+    gap = unit_rows(found) - unit_rows(check.vectors)  # [texts, d]
+    worst = float(np.sqrt((gap**2).sum(axis=1)).max())
+    return worst if np.isfinite(worst) else float("inf")
+
+
+def _gpu(model: Model, threads: int | None) -> Backend | None:
+    """The GPU where PyTorch can use it; else nothing, and one warning."""
+    try:
+        return _torch(model, "cuda", threads)
+    except Exception as error:  # noqa: BLE001 - a driver can fail in as many ways as there are
+        log.warning("the GPU is not used, the CPU runs instead: %s", one_line(str(error)))
+        return None
+
+
+def _kernel(model: Model, threads: int) -> Backend | None:
+    """The kernel where it fits the model and proves itself; else nothing, and one warning."""
+    try:
+        from encoder.backends.kernel import KernelBackend, supported
+
+        reason = supported(model.weights.config)
+        if reason is None:
+            kernel = KernelBackend(model.weights, threads)
+            error = check_error(kernel, model)
+            if error <= CHECK_TOLERANCE:
+                return kernel
+            reason = f"its vectors are off by {error:.1e} on this CPU"
+    except Exception as error:  # noqa: BLE001 - an unknown CPU can fail anywhere in the compiler
+        reason = one_line(f"it does not compile here ({type(error).__name__}: {error})")
+    log.warning("the CPU kernel is not used: %s; the slower torch path runs instead", reason)
+    return None
+
+
+def _torch(model: Model, device: str, threads: int | None) -> Backend:
+    try:
+        import torch
+    except ImportError:
+        raise DeviceError(
+            f"device: {device} needs PyTorch, which is not installed here; `pip install torch`"
+        ) from None
+
+    from encoder.backends.torch_backend import TorchBackend
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("device: PyTorch here is a CPU build; install its CUDA build or use cpu")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    backend = TorchBackend(model.weights, device)
+    error = check_error(backend, model)
+    if error > CHECK_TOLERANCE:
+        raise DeviceError(f"device: {device} computes vectors that are off by {error:.1e}")
+    return backend

@@ -1,0 +1,102 @@
+"""The kernel as a backend: token ids in, vectors out, on as many threads as asked for."""
+
+from collections import deque
+from itertools import pairwise
+
+import numpy as np
+
+from encoder.backends.kernel import row_layout as limits
+from encoder.backends.kernel.arrays import Space, allocate
+from encoder.backends.kernel.encode import encode
+from encoder.backends.kernel.row_layout import Shape
+from encoder.backends.kernel.tables import make_tables
+from encoder.errors import InputError
+from encoder.model.config import MAX_TOKENS, AstConfig, Side
+from encoder.model.weights import F32, I32, I64, Weights, position_buckets
+from encoder.support.threads import Crew
+
+NONE = np.zeros(0, np.float32)
+TOKENS_WORTH_A_THREAD = 1000  # about half a millisecond; handing over costs a tenth of that
+
+
+def supported(config: AstConfig) -> str | None:
+    """Why the kernel cannot run models with these settings, or nothing if it can."""
+    if config.layers != 1:
+        return f"layers: {config.layers}; tables fold for one layer only"
+    for key, low, high in (
+        ("window", 1, limits.MAX_WINDOW),
+        ("heads", 1, limits.MAX_HEADS),
+        ("head_dim", 1, limits.MAX_HEAD_DIM),
+        ("dim", 1, limits.MAX_DIM),
+    ):
+        value = getattr(config, key)
+        if not low <= value <= high:
+            return f"{key}: {value} is not from {low} to {high}"
+    return None
+
+
+class KernelBackend:
+    """The forward pass of one model; safe to call from several threads at once."""
+
+    def __init__(self, weights: Weights, threads: int = 1) -> None:
+        reason = supported(weights.config)
+        if reason is not None:
+            raise InputError(f"{reason}; use the torch backend")
+        if threads < 1:
+            raise InputError(f"threads: {threads} is not a whole number from 1")
+        self.threads, self._dim = threads, weights.config.dim
+        self._vocabulary = len(weights.embedding)
+        self._shape = Shape.of(weights.config)
+        self.tables = make_tables(self._shape, weights, threads)
+        self._spaces: deque[Space] = deque()
+        self._crew = Crew(threads)
+        self._gates = (NONE, NONE)
+        self._places = (NONE, NONE)
+        if weights.residual is not None:
+            buckets = position_buckets(MAX_TOKENS)
+            gates, positions = weights.residual.gates, weights.residual.positions
+            self._gates = (np.ascontiguousarray(gates[0]), np.ascontiguousarray(gates[1]))
+            self._places = (positions[0][buckets], positions[1][buckets])
+
+    def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
+        """y of every text, not normalised [n, dim]; text i is ids[offsets[i]:offsets[i + 1]]."""
+        # Copies: numba would compile everything once more for arrays that are read-only.
+        ids, offsets = np.array(ids, np.int32), np.array(offsets, np.int64)
+        self._check(ids, offsets)
+        out = np.empty((len(offsets) - 1, self._dim), np.float32)
+        parts = min(self.threads, max(1, len(ids) // TOKENS_WORTH_A_THREAD))
+        goals = np.linspace(0, len(ids), parts + 1)[1:-1]
+        bounds = [0, *(np.searchsorted(offsets[1:], goals) + 1).tolist(), len(out)]
+        jobs = [(ids, offsets[a : b + 1], out[a:b], side) for a, b in pairwise(bounds)]
+        if parts == 1:
+            self._run(*jobs[0])
+        else:
+            self._crew.run(self._run, jobs)
+        return out
+
+    def close(self) -> None:
+        """End its threads."""
+        self._crew.close()
+
+    def _check(self, ids: I32, offsets: I64) -> None:
+        """Refuse what would read outside an array: the compiled code checks no index."""
+        lengths = np.diff(offsets)
+        if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(ids) or (lengths < 0).any():
+            raise InputError(f"offsets: must rise from 0 to the number of ids, {len(ids)}")
+        if lengths.max(initial=0) > MAX_TOKENS:
+            raise InputError(f"a text of {lengths.max()} tokens; cut it to {MAX_TOKENS}")
+        # As unsigned, a negative id is a large one: one pass finds both.
+        if ids.view(np.uint32).max(initial=0) >= self._vocabulary:
+            raise InputError(f"ids: some are outside the vocabulary of {self._vocabulary}")
+
+    def _run(self, ids: I32, offsets: I64, out: F32, side: Side) -> None:
+        """A run of texts in the calling thread, with a working memory of its own."""
+        try:
+            space = self._spaces.pop()
+        except IndexError:
+            space = allocate(self._shape)
+        try:
+            gates, places = self._gates[side], self._places[side]
+            encode(self._shape, self.tables, space, ids, offsets, gates, places, out)
+        finally:
+            self._spaces.append(space)

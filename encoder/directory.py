@@ -1,0 +1,258 @@
+"""A model directory: weights, vocabulary, idf, background and a manifest that vouches for them.
+
+Nothing in it is ever unpickled; a file that is missing, cut short, changed or of another model is
+refused.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from encoder.embeddings import unit_rows
+from encoder.errors import InputError, ModelError, one_line
+from encoder.manifest import (
+    ARTICLE_CHECK,
+    BACKGROUND,
+    CHECK,
+    FORMAT,
+    IDF,
+    MANIFEST,
+    VOCABULARY,
+    WEIGHTS,
+    digest_of,
+    facts_of,
+    read_directory,
+)
+from encoder.model.config import MAX_TOKENS, AstConfig, Side
+from encoder.model.weights import F32, I32, I64, Weights
+from encoder.score.lexical import Idf, SparseRows
+from encoder.support.readonly import frozen
+from encoder.text.vocabulary import VOCABULARIES, Vocabulary
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Background:
+    """Embeddings of everyday posts, against which automatic thresholds are set."""
+
+    dense: F32  # [posts, d]
+    lexical: SparseRows  # [posts, slots]
+
+    def __post_init__(self) -> None:
+        if not len(self.dense) == len(self.lexical) > 0:
+            raise InputError(
+                f"{BACKGROUND}: {len(self.dense)} dense rows beside {len(self.lexical)} lexical "
+                "ones; it needs as many of each, and some"
+            )
+        if not np.isfinite(self.dense).all():
+            raise InputError(f"{BACKGROUND}: holds NaN or infinity")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelfCheck:
+    """Some token sequences and their exact vectors, to prove a fast path before it is trusted."""
+
+    ids: I32  # [tokens]
+    offsets: I64  # [texts + 1]
+    vectors: F32  # [texts, d], not normalised
+    side: Side
+
+    def __post_init__(self) -> None:
+        texts, name = len(self.offsets) - 1, f"self-check of {self.side.name.lower()}s"
+        kinds = [a.dtype.name for a in (self.ids, self.offsets, self.vectors)]
+        if kinds != ["int32", "int64", "float32"]:
+            raise InputError(f"{name}: {kinds}, expected int32 ids, int64 offsets, float32 vectors")
+        if (self.ids.ndim, self.offsets.ndim, self.vectors.ndim) != (1, 1, 2):
+            raise InputError(f"{name}: ids, offsets or vectors have another number of axes")
+        if texts < 1 or len(self.vectors) != texts or not self.vectors.any():
+            raise InputError(f"{name}: {len(self.vectors)} vectors of {texts} texts prove nothing")
+        lengths = np.diff(self.offsets)
+        if self.offsets[0] != 0 or self.offsets[-1] != len(self.ids) or (lengths < 0).any():
+            raise InputError(f"{name}: the offsets do not rise from 0 to {len(self.ids)}")
+        if lengths.max() > MAX_TOKENS or not np.isfinite(self.vectors).all():
+            raise InputError(f"{name}: a text is too long, or a vector holds NaN or infinity")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """Everything a model directory holds."""
+
+    weights: Weights
+    vocabulary: Vocabulary
+    idf: Idf | None
+    mix: float
+    background: Background
+    check: SelfCheck  # of posts
+    article_check: SelfCheck  # a short one, one as long as can be, and one without a token
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        rows, words = len(self.weights.embedding), self.vocabulary.size
+        if rows != words:
+            raise InputError(
+                f"{VOCABULARY}: {words} entries for a table of {rows} rows; "
+                "this is another model's vocabulary"
+            )
+        if not 0 <= self.mix < 1 or (self.mix > 0 and self.idf is None):
+            raise InputError(f"mix: {self.mix} needs 0 ≤ λ < 1, and an idf table unless it is 0")
+        dim = self.weights.config.dim
+        checks = self.check, self.article_check
+        if {v.shape[1] for v in (self.background.dense, *(c.vectors for c in checks))} != {dim}:
+            raise InputError(f"{BACKGROUND}, {CHECK}, {ARTICLE_CHECK}: vectors are not {dim} wide")
+        for check in checks:
+            if not 0 <= check.ids.min(initial=0) <= check.ids.max(initial=0) < words:
+                raise InputError(f"{CHECK}, {ARTICLE_CHECK}: ids outside the vocabulary of {words}")
+
+
+def write_model(path: str | Path, model: Model) -> str:
+    """Write a model directory whole or not at all, in place of an older one; its digest."""
+    path = Path(path)
+    files = {name: content for name, content in _contents(model).items() if content}
+    checks = {ARTICLE_CHECK: _saved(model.article_check)}
+    manifest = _manifest(model, files, checks)
+    files |= checks
+    files[MANIFEST] = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be written ({error.strerror})") from error
+    try:
+        for name, content in files.items():
+            (staging / name).write_bytes(content)
+        staging.chmod(0o755)
+        _swap(staging, path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be written ({error.strerror})") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return str(manifest["digest"])
+
+
+def _swap(staging: Path, path: Path) -> None:
+    """Move the new directory into place; the old one comes back if that fails."""
+    if not path.exists():
+        staging.rename(path)
+        return
+    if not (path / MANIFEST).exists():
+        raise ModelError(f"{path}: exists and is no model directory; name another place")
+    old = path.with_name(f".{path.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    path.rename(old)
+    try:
+        staging.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def read_model(path: str | Path) -> Model:
+    """Read a model directory, or refuse it with the file at fault and the remedy."""
+    path = Path(path)
+    manifest, files = read_directory(path)
+    try:
+        return _model(manifest, files)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(one_line(f"{path}: {error}; restore the model")) from error
+
+
+def snap(weights: Weights) -> Weights:
+    """The weights as a model directory gives them back: the token vectors rounded to int8."""
+    table = {"embedding": _dequantised(*_quantised(weights.embedding))}
+    return Weights.from_tensors(weights.config, {**weights.tensors(), **table})
+
+
+def _contents(model: Model) -> dict[str, bytes]:
+    named: Arrays = {k: np.ascontiguousarray(v) for k, v in model.weights.tensors().items()}
+    named["embedding.int8"], named["embedding.scale"] = _quantised(named.pop("embedding"))
+    rows = model.background.lexical
+    vectors, scale = _quantised(model.background.dense)
+    background: Arrays = {
+        "dense.int8": vectors,
+        "dense.scale": scale,
+        "lexical.indptr": rows.indptr,
+        "lexical.slots": rows.slots,
+        "lexical.weights": rows.weights.astype(np.float16),
+    }
+    return {
+        WEIGHTS: save(named),
+        VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
+        IDF: save({"idf": model.idf.table.astype(np.float16)}) if model.idf else b"",
+        BACKGROUND: save(background),
+        CHECK: _saved(model.check),
+    }
+
+
+def _saved(check: SelfCheck) -> bytes:
+    return save({"ids": check.ids, "offsets": check.offsets, "vectors": check.vectors})
+
+
+def _model(manifest: dict[str, Any], files: dict[str, bytes]) -> Model:
+    named = load(files[WEIGHTS])
+    named["embedding"] = _dequantised(named.pop("embedding.int8"), named.pop("embedding.scale"))
+    kind = manifest["vocabulary"]
+    if kind not in VOCABULARIES:
+        raise InputError(f"vocabulary {kind!r} is unknown; upgrade newsift")
+    background = load(files[BACKGROUND])
+    rows = SparseRows(
+        background["lexical.indptr"],
+        background["lexical.slots"],
+        background["lexical.weights"].astype(np.float32),
+    )
+    dense = _dequantised(background["dense.int8"], background["dense.scale"])
+    return Model(
+        weights=Weights.from_tensors(AstConfig.from_dict(manifest["config"]), named),
+        vocabulary=VOCABULARIES[kind].from_lines(files[VOCABULARY].decode().split("\n")[:-1]),
+        idf=Idf(load(files[IDF])["idf"].astype(np.float32)) if IDF in files else None,
+        mix=manifest["mix"],
+        background=Background(frozen(unit_rows(dense)), rows.unit()),
+        check=_check(files[CHECK], Side.POST),
+        article_check=_check(files[ARTICLE_CHECK], Side.ARTICLE),
+        metrics=manifest["metrics"],
+        provenance=manifest["provenance"],
+        digest=manifest["digest"],
+    )
+
+
+def _check(content: bytes, side: Side) -> SelfCheck:
+    named = load(content)
+    return SelfCheck(named["ids"], named["offsets"], named["vectors"], side)
+
+
+def _manifest(model: Model, files: dict[str, bytes], checks: dict[str, bytes]) -> dict[str, Any]:
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "config": model.weights.config.as_dict(),
+        "vocabulary": model.vocabulary.kind,
+        "mix": model.mix,
+        "files": facts_of(files),
+        "checks": facts_of(checks),
+        "metrics": dict(model.metrics),
+        "provenance": dict(model.provenance),
+    }
+    return {"digest": digest_of(manifest), **manifest}
+
+
+def _quantised(rows: F32) -> tuple[NDArray[np.int8], F32]:
+    scale = (np.abs(rows).max(axis=1, initial=0) / 127).astype(np.float32)  # [n]
+    safe = np.where(scale > 0, scale, 1)[:, None]
+    return np.rint(rows / safe).astype(np.int8), scale
+
+
+def _dequantised(rows: NDArray[np.int8], scale: F32) -> F32:
+    if rows.dtype != np.int8 or rows.ndim != 2 or scale.shape != rows.shape[:1]:
+        raise InputError(f"{rows.dtype} {rows.shape} by {scale.shape}: no int8 rows with a scale")
+    return np.asarray(rows * scale[:, None], dtype=np.float32)

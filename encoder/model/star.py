@@ -1,0 +1,179 @@
+"""The adaptive Star Transformer, read from top to bottom: ragged, trainable, of any size.
+
+The texts of a batch lie one after another in flat arrays, with the offsets where each begins: no
+padding, so that a text's vector cannot depend on its neighbours. In the shapes N is the number of
+the batch's tokens, n of its texts, h of heads, k the width of a head and d that of the model.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from encoder.model.config import AstConfig
+from encoder.model.entmax import entmax, entmax_ragged
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Which text each token belongs to."""
+
+    count: int  # n
+    tokens: int  # N
+    lengths: Tensor  # int64 [n]
+    text: Tensor  # int64 [N]
+
+    @classmethod
+    def at(cls, offsets: Tensor, tokens: int) -> "Texts":
+        """The texts that begin at these offsets [n+1]."""
+        lengths = offsets.diff()
+        numbers = torch.arange(len(lengths), device=offsets.device)
+        text = torch.repeat_interleave(numbers, lengths, output_size=tokens)
+        return cls(len(lengths), tokens, lengths, text)
+
+    def sum(self, x: Tensor) -> Tensor:  # [N, …] -> [n, …]
+        """The sum over each text's tokens."""
+        return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.text, x)
+
+    def mean(self, x: Tensor) -> Tensor:  # [N, d] -> [n, d]
+        """The mean over each text's tokens; zero for a text without any."""
+        return self.sum(x) / self.lengths.clamp(min=1).unsqueeze(1)
+
+    def max(self, x: Tensor) -> Tensor:  # [N, d] -> [n, d]
+        """The maximum over each text's tokens; zero for a text without any."""
+        index = self.text.unsqueeze(1).expand_as(x)
+        zeros = x.new_zeros(self.count, x.shape[1])
+        return zeros.scatter_reduce(0, index, x, "amax", include_self=False)
+
+    def spread(self, x: Tensor) -> Tensor:  # [n, …] -> [N, …]
+        """Each token's copy of what its text has."""
+        return x.index_select(0, self.text)
+
+    def outside(self, window: int) -> Tensor:  # [2c+1, N, 1]
+        """Where a token's neighbour at a distance of -c … c is not in the same text."""
+        padded = F.pad(self.text, (window, window), value=-1)
+        return torch.stack([near != self.text for near in neighbours(padded, window)]).unsqueeze(2)
+
+
+def neighbours(padded: Tensor, window: int) -> list[Tensor]:
+    """Views of an array [c + N + c, …] in which row i is the neighbour of token i at -c … c."""
+    tokens = len(padded) - 2 * window
+    return [padded[j : j + tokens] for j in range(2 * window + 1)]
+
+
+class Attention(nn.Module):
+    """The projections that ring and star have in common, and an α in (1, 2) for every head."""
+
+    def __init__(self, config: AstConfig) -> None:
+        super().__init__()
+        self.heads, self.head_dim, self.window = config.heads, config.head_dim, config.window
+        self.query = nn.Linear(config.dim, config.inner)
+        self.key = nn.Linear(config.dim, config.inner)
+        self.value = nn.Linear(config.dim, config.inner)
+        self.output = nn.Linear(config.inner, config.dim)
+        self.raw_alpha = nn.Parameter(torch.zeros(config.heads))
+
+    @property
+    def alpha(self) -> Tensor:  # [h]
+        """α = 1 + sigmoid(raw): it can approach softmax and sparsemax, and leave neither's side."""
+        return torch.sigmoid(self.raw_alpha) + 1
+
+    def ask(self, x: Tensor) -> Tensor:  # [N, d] -> [N, h, k]
+        """Queries, scaled so that logits keep their spread."""
+        return self.split(self.query(x)) / math.sqrt(self.head_dim)
+
+    def answer(self, x: Tensor) -> tuple[Tensor, Tensor]:  # [N, d] -> 2 × [N, h, k]
+        """Keys and values."""
+        return self.split(self.key(x)), self.split(self.value(x))
+
+    def split(self, x: Tensor) -> Tensor:  # [N, h·k] -> [N, h, k]
+        """The heads side by side."""
+        return x.view(len(x), self.heads, self.head_dim)
+
+    def join(self, x: Tensor) -> Tensor:  # [N, h, k] -> [N, d]
+        """The heads' results, put together and projected."""
+        return cast(Tensor, self.output(x.flatten(1)))
+
+
+class Ring(Attention):
+    """Every token attends to its neighbours, itself, its first state and the relay."""
+
+    def forward(self, nodes: Tensor, relay: Tensor, first: Tensor, texts: Texts) -> Tensor:
+        """The tokens' new states [N, d]."""
+        q = self.ask(nodes)  # [N, h, k]
+        near = self.answer(nodes)
+        own = near if first is nodes else self.answer(first)
+        hub = (texts.spread(x) for x in self.answer(relay))
+        keys, values = (
+            [*self.around(x), e, s] for x, e, s in zip(near, own, hub, strict=True)
+        )  # lists of 2c+3, each [N, h, k]
+        logits = single(torch.stack([(q * k).sum(2) for k in keys]))  # [2c+3, N, h]
+        closed = F.pad(texts.outside(self.window), (0, 0, 0, 0, 0, 2))
+        p = entmax(logits.masked_fill(closed, -torch.inf), self.alpha, dim=0)
+        return self.join(mix(p, values))
+
+    def around(self, x: Tensor) -> list[Tensor]:
+        """The neighbours' rows at -c … c."""
+        return neighbours(F.pad(x, (0, 0, 0, 0, self.window, self.window)), self.window)
+
+
+def single(x: Tensor) -> Tensor:
+    """At least single precision: shares are found and summed in it also where products are not."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def mix(p: Tensor, values: list[Tensor]) -> Tensor:  # [m, N, h], m × [N, h, k] -> [N, h, k]
+    """The weighted sum of the values."""
+    mixed = p[0].unsqueeze(2) * values[0]
+    for share, value in zip(p[1:], values[1:], strict=True):
+        mixed = torch.addcmul(mixed, share.unsqueeze(2), value)
+    return mixed
+
+
+class Star(Attention):
+    """The relay attends to itself and to every token of its text."""
+
+    def forward(self, nodes: Tensor, relay: Tensor, texts: Texts) -> Tensor:
+        """The relays' new states [n, d]."""
+        q = self.ask(relay)  # [n, h, k]
+        own_k, own_v = self.answer(relay)  # [n, h, k]
+        k, v = self.answer(nodes)  # [N, h, k]
+        logits = single(torch.cat([(q * own_k).sum(2), (texts.spread(q) * k).sum(2)]))  # [n+N, h]
+        member = torch.cat([torch.arange(texts.count, device=logits.device), texts.text])
+        p = entmax_ragged(logits, self.alpha, member, texts.count).unsqueeze(2)
+        own_p, p = p[: texts.count], p[texts.count :]
+        return self.join(own_p * own_v + texts.sum(p * v))
+
+
+class Round(nn.Module):
+    """One layer: all tokens at once from the old states, then the relay from the new ones."""
+
+    def __init__(self, config: AstConfig) -> None:
+        super().__init__()
+        self.ring, self.star = Ring(config), Star(config)
+
+    def forward(
+        self, nodes: Tensor, relay: Tensor, first: Tensor, texts: Texts
+    ) -> tuple[Tensor, Tensor]:
+        """The new states of tokens [N, d] and relays [n, d]."""
+        nodes = self.ring(nodes, relay, first, texts)
+        return nodes, self.star(nodes, relay, texts)
+
+
+class AdaptiveStar(nn.Module):
+    """Token vectors [N, d] → text vectors [n, d]: half of (the tokens' maximum + the relay)."""
+
+    def __init__(self, config: AstConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Round(config) for _ in range(config.layers))
+
+    def forward(self, embedded: Tensor, offsets: Tensor) -> Tensor:
+        """The star of every text; zero for a text without tokens."""
+        texts = Texts.at(offsets, len(embedded))
+        nodes, relay = embedded, texts.mean(embedded)
+        for layer in self.layers:
+            nodes, relay = layer(nodes, relay, embedded, texts)
+        return (texts.max(nodes) + relay) / 2 * (texts.lengths > 0).unsqueeze(1)

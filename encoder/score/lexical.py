@@ -1,0 +1,234 @@
+"""The lexical half: words hashed into slots, weighted by a fixed idf, as sparse rows."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from typing import Any, Self
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.errors import InputError
+from encoder.model.weights import F32, I32, I64
+from encoder.support.jit import jit
+from encoder.support.readonly import frozen, kept
+from encoder.text.split import fold
+
+SLOT_BITS = 18
+SLOTS = 2**SLOT_BITS
+NO_SLOT = -1
+GOLDEN = 0x9E3779B1
+SHELL_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
+
+
+def slot(word: str) -> int:
+    """The slot of a word, whatever its case and accents; NO_SLOT without a letter or digit."""
+    folded = fold(word)
+    if not any(map(str.isalnum, folded)):
+        return NO_SLOT
+    # crc32 alone is linear, so that likely words would collide in patterns
+    mixed = crc32(folded.encode("utf-8", "replace")) * GOLDEN & 0xFFFFFFFF
+    return mixed >> (32 - SLOT_BITS)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Rows over the slots in compressed form: of row i, the entries indptr[i] to indptr[i + 1]."""
+
+    indptr: I64  # [rows + 1]
+    slots: I32  # [entries], ascending within a row
+    weights: F32  # [entries]
+
+    def __post_init__(self) -> None:
+        for name, kind in (("indptr", np.int64), ("slots", np.int32), ("weights", np.float32)):
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
+                raise InputError(f"sparse rows: {name} is no flat array of {kind.__name__}")
+            object.__setattr__(self, name, kept(array))
+        if not well_formed(self.indptr, self.slots, self.weights):
+            raise InputError(
+                f"sparse rows: each needs ascending slots below {SLOTS} and finite weights"
+            )
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def __getitem__(self, key: slice | NDArray[Any] | Sequence[int]) -> Self:
+        rows = np.arange(len(self))[key]
+        if rows.ndim != 1:
+            raise InputError(f"sparse rows: {key!r} selects no list of rows; use a slice")
+        begins, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        entries = np.repeat(begins - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return type(self)(
+            frozen(indptr), frozen(self.slots[entries]), frozen(self.weights[entries])
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.indptr, self.slots, self.weights)
+
+    @classmethod
+    def empty(cls, rows: int) -> Self:
+        """So many rows without an entry."""
+        none = frozen(np.zeros(0, np.int32))
+        return cls(frozen(np.zeros(rows + 1, np.int64)), none, frozen(none.astype(np.float32)))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """All rows of all parts, in order."""
+        lengths = [np.diff(part.indptr) for part in parts]
+        indptr = np.cumsum(np.concatenate([[0], *lengths])).astype(np.int64)
+        nothing = cls.empty(0)
+        slots = np.concatenate([nothing.slots, *(part.slots for part in parts)])
+        weights = np.concatenate([nothing.weights, *(part.weights for part in parts)])
+        return cls(frozen(indptr), frozen(slots), frozen(weights))
+
+    def unit(self) -> Self:
+        """The same rows, each scaled to length 1; an empty or zero row stays as it is."""
+        return type(self)(self.indptr, self.slots, frozen(scaled(self.indptr, self.weights)))
+
+    def dot(self, other: "SparseRows") -> F32:
+        """The scalar product of every row with every row of `other`: [rows, other rows]."""
+        out = np.zeros((len(self), len(other)), np.float32)
+        if len(self.slots) and len(other.slots):
+            write_products(self.indptr, self.slots, self.weights, *other.inverted, out)
+        return out
+
+    @cached_property
+    def inverted(self) -> tuple[I32, I32, F32]:
+        """Where each slot's entries begin, and their rows and weights, slot by slot."""
+        starts, rows, weights = invert(self.indptr, self.slots, self.weights)
+        return frozen(starts), frozen(rows), frozen(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Idf:
+    """How much a word tells, by slot: rare words much, common ones little."""
+
+    table: F32  # [SLOTS]
+
+    def __post_init__(self) -> None:
+        table = self.table
+        if table.shape != (SLOTS,) or table.dtype != np.float32:
+            raise InputError(f"idf: {table.dtype} {list(table.shape)}, expected float32 [{SLOTS}]")
+        if not (np.isfinite(table).all() and (table >= 0).all()):
+            raise InputError("idf: every weight must be finite and at least 0")
+
+    @classmethod
+    def fit(cls, texts: Iterable[Iterable[str]]) -> Self:
+        """The idf of the words of these texts: log((texts + 1) / (texts with the word + 1))."""
+        count, having = 0, np.zeros(SLOTS, np.int64)
+        for words in texts:
+            count += 1
+            having[list({slot(word) for word in words} - {NO_SLOT})] += 1
+        return cls((log(count + 1) - np.log(having + 1)).clip(min=0).astype(np.float32))
+
+    def __getitem__(self, word: str) -> float:
+        """The weight of a word; 0 without a letter or digit."""
+        place = slot(word)
+        return 0.0 if place == NO_SLOT else float(self.table[place])
+
+
+def unit_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
+    """The unit rows of texts given as their words' slots and idf, weighted (1 + log tf)·idf."""
+    indptr, slots, weights = map(frozen, weighted(slots, idf, offsets))
+    return SparseRows(indptr, slots, frozen(scaled(indptr, weights)))
+
+
+@jit()
+def well_formed(indptr: I64, slots: I32, weights: F32) -> bool:
+    """Whether these arrays are sparse rows with ascending slots and finite weights."""
+    if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(slots):
+        return False
+    if len(slots) != len(weights):
+        return False
+    for row in range(len(indptr) - 1):
+        if not 0 <= indptr[row] <= indptr[row + 1] <= len(slots):
+            return False
+        last = -1
+        for e in range(indptr[row], indptr[row + 1]):
+            if not last < slots[e] < SLOTS or not np.isfinite(weights[e]):
+                return False
+            last = slots[e]
+    return True
+
+
+@jit()
+def scaled(indptr: I64, weights: F32) -> F32:
+    """The weights with every row scaled to length 1, summed up in float64."""
+    out = weights.copy()
+    for row in range(len(indptr) - 1):
+        square = 0.0
+        for e in range(indptr[row], indptr[row + 1]):
+            square += np.float64(weights[e]) ** 2
+        length = np.sqrt(square)
+        if length > 0:
+            for e in range(indptr[row], indptr[row + 1]):
+                out[e] = weights[e] / length
+    return out
+
+
+@jit()
+def sort(slots: I32, idf: F32) -> None:
+    """Sort both by slot, in place, by Shell's method: rows short and long, quick to compile."""
+    for gap in SHELL_GAPS:
+        for i in range(gap, len(slots)):
+            moved, its_idf, place = slots[i], idf[i], i
+            while place >= gap and slots[place - gap] > moved:
+                slots[place], idf[place] = slots[place - gap], idf[place - gap]
+                place -= gap
+            slots[place], idf[place] = moved, its_idf
+
+
+@jit()
+def weighted(slots: I32, idf: F32, offsets: I64) -> tuple[I64, I32, F32]:
+    """The rows of texts given as their words' slots and idf: each slot once, (1 + log tf)·idf."""
+    indptr, kept, weights = np.zeros_like(offsets), slots.copy(), idf.copy()
+    end = 0
+    for text in range(len(offsets) - 1):
+        first, stop = offsets[text], offsets[text + 1]
+        sort(kept[first:stop], weights[first:stop])
+        while first < stop:
+            last = first + 1
+            while last < stop and kept[last] == kept[first]:
+                last += 1
+            if weights[first] > 0:
+                kept[end], weights[end] = kept[first], (1 + np.log(last - first)) * weights[first]
+                end += 1
+            first = last
+        indptr[text + 1] = end
+    return indptr, kept[:end].copy(), weights[:end].copy()
+
+
+@jit()
+def invert(indptr: I64, slots: I32, weights: F32) -> tuple[I32, I32, F32]:
+    """The entries ordered by slot, and by row within a slot: starts, rows, weights."""
+    starts = np.zeros(SLOTS + 1, np.int32)
+    for e in range(len(slots)):
+        starts[slots[e] + 1] += 1
+    for place in range(SLOTS):
+        starts[place + 1] += starts[place]
+    free = starts[:-1].copy()
+    rows, ordered = np.empty_like(slots), np.empty_like(weights)
+    for row in range(len(indptr) - 1):
+        for e in range(indptr[row], indptr[row + 1]):
+            at = free[slots[e]]
+            free[slots[e]] += 1
+            rows[at], ordered[at] = row, weights[e]
+    return starts, rows, ordered
+
+
+@jit()
+def write_products(
+    indptr: I64, slots: I32, weights: F32, starts: I32, rows: I32, other_weights: F32, out: F32
+) -> None:
+    """Write the products of all pairs of rows, each summed by rising slot in float64."""
+    for row in range(len(indptr) - 1):
+        total = np.zeros(out.shape[1], np.float64)
+        for e in range(indptr[row], indptr[row + 1]):
+            for at in range(starts[slots[e]], starts[slots[e] + 1]):
+                total[rows[at]] += np.float64(weights[e]) * other_weights[at]
+        for other in range(len(total)):
+            out[row, other] = total[other]

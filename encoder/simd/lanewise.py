@@ -1,0 +1,65 @@
+"""What register vectors can do besides the operators, each lane for itself."""
+
+from typing import Any
+
+from numba.extending import intrinsic
+from numpy import float32
+
+from encoder.simd.registers import FLOAT, INT, Vectors, common, constant, lanewise
+from encoder.support.jit import jit
+
+
+def larger(builder: Any, x: Any, y: Any) -> Any:
+    """The larger of two float registers, lane by lane."""
+    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
+
+
+@intrinsic
+def maximum(context: Any, x: Any, y: Any) -> Any:
+    """The larger of x and y, lane by lane; y may be a scalar."""
+    return lanewise(larger, common(x, y), x, y)
+
+
+@intrinsic
+def where_positive(context: Any, test: Any, x: Any) -> Any:
+    """x where test > 0, else 0."""
+
+    def emit(builder: Any, test: Any, x: Any) -> Any:
+        zero = constant(x.type, 0.0)
+        return builder.select(builder.fcmp_ordered(">", test, zero), x, zero)
+
+    return lanewise(emit, x, test, x)
+
+
+@intrinsic
+def as_bits(context: Any, x: Any) -> Any:
+    """The int32 with the bits of a float32."""
+    result = Vectors(x.count, INT)
+    return lanewise(lambda builder, x: builder.bitcast(x, result.register), result, x)
+
+
+@intrinsic
+def from_bits(context: Any, x: Any) -> Any:
+    """The float32 with the bits of an int32."""
+    result = Vectors(x.count, FLOAT)
+    return lanewise(lambda builder, x: builder.bitcast(x, result.register), result, x)
+
+
+@intrinsic
+def to_float(context: Any, x: Any) -> Any:
+    """int32 to float32."""
+    result = Vectors(x.count, FLOAT)
+    return lanewise(lambda builder, x: builder.sitofp(x, result.register), result, x)
+
+
+@intrinsic
+def to_int(context: Any, x: Any) -> Any:
+    """float32 to int32, cut towards zero."""
+    result = Vectors(x.count, INT)
+    return lanewise(lambda builder, x: builder.fptosi(x, result.register), result, x)
+
+
+@jit(fast=True, inline=True)
+def nearest(x: Any) -> Any:
+    """The nearest int32, for |x| < 32768: made positive first, so that cutting rounds down."""
+    return to_int(x + float32(32768.5)) - 32768

@@ -1,0 +1,168 @@
+"""Where compiled code is kept between starts: numba's cache, in a folder that is ours alone.
+
+numba unpickles what it finds there, which runs it. So nothing is loaded from a folder that another
+user owns or can write: then every start compiles. The functions of others keep the cache they have.
+"""
+
+import fcntl
+import hashlib
+import inspect
+import logging
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from numba.core import caching
+
+from encoder.errors import InputError
+from encoder.support.files import cache_root, private_folder, refuse_public_content, replacing
+
+NAME = re.compile(r"jit-[0-9a-f]{16}")
+IMPORT = re.compile(r"^[ \t]*from (encoder[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+COMPILES = re.compile(r"^from encoder\.support\.jit import jit$", re.MULTILINE)
+KEPT = 4
+UNUSED_S = 24 * 3600
+log = logging.getLogger("newsift.encoder")
+
+
+def sources_digest() -> str:
+    """A digest of all that is compiled in: numba itself does not notice an edited import."""
+    here = Path(__file__).parents[1]
+    files = {_module(here, file): file for file in here.rglob("*.py")}
+    texts = {module: file.read_bytes() for module, file in files.items()}
+    wanted = [module for module, text in texts.items() if COMPILES.search(text.decode())]
+    seen: set[str] = set()
+    while wanted:
+        module = wanted.pop()
+        if module in texts and module not in seen:
+            seen.add(module)
+            wanted += _imports(texts[module].decode())
+    digest = hashlib.sha256()
+    for module in sorted(seen):
+        digest.update(hashlib.sha256(texts[module]).digest())
+    return digest.hexdigest()[:16]
+
+
+def _module(here: Path, file: Path) -> str:
+    parts = file.relative_to(here.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def _imports(text: str) -> Iterator[str]:
+    """The modules that a text imports, or that hold what it imports."""
+    for module, names in IMPORT.findall(text):
+        yield module
+        yield from (f"{module}.{name}" for name in re.findall(r"\w+", names))
+
+
+def open_folder() -> Path | None:
+    """The folder for compiled code; nothing where none can be made, or is ours alone."""
+    try:
+        root = private_folder(cache_root())
+        folder = root / f"jit-{sources_digest()}"
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            _remove_old(root)
+        private_folder(folder)
+        refuse_public_content(folder)
+        _hold(folder)
+    except InputError as error:
+        log.warning(
+            "%s: compiled code is neither kept nor taken from there, so that every start compiles;"
+            " name a folder of your own in NEWSIFT_CACHE",
+            error,
+        )
+        return None
+    except (OSError, RuntimeError):
+        return None
+    return folder
+
+
+def _hold(folder: Path) -> None:
+    """Say that the folder is in use, by its date and, while this process lives, by a lock."""
+    with suppress(OSError):
+        os.utime(folder)
+        fcntl.flock(os.open(folder, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def _remove_old(root: Path) -> None:
+    """Remove the code of other versions that nobody has used for a day, but for the newest few."""
+    found = [path for path in root.iterdir() if NAME.fullmatch(path.name) and not path.is_symlink()]
+    dated = sorted(((path.stat().st_mtime, path) for path in found), reverse=True)
+    for used, path in dated[KEPT:]:
+        if path.stat().st_uid != os.geteuid() or time.time() - used < UNUSED_S:
+            continue
+        with suppress(OSError):
+            held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path)
+            finally:
+                os.close(held)
+
+
+FOLDER = open_folder()
+
+
+class Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]  # numba has no types
+    """Puts a function's code into our folder, whatever numba is told about others."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
+        self._cache_path = str(Path(FOLDER or "") / self.get_suitable_cache_subpath(py_file))
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder where it is missing."""
+        Path(self._cache_path).mkdir(mode=0o700, exist_ok=True)
+
+
+class Content(caching.CompileResultCacheImpl):  # type: ignore[misc]  # numba has no types
+    """What is kept of a function, named as numba names it."""
+
+    def __init__(self, py_func: Any) -> None:
+        file = inspect.getfile(py_func)
+        self._lineno = py_func.__code__.co_firstlineno
+        self._locator = Locator(py_func, file)
+        name = f"{Path(file).stem}.{py_func.__qualname__}"
+        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+
+
+class Files(caching.IndexDataCacheFile):  # type: ignore[misc]  # numba has no types
+    """The files of a function, which nobody else can write."""
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[IO[bytes]]:
+        with replacing(Path(filepath), 0o600) as file:
+            yield file
+
+
+class FunctionCache(caching.FunctionCache):  # type: ignore[misc]  # numba has no types
+    """The cache of one function; what cannot be read or written there is compiled anew."""
+
+    _impl_class = Content
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled code for a signature, if it is kept."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # noqa: BLE001 - a damaged pickle can raise anything
+            log.info("%s: is compiled anew (%s)", self._name, error)
+            with suppress(OSError, InputError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the code for a signature, where that is possible."""
+        with suppress(OSError, InputError):
+            super().save_overload(sig, data)

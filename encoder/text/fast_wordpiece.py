@@ -1,0 +1,176 @@
+"""WordPiece in compiled code: a vocabulary as arrays, and the ids of a word of ASCII or of `…`.
+
+What a word becomes is defined in vocabulary.py; this says the same for plain words, without the
+interpreter. Entries are found by the crc32 of their bytes, which also makes a word's slot, and are
+compared byte by byte.
+"""
+
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+from zlib import crc32
+
+import numpy as np
+
+from encoder.model.weights import I32, I64
+from encoder.score.lexical import GOLDEN, NO_SLOT, SLOT_BITS, Idf
+from encoder.support.jit import jit
+from encoder.text.vocabulary import Vocabulary, WordPiece
+
+LOW = 0xFFFFFFFF
+ELLIPSIS = 1  # the byte that stands for '…' among those of ASCII
+
+
+class Entries(NamedTuple):
+    """The heads or the tails of a vocabulary: a table from a crc32 to the entry that has it."""
+
+    cells: I64  # crc32 << 32 | number of the entry + 1; 0: empty
+    size: int  # of the table, a power of two
+    starts: I64  # [entries + 1], where each entry's bytes begin
+    text: Any  # all entries' bytes, uint8
+    ids: I32  # [entries]
+
+
+class Lexicon(NamedTuple):
+    """All that makes ids, slots and weights of plain words; `known` is false for other kinds."""
+
+    known: bool
+    heads: Entries
+    tails: Entries
+    unknown: int
+    ellipsis: int
+    slots: bool  # whether words have slots
+    crc: I64  # [256], the table of crc32
+
+
+# Made once for all tokenizers over a vocabulary, and gone with it.
+LEXICONS: WeakKeyDictionary[Vocabulary, Lexicon] = WeakKeyDictionary()
+
+
+def make_lexicon(vocabulary: Vocabulary, idf: Idf | None) -> Lexicon:
+    """The arrays of a vocabulary, and whether its words have slots too."""
+    made = LEXICONS.get(vocabulary)
+    if made is None:
+        made = LEXICONS[vocabulary] = lexicon_of(vocabulary)
+    return made._replace(slots=idf is not None)
+
+
+def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
+    """The arrays of a vocabulary."""
+    heads: dict[str, int] = {}
+    if type(vocabulary) is WordPiece:
+        heads = {entry: i for i, entry in enumerate(vocabulary.lines())}
+    tails = {entry[2:]: i for entry, i in heads.items() if entry[:2] == "##" != entry}
+    ellipsis = vocabulary.pieces("…") if heads else (0,)
+    return Lexicon(
+        known=bool(heads) and len(ellipsis) == 1,
+        heads=make_entries(heads),
+        tails=make_entries(tails),
+        unknown=vocabulary.unknown or 0,
+        ellipsis=ellipsis[0],
+        slots=False,
+        crc=crc_table(),
+    )
+
+
+def make_entries(ids: dict[str, int]) -> Entries:
+    """The table of these entries, at most a quarter full."""
+    texts = [entry.encode("utf-8", "surrogatepass") for entry in ids]
+    starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    cells = np.zeros(1 << (4 * len(texts) + 4).bit_length(), np.int64)
+    fill(cells, np.array(list(map(crc32, texts)), np.int64))
+    text = np.array(np.frombuffer(b"".join(texts), np.uint8))
+    return Entries(cells, len(cells), starts, text, np.array(list(ids.values()), np.int32))
+
+
+def crc_table() -> I64:
+    """What crc32 makes of each low byte, as its own results show it."""
+    return np.array([crc32(bytes([b ^ 0xFF])) ^ 0xFF000000 for b in range(256)], np.int64)
+
+
+@jit()
+def home(crc: int, size: int) -> int:
+    """Where in a table of this size the search for a crc32 begins."""
+    return (((crc * GOLDEN) & LOW) * size) >> 32
+
+
+@jit()
+def fill(cells: I64, crcs: I64) -> None:
+    """Enter these crc32 in the order of their numbers."""
+    for number in range(len(crcs)):
+        at = home(crcs[number], len(cells))
+        while cells[at] != 0:
+            at = (at + 1) & (len(cells) - 1)
+        cells[at] = crcs[number] << 32 | (number + 1)
+
+
+@jit()
+def find(entries: Any, crc: int, word: Any, start: int, stop: int) -> int:
+    """The id of word[start:stop], whose crc32 is given; -1 if there is no such entry."""
+    cells = entries.cells
+    at = home(crc, entries.size)
+    while cells[at] != 0:
+        if (cells[at] >> 32) & LOW == crc:
+            number = (cells[at] & LOW) - 1
+            first = entries.starts[number]
+            if entries.starts[number + 1] - first == stop - start:
+                i = start
+                while i < stop and entries.text[first + i - start] == word[i]:
+                    i += 1
+                if i == stop:
+                    return int(entries.ids[number])
+        at = (at + 1) & (entries.size - 1)
+    return -1
+
+
+@jit()
+def write_pieces(
+    lexicon: Any, word: Any, start: int, stop: int, crcs: Any, ids: Any, end: int
+) -> int:
+    """Write the ids of word[start:stop], no whole entry, from ids[end] on; where they end now."""
+    entries, first, at = lexicon.heads, end, start
+    while at < stop:
+        crc = LOW
+        for i in range(at, stop):
+            crc = (crc >> 8) ^ lexicon.crc[(crc ^ word[i]) & 255]
+            crcs[i] = crc ^ LOW
+        found, last = -1, stop
+        while last > at:
+            found = find(entries, crcs[last - 1], word, at, last)
+            if found >= 0:
+                break
+            last -= 1
+        if found < 0:
+            ids[first] = lexicon.unknown
+            return first + 1
+        ids[end] = found
+        entries, at, end = lexicon.tails, last, end + 1
+    return end
+
+
+@jit()
+def write_word(
+    lexicon: Any, word: Any, start: int, stop: int, crcs: Any, ids: Any, end: int
+) -> tuple[int, int]:
+    """Write the ids of word[start:stop] in lower case; where they end, and the word's slot."""
+    if word[start] == ELLIPSIS:
+        ids[end] = lexicon.ellipsis
+        return end + 1, NO_SLOT
+    crc = LOW
+    for i in range(start, stop):
+        crc = (crc >> 8) ^ lexicon.crc[(crc ^ word[i]) & 255]
+    crc ^= LOW
+    whole = find(lexicon.heads, crc, word, start, stop)
+    if whole >= 0:
+        ids[end] = whole
+        end += 1
+    else:
+        end = write_pieces(lexicon, word, start, stop, crcs, ids, end)
+    if not lexicon.slots or not alphanumeric(word[start]):
+        return end, NO_SLOT
+    return end, ((crc * GOLDEN) & LOW) >> (32 - SLOT_BITS)
+
+
+@jit()
+def alphanumeric(char: int) -> bool:
+    """Whether a byte is a letter or a digit of ASCII."""
+    return (97 <= char | 32 <= 122 and char < 128) or 48 <= char <= 57

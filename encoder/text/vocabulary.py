@@ -1,0 +1,137 @@
+"""Vocabularies: how a word becomes token ids, by WordPiece or as a whole."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, Self
+
+from encoder.errors import InputError
+from encoder.text.split import fold
+
+WORD_CHARS = 100
+
+
+class Vocabulary(Protocol):
+    """What the tokenizer asks of a vocabulary."""
+
+    kind: ClassVar[str]
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+
+    @property
+    def unknown(self) -> int | None:
+        """The id that stands for what the vocabulary lacks, if it has one."""
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        """The ids of one word of the basic split."""
+
+    def lines(self) -> list[str]:
+        """The entries by id, as a vocabulary file holds them."""
+
+    @classmethod
+    def from_lines(cls, lines: Sequence[str]) -> Self:
+        """The vocabulary whose entries stand in these lines, the first with id 0."""
+
+
+def numbered(lines: Sequence[str]) -> dict[str, int]:
+    """The id of every entry; an empty or doubled one is refused, as ids would be ambiguous."""
+    ids: dict[str, int] = {}
+    for i, entry in enumerate(lines):
+        if not entry or "\n" in entry or entry in ids:
+            fault = "stands there twice" if entry in ids else "is no single line of text"
+            raise InputError(f"vocabulary line {i + 1}: {entry!r} {fault}; use an unedited file")
+        ids[entry] = i
+    if not ids:
+        raise InputError("vocabulary: no entries; name a file with one entry per line")
+    return ids
+
+
+class WordPiece:
+    """BERT's uncased WordPiece: the longest known piece first, `##` before those that continue."""
+
+    kind: ClassVar[str] = "wordpiece"
+
+    def __init__(self, ids: dict[str, int]) -> None:
+        if "[UNK]" not in ids:
+            raise InputError("vocabulary: no [UNK] entry; use the vocab.txt of a BERT model")
+        self._lines = list(ids)
+        self.unknown = ids["[UNK]"]
+        self._heads = ids
+        self._tails = {entry[2:]: i for entry, i in ids.items() if entry[:2] == "##" != entry}
+        self._longest = max(map(len, ids))
+
+    @classmethod
+    def from_lines(cls, lines: Sequence[str]) -> Self:
+        """The vocabulary of a vocab.txt, given line by line."""
+        return cls(numbered(lines))
+
+    def lines(self) -> list[str]:
+        """The entries by id, as a vocab.txt holds them."""
+        return list(self._lines)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        return len(self._lines)
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        """The ids of a word's pieces; [UNK] alone if it is over-long or no pieces make it up."""
+        folded = fold(word)
+        whole = self._heads.get(folded)
+        if whole is not None and len(folded) <= WORD_CHARS:
+            return (whole,)
+        return self._greedy(folded) if folded else ()
+
+    def _greedy(self, word: str) -> tuple[int, ...]:
+        ids: list[int] = []
+        known, start = self._heads, 0
+        while start < len(word) <= WORD_CHARS:
+            for end in range(min(len(word), start + self._longest), start, -1):
+                found = known.get(word[start:end])
+                if found is not None:
+                    break
+            else:
+                break
+            ids.append(found)
+            known, start = self._tails, end
+        return tuple(ids) if start == len(word) else (self.unknown,)
+
+
+class WordLevel:
+    """Whole words, as pre-trained word vectors have them: as written, else lower-case, else folded.
+
+    A word it lacks has the id of `[UNK]` or `<unk>` if there is such an entry, else no id at all.
+    """
+
+    kind: ClassVar[str] = "words"
+
+    def __init__(self, ids: dict[str, int]) -> None:
+        self._ids = ids
+        self.unknown = ids.get("[UNK]", ids.get("<unk>"))
+
+    @classmethod
+    def from_lines(cls, lines: Sequence[str]) -> Self:
+        """The vocabulary of these words, the first with id 0."""
+        return cls(numbered(lines))
+
+    def lines(self) -> list[str]:
+        """The words by id."""
+        return list(self._ids)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        return len(self._ids)
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        """The one id of a word, or none."""
+        for form in (word, word.lower(), fold(word)):
+            found = self._ids.get(form)
+            if found is not None:
+                return (found,)
+        return () if self.unknown is None or not fold(word) else (self.unknown,)
+
+
+VOCABULARIES: dict[str, type[WordPiece] | type[WordLevel]] = {
+    kind.kind: kind for kind in (WordPiece, WordLevel)
+}

@@ -1,0 +1,127 @@
+"""Which code computes the vectors: what proves itself, and what else gives way."""
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import encoder
+from encoder.backends import choose as backends
+from encoder.backends.kernel import KernelBackend
+from encoder.directory import write_model
+from encoder.errors import DeviceError
+from encoder.model.config import Side
+from encoder.model.weights import F32, I32, I64
+from tests.encoder.reference import reference
+from tests.encoder.small import small_model
+
+
+class Broken:
+    """A backend on a CPU that computes nonsense."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def forward(self, ids: Any, offsets: Any, side: Side) -> Any:
+        return np.ones((len(offsets) - 1, 12), np.float32)
+
+
+def refuse(*_: Any) -> None:
+    raise RuntimeError("no such instruction")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"), [(Broken, "are off by"), (refuse, "no such instruction")]
+)
+def test_a_kernel_that_fails_its_check_gives_way_to_torch_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    kernel: Any,
+    why: str,
+) -> None:
+    write_model(tmp_path / "m", small_model())
+    monkeypatch.setattr("encoder.backends.kernel.KernelBackend", kernel)
+    with caplog.at_level(logging.WARNING, "newsift.encoder"):
+        enc = encoder.load(tmp_path / "m", device="cpu")
+    assert enc.path == "torch"
+    assert len(caplog.records) == 1
+    assert why in caplog.text
+    assert len(enc.posts(["storm"])) == 1
+
+
+WRONG: dict[str, Callable[[I64, Side], NDArray[np.bool_]]] = {
+    "posts": lambda lengths, side: (lengths > 0) & (side is Side.POST),
+    "articles": lambda lengths, side: (lengths > 0) & (side is Side.ARTICLE),
+    "long texts": lambda lengths, side: lengths >= 60,
+    "texts without a token": lambda lengths, side: lengths == 0,
+}
+
+
+@pytest.mark.parametrize("where", WRONG)
+def test_a_kernel_that_is_wrong_only_here_does_not_pass(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    model = small_model()
+
+    class Flawed(KernelBackend):
+        def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
+            found = super().forward(ids, offsets, side)
+            found[WRONG[where](np.diff(offsets), side)] += 1
+            return found
+
+    assert backends.check_error(KernelBackend(model.weights), model) < 1e-3
+    monkeypatch.setattr("encoder.backends.kernel.KernelBackend", Flawed)
+    assert backends.open_backend(model, "cpu", 1)[1] == "torch"
+
+
+def test_the_model_that_ships_is_checked_on_posts_articles_and_long_texts() -> None:
+    model = encoder.load("default", device="cpu").model
+    assert np.diff(model.article_check.offsets).tolist() == [1, 200, 0, 1024]
+    for check in (model.check, model.article_check):
+        for row, (start, stop) in enumerate(pairwise(check.offsets[-3:].tolist())):
+            exact = reference(model.weights, check.ids[start:stop].tolist(), check.side)
+            given = check.vectors[len(check.vectors) - 2 + row]
+            np.testing.assert_allclose(given, exact, rtol=1e-4, atol=1e-6)
+
+
+def test_on_a_cpu_no_torch_is_imported(tmp_path: Path) -> None:
+    write_model(tmp_path / "m", small_model())
+    code = (
+        "import sys, encoder; e = encoder.load(sys.argv[1], device='cpu');"
+        "A = e.articles(['storm']); e.explain('storm', A, 0); e.thresholds(A, .1);"
+        "assert e.path == 'kernel' and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True)
+
+
+def test_without_torch_its_path_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(backends, "_kernel", lambda *_: None)
+    with pytest.raises(DeviceError, match="cpu needs PyTorch, which is not installed"):
+        backends.open_backend(model, "cpu", 1)
+
+
+@pytest.mark.parametrize("why", ["no torch", "no GPU for torch"])
+def test_a_gpu_that_torch_cannot_use_leaves_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, why: str
+) -> None:
+    model = small_model()
+    monkeypatch.setattr(backends, "cuda_present", lambda: True)
+    if why == "no torch":
+        monkeypatch.setitem(sys.modules, "torch", None)
+    else:
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with caplog.at_level(logging.WARNING, "newsift.encoder"):
+        assert backends.open_backend(model, "auto", 1)[1] == "kernel"
+    assert len(caplog.records) == 1
+    assert "the GPU is not used, the CPU runs instead" in caplog.text
+    with pytest.raises(DeviceError):
+        backends.open_backend(model, "cuda", 1)

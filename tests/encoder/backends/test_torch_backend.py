@@ -1,0 +1,209 @@
+"""The torch backend against the oracle, in any batch; on a GPU too where one is present."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.backends import torch_backend as device
+from encoder.backends import torch_folded as folded
+from encoder.backends.torch_backend import TorchBackend, fill, plan, stretches
+from encoder.backends.torch_folded import Batch, Folded, Layered
+from encoder.errors import DeviceError, InputError
+from encoder.model.config import AstConfig, Side
+from encoder.model.weights import F32, I32, I64, Weights, random_weights
+from tests.encoder.reference import mild_weights, reference
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+VOCABULARY = 60
+SMALL = AstConfig(dim=12, heads=3, head_dim=4, window=2)
+SHAPES = [
+    SMALL,
+    replace(SMALL, residual=True),
+    AstConfig(dim=10, heads=2, head_dim=8, window=1, residual=True),
+    AstConfig(dim=7, heads=1, head_dim=3, window=0),
+    AstConfig(dim=9, heads=4, head_dim=2, window=4),
+    replace(SMALL, layers=2, residual=True),
+    AstConfig(),
+]
+LENGTHS = (3, 0, 1, 20, 2, 0, 7, 70, 20, 4, 1)
+
+
+def draw(lengths: tuple[int, ...], seed: int = 0) -> tuple[I32, I64]:
+    ids = np.random.default_rng(seed).integers(0, VOCABULARY, sum(lengths)).astype(np.int32)
+    return ids, np.cumsum((0, *lengths)).astype(np.int64)
+
+
+def oracle(weights: Weights, ids: I32, offsets: I64, side: Side) -> F32:
+    rows = [
+        reference(weights, ids[offsets[i] : offsets[i + 1]].tolist(), side)
+        for i in range(len(offsets) - 1)
+    ]
+    return np.array(rows, np.float32)
+
+
+def assert_close(y: F32, expected: F32) -> None:
+    assert y.shape == expected.shape
+    assert y.dtype == np.float32
+    scale = np.abs(expected).max(1, keepdims=True, initial=0)
+    assert (np.abs(y - expected) <= 1e-5 * scale).all()
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("side", list(Side))
+@pytest.mark.parametrize("config", SHAPES)
+def test_equals_the_oracle_in_parts_of_any_size(config: AstConfig, side: Side, name: str) -> None:
+    weights = mild_weights(config, VOCABULARY)
+    backend = TorchBackend(weights, name)
+    assert type(backend.model) is (Folded if config.layers == 1 else Layered)
+    ids, offsets = draw(LENGTHS)
+    expected = oracle(weights, ids, offsets, side)
+    for most in (2048, 80, 1):
+        backend.tokens_at_once = most
+        assert_close(backend.forward(ids, offsets, side), expected)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("most", [0, 2**29])
+def test_hot_attention_with_and_without_the_table(
+    most: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folded, "MOST_TABLE_FLOATS", most)
+    weights = random_weights(SHAPES[1], VOCABULARY)
+    backend = TorchBackend(weights, name)
+    assert isinstance(backend.model, Folded)
+    assert (backend.model.table is None) == (most == 0)
+    ids, offsets = draw(LENGTHS)
+    expected = oracle(weights, ids, offsets, Side.POST)
+    assert_close(backend.forward(ids, offsets, Side.POST), expected)
+
+
+BACKENDS = {config: TorchBackend(mild_weights(config, VOCABULARY), "cpu") for config in SHAPES[:6]}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(0, 30), max_size=10),
+    st.sampled_from(SHAPES[:6]),
+    st.sampled_from([1, 30, 2048]),
+    st.integers(0, 99),
+)
+def test_a_text_is_the_same_alone_in_any_batch_and_in_any_order(
+    lengths: list[int], config: AstConfig, most: int, seed: int
+) -> None:
+    backend = BACKENDS[config]
+    ids, offsets = draw(tuple(lengths), seed)
+    texts = [ids[offsets[i] : offsets[i + 1]] for i in range(len(lengths))]
+    order = np.random.default_rng(seed).permutation(len(texts))
+    shuffled = np.concatenate([np.empty(0, np.int32), *(texts[i] for i in order)])
+    backend.tokens_at_once = most
+    together = backend.forward(
+        shuffled, np.cumsum([0, *(lengths[i] for i in order)], dtype=np.int64), Side.POST
+    )
+    backend.tokens_at_once = 2048
+    for row, i in enumerate(order):
+        alone = backend.forward(texts[i], np.array([0, lengths[i]]), Side.POST)[0]
+        norm = np.linalg.norm(alone)
+        assert np.abs(together[row] - alone).max() <= 1e-5 * norm
+        assert (norm == 0) == (lengths[i] == 0)
+
+
+def test_texts_without_tokens_and_no_texts_at_all() -> None:
+    backend = TorchBackend(random_weights(SMALL, VOCABULARY), "cpu")
+    nothing = np.empty(0, np.int32)
+    assert backend.forward(nothing, np.array([0]), Side.POST).shape == (0, 12)
+    assert (backend.forward(nothing, np.array([0, 0, 0]), Side.POST) == np.zeros((2, 12))).all()
+
+
+def test_a_large_batch_is_cut_into_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = random_weights(SMALL, VOCABULARY)
+    backend = TorchBackend(weights, "cpu")
+    ids, offsets = draw(LENGTHS * 3)
+    whole = backend.forward(ids, offsets, Side.POST)
+    monkeypatch.setattr(device, "MOST_TEXTS", 5)
+    monkeypatch.setattr(device, "MOST_TOKENS", 30)
+    cut = list(stretches(offsets))
+    assert [first for first, _ in cut[1:]] == [last for _, last in cut[:-1]]
+    assert (cut[0][0], cut[-1][1]) == (0, len(offsets) - 1)
+    assert all(
+        last - first <= 5 and (offsets[last] - offsets[first] <= 30 or last == first + 1)
+        for first, last in cut
+    )
+    assert_close(backend.forward(ids, offsets, Side.POST), whole)
+
+
+@given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 200))
+def test_the_plan_holds_every_text_with_tokens_once_and_bounds_each_part(
+    lengths: list[int], most: int
+) -> None:
+    counts = np.array(lengths, np.int64)
+    order, parts = plan(counts, most)
+    assert sorted(order) == [i for i, length in enumerate(lengths) if length]
+    assert [i for start, end in parts for i in range(start, end)] == list(range(len(order)))
+    for start, end in parts:
+        part = counts[order[start:end]]
+        assert len(part) == 1 or len(part) * part.max() <= most
+
+
+def test_a_part_travels_as_its_offsets_then_its_ids() -> None:
+    target = np.zeros(3 + 5, np.int32)
+    ids = np.arange(10, 20, dtype=np.int32)
+    fill(target, ids, np.array([7, 2]), np.array([2, 3]))
+    assert target.tolist() == [0, 2, 5, 17, 18, 12, 13, 14]
+
+
+class Cramped:
+    """A model on a device with room for so many tokens."""
+
+    def __init__(self, model: folded.Model, room: int) -> None:
+        self.model, self.room = model, room
+
+    def __call__(self, batch: Batch, side: Side) -> torch.Tensor:
+        if len(batch.ids) > self.room:
+            raise torch.OutOfMemoryError
+        return self.model(batch, side)
+
+
+def test_full_memory_halves_the_parts_until_they_fit() -> None:
+    weights = random_weights(SMALL, VOCABULARY)
+    backend = TorchBackend(weights, "cpu")
+    ids, offsets = draw((5,) * 100)
+    whole = backend.forward(ids, offsets, Side.POST)
+    backend.model = Cramped(backend.model, 200)
+    assert_close(backend.forward(ids, offsets, Side.POST), whole)
+    assert backend.tokens_at_once == 128
+
+
+def test_memory_too_small_for_anything_is_one_plain_line() -> None:
+    backend = TorchBackend(random_weights(SMALL, VOCABULARY), "cpu")
+    backend.model = Cramped(backend.model, 0)
+    with pytest.raises(DeviceError, match="too little free memory"):
+        backend.forward(*draw((5,)), Side.POST)
+
+
+@pytest.mark.parametrize(
+    ("ids", "offsets", "key"),
+    [
+        ([1, 2], [0, 1], "offsets"),
+        ([1, 2], [1, 2], "offsets"),
+        ([1, 2], [0, 2, 1, 2], "offsets"),
+        ([1, 2], [], "offsets"),
+        ([1, VOCABULARY], [0, 2], "ids"),
+        ([-1, 2], [0, 2], "ids"),
+    ],
+)
+def test_ids_and_offsets_that_are_none_are_refused(
+    ids: list[int], offsets: list[int], key: str
+) -> None:
+    backend = TorchBackend(random_weights(SMALL, VOCABULARY), "cpu")
+    with pytest.raises(InputError, match=key):
+        backend.forward(np.array(ids, np.int32), np.array(offsets, np.int64), Side.POST)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_gpu_that_is_not_there_is_one_plain_line() -> None:
+    with pytest.raises(DeviceError, match="cuda does not answer"):
+        TorchBackend(random_weights(SMALL, VOCABULARY), "cuda")

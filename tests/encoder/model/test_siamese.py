@@ -1,0 +1,118 @@
+"""The whole model against the oracle, its way to and from weights, and its start."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from encoder.errors import InputError
+from encoder.model.config import AstConfig, Side
+from encoder.model.siamese import Siamese
+from encoder.model.weights import Residual, Weights, random_weights
+from tests.encoder.reference import mild_weights, reference
+
+PLAIN = AstConfig(dim=12, heads=3, head_dim=4, window=2)
+RESIDUAL = replace(PLAIN, residual=True, layers=2)
+VOCABULARY = 50
+
+
+def draw(lengths: tuple[int, ...], seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = np.random.default_rng(seed).integers(0, VOCABULARY, sum(lengths))
+    return torch.tensor(ids), torch.tensor(np.cumsum((0, *lengths)))
+
+
+@pytest.mark.parametrize("side", list(Side))
+@pytest.mark.parametrize("config", [PLAIN, RESIDUAL])
+def test_equals_the_oracle(config: AstConfig, side: Side) -> None:
+    weights = mild_weights(config, VOCABULARY)
+    ids, offsets = draw((4, 0, 1, 80, 9))
+    y = Siamese.from_weights(weights)(ids, offsets, side).detach().numpy()
+    for i in range(len(offsets) - 1):
+        expected = reference(weights, ids[offsets[i] : offsets[i + 1]].tolist(), side)
+        assert np.abs(y[i] - expected).max() <= 1e-5 * np.abs(expected).max(initial=0)
+
+
+@pytest.mark.parametrize("config", [PLAIN, RESIDUAL])
+def test_weights_come_back_as_they_went_in(config: AstConfig) -> None:
+    weights = random_weights(config, VOCABULARY)
+    back = Siamese.from_weights(weights).weights()
+    assert back.config == config
+    for name, value in weights.tensors().items():
+        np.testing.assert_allclose(back.tensors()[name], value, rtol=2e-6, err_msg=name)
+
+
+def test_alphas_and_gates_at_their_ends_come_back_inside_their_range() -> None:
+    weights = random_weights(RESIDUAL, VOCABULARY)
+    assert weights.residual is not None
+    ring = weights.layers[0].ring
+    ring.alpha[:] = [np.nextafter(np.float32(1), np.float32(2)), 2, 1.5]
+    weights.residual.gates[0, :3] = [1e-37, 1e37, 1]
+    back = Siamese.from_weights(weights).weights()
+    assert np.abs(back.layers[0].ring.alpha - ring.alpha).max() <= 2.5e-7
+    assert back.residual is not None
+    np.testing.assert_allclose(back.residual.gates, weights.residual.gates, rtol=1e-5)
+
+
+def test_what_training_drives_far_out_can_still_be_saved() -> None:
+    model = Siamese.from_weights(random_weights(RESIDUAL, VOCABULARY))
+    assert model.residual is not None
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("raw_alpha"):
+                parameter.copy_(torch.tensor([-100.0, 0.0, 100.0]))
+        model.residual.log_gates[0, :2] = torch.tensor([-200.0, 200.0])
+    saved = model.weights()  # checked for its ranges by Weights itself
+    assert saved.layers[1].star.alpha.tolist() == pytest.approx([1, 1.5, 2])
+    assert isinstance(Siamese.from_weights(saved), Siamese)
+
+
+def test_gradients_reach_everything_that_can_be_trained() -> None:
+    model = Siamese.from_weights(random_weights(RESIDUAL, VOCABULARY))
+    ids, offsets = draw((6, 0, 3))
+    loss = model(ids, offsets, Side.POST).sum() + model(ids, offsets, Side.ARTICLE).square().sum()
+    named = dict(model.named_parameters())
+    for name, gradient in zip(named, torch.autograd.grad(loss, list(named.values())), strict=True):
+        assert torch.isfinite(gradient).all(), name
+        if not name.endswith("key.bias"):  # a shift of all logits changes nothing
+            assert (gradient != 0).any(), name
+
+
+def test_a_new_model_starts_at_the_gated_mean_and_learns() -> None:
+    vectors = np.random.default_rng(0).standard_normal((VOCABULARY, 12)).astype(np.float32)
+    model = Siamese.initial(RESIDUAL, vectors)
+    ids, offsets = draw((5, 2, 7))
+    y = model(ids, offsets, Side.POST)
+    assert np.allclose(y[1].detach(), vectors[ids[5:7]].mean(0), atol=1e-6)
+    alphas = model.weights().layers[0].ring.alpha
+    assert ((alphas > 1) & (alphas < 2)).all()
+    assert len(set(alphas.tolist())) == RESIDUAL.heads
+
+    goal, losses = torch.randn(3, 12, generator=torch.Generator().manual_seed(0)), []
+    parameters = list(model.parameters())
+    for _ in range(40):
+        loss = (model(ids, offsets, Side.POST) - goal).square().mean()
+        losses.append(loss.item())
+        gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        with torch.no_grad():
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.sub_(0.3 * gradient)
+    assert losses[-1] < 0.7 * losses[0]
+    trained = model.weights().residual
+    assert isinstance(trained, Residual)
+    assert (trained.gain != 0).any()
+
+
+def test_the_same_seed_gives_the_same_start() -> None:
+    vectors = np.ones((VOCABULARY, 12), np.float32)
+    first, again, other = (Siamese.initial(PLAIN, vectors, seed).weights() for seed in (1, 1, 2))
+
+    def key(weights: Weights) -> bytes:
+        return weights.layers[0].ring.query.weight.tobytes()
+
+    assert key(first) == key(again) != key(other)
+
+
+def test_vectors_of_another_width_are_refused() -> None:
+    with pytest.raises(InputError, match=r"expected \[words, 12\]"):
+        Siamese.initial(PLAIN, np.ones((VOCABULARY, 11), np.float32))

@@ -1,0 +1,254 @@
+"""The lexical half: slots, idf and sparse rows, against dictionaries and dense matrices."""
+
+from collections import Counter
+from itertools import chain
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from encoder.errors import InputError
+from encoder.score.lexical import NO_SLOT, SLOTS, Idf, SparseRows, slot, unit_rows
+
+Row = dict[int, float]
+few_slots = st.integers(0, 12).map(lambda place: place * (SLOTS // 12 - 1))
+weight = st.floats(-4, 4, width=32)
+dict_rows = st.lists(st.dictionaries(few_slots, weight, max_size=8), max_size=6)
+words = st.lists(
+    st.sampled_from(["storm", "flood", "Flood", "river", "the", "THE", "!"]), max_size=30
+)
+
+
+def sparse(rows: list[Row]) -> SparseRows:
+    pairs = [pair for row in rows for pair in sorted(row.items())]
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return SparseRows(
+        indptr,
+        np.array([place for place, _ in pairs], np.int32),
+        np.array([value for _, value in pairs], np.float32),
+    )
+
+
+def dicts(rows: SparseRows) -> list[Row]:
+    return [
+        dict(zip(rows.slots[a:b].tolist(), rows.weights[a:b].tolist(), strict=True))
+        for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+    ]
+
+
+def products(left: list[Row], right: list[Row]) -> NDArray[np.float64]:
+    out = np.zeros((len(left), len(right)))
+    for i, a in enumerate(left):
+        for j, b in enumerate(right):
+            out[i, j] = sum(value * b[place] for place, value in a.items() if place in b)
+    return out
+
+
+def ramp() -> Idf:
+    return Idf(np.linspace(0, 9, SLOTS, dtype=np.float32))
+
+
+def test_the_slot_of_a_word_is_the_same_everywhere_and_always() -> None:
+    assert [slot(word) for word in ("toronto", "flood", "2012", "漢")] == [
+        140899,
+        9047,
+        152723,
+        16178,
+    ]
+    assert slot("Toronto") == slot("TORONTO") == slot("toronto")
+    assert slot("Zoë") == slot("ZOE\u0301".replace("E\u0301", "Ë")) == slot("zoe")
+
+
+@pytest.mark.parametrize("word", ["", "!", "…", "_", "\u0301", "→"])
+def test_a_word_without_a_letter_or_digit_has_no_slot(word: str) -> None:
+    assert slot(word) == NO_SLOT
+
+
+def test_slots_spread_like_chance() -> None:
+    many = 40_000
+    taken = {slot(f"w{i}") for i in range(many)}
+    by_chance = SLOTS * (1 - (1 - 1 / SLOTS) ** many)
+    assert abs(len(taken) - by_chance) < 400
+    assert min(taken) >= 0
+    assert max(taken) < SLOTS
+
+
+def test_idf_is_the_log_of_how_rare_a_word_is() -> None:
+    idf = Idf.fit([["storm", "Storm", "the"], ["the", "!"], ["the"]])
+    assert idf["the"] == pytest.approx(log(4 / 4))
+    assert idf["STORM"] == pytest.approx(log(4 / 2))
+    assert idf["never"] == pytest.approx(log(4 / 1))
+    assert idf["!"] == 0
+    assert idf.table.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.zeros(SLOTS - 1, np.float32),
+        np.zeros(SLOTS),
+        np.full(SLOTS, np.nan, np.float32),
+        np.full(SLOTS, -1, np.float32),
+    ],
+)
+def test_a_nonsensical_idf_is_refused(table: NDArray[np.float32]) -> None:
+    with pytest.raises(InputError, match="idf"):
+        Idf(table)
+
+
+@settings(deadline=None)
+@given(st.lists(words, max_size=5))
+def test_rows_weigh_each_word_by_how_often_and_how_rare(texts: list[list[str]]) -> None:
+    idf = ramp()
+    slots = [[slot(word) for word in text if slot(word) != NO_SLOT] for text in texts]
+    offsets = np.cumsum([0, *map(len, slots)]).astype(np.int64)
+    flat = np.array(list(chain.from_iterable(slots)), np.int32)
+    rows = unit_rows(flat, idf.table[flat], offsets)
+    for text, row in zip(slots, dicts(rows), strict=True):
+        counts = Counter(text)
+        raw = {place: (1 + log(tf)) * float(idf.table[place]) for place, tf in counts.items()}
+        length = sum(value**2 for value in raw.values()) ** 0.5
+        assert row == pytest.approx(
+            {place: value / length for place, value in raw.items()}, abs=1e-6
+        )
+        assert list(row) == sorted(row)
+
+
+def test_long_rows_and_short_rows_are_weighed_alike() -> None:
+    rng = np.random.default_rng(0)
+    idf = ramp()
+    for count in (1, 5, 40, 5000):
+        slots = (rng.zipf(1.2, count) % SLOTS).astype(np.int32)
+        rows = unit_rows(slots, idf.table[slots], np.array([0, count], np.int64))
+        places, tf = np.unique(slots, return_counts=True)
+        raw = (1 + np.log(tf)) * idf.table[places].astype(np.float64)
+        expected = {
+            p: v for p, v in zip(places.tolist(), raw / np.linalg.norm(raw), strict=True) if v
+        }
+        assert dicts(rows)[0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_word_that_all_texts_have_takes_no_entry() -> None:
+    idf = Idf.fit([["the"], ["the", "storm"]])
+    slots = np.array([slot("the"), slot("the"), slot("storm")], np.int32)
+    rows = unit_rows(slots, idf.table[slots], np.array([0, 1, 3], np.int64))
+    assert dicts(rows) == [{}, {slot("storm"): 1.0}]
+
+
+@settings(deadline=None)
+@given(dict_rows, dict_rows)
+def test_dot_is_the_dictionaries_dot(left: list[Row], right: list[Row]) -> None:
+    found = sparse(left).dot(sparse(right))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, products(left, right), rtol=1e-6, atol=1e-6)
+
+
+def test_dot_is_the_dense_dot_at_full_size() -> None:
+    rng = np.random.default_rng(1)
+    rows = [
+        {
+            int(p): float(v)
+            for p, v in zip(rng.zipf(1.3, 30) % SLOTS, rng.standard_normal(30), strict=True)
+        }
+        for _ in range(60)
+    ]
+    both = sparse(rows)
+    places = np.unique(both.slots)
+    dense = np.zeros((60, len(places)))
+    for i, row in enumerate(dicts(both)):
+        dense[i, np.searchsorted(places, list(row))] = list(row.values())
+    np.testing.assert_allclose(both.dot(both), dense @ dense.T, rtol=1e-6, atol=1e-5)
+    np.testing.assert_array_equal(both.dot(both), both.dot(both).T)
+
+
+@settings(deadline=None)
+@given(dict_rows, dict_rows, st.data())
+def test_a_product_does_not_depend_on_its_batch(
+    left: list[Row], right: list[Row], data: st.DataObject
+) -> None:
+    whole = sparse(left).dot(sparse(right))
+    some = np.array(data.draw(st.permutations(range(len(left)))), np.int64)
+    others = np.array(data.draw(st.permutations(range(len(right)))), np.int64)
+    shuffled = sparse(left)[some].dot(sparse(right)[others])
+    np.testing.assert_array_equal(shuffled, whole[some][:, others])
+
+
+@settings(deadline=None)
+@given(dict_rows, st.data())
+def test_rows_are_chosen_as_of_a_list(rows: list[Row], data: st.DataObject) -> None:
+    both, kept = sparse(rows), dicts(sparse(rows))
+    cut = data.draw(st.slices(len(rows)))
+    assert dicts(both[cut]) == kept[cut]
+    chosen = data.draw(st.lists(st.integers(-len(rows), len(rows) - 1), max_size=5)) if rows else []
+    assert dicts(both[np.array(chosen, np.int64)]) == [kept[i] for i in chosen]
+    mask = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool
+    )
+    assert dicts(both[mask]) == [row for row, yes in zip(kept, mask, strict=True) if yes]
+
+
+@settings(deadline=None)
+@given(st.lists(dict_rows, max_size=4))
+def test_concat_puts_all_rows_in_order(parts: list[list[Row]]) -> None:
+    joined = SparseRows.concat(list(map(sparse, parts)))
+    assert dicts(joined) == dicts(sparse(list(chain.from_iterable(parts))))
+    assert len(joined) == sum(map(len, parts))
+
+
+@settings(deadline=None)
+@given(dict_rows)
+def test_unit_rows_have_length_one_or_are_zero(rows: list[Row]) -> None:
+    for row, unit in zip(rows, dicts(sparse(rows).unit()), strict=True):
+        length = float(np.linalg.norm(np.array(list(row.values()), np.float64)))
+        expected = {place: value / length if length else 0.0 for place, value in row.items()}
+        assert unit == pytest.approx(expected, abs=1e-6)
+
+
+def test_empty_rows() -> None:
+    empty = SparseRows.empty(3)
+    assert len(empty) == 3
+    assert dicts(empty) == [{}, {}, {}]
+    assert empty.dot(sparse([{1: 1.0}])).tolist() == [[0], [0], [0]]
+    assert len(SparseRows.concat([])) == 0
+    with pytest.raises(InputError, match="list of rows"):
+        empty[1]  # type: ignore[index]
+
+
+def arrays(indptr: list[int], slots: list[int], weights: list[float]) -> SparseRows:
+    return SparseRows(
+        np.array(indptr, np.int64), np.array(slots, np.int32), np.array(weights, np.float32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("indptr", "slots", "weights"),
+    [
+        ([], [], []),
+        ([1], [], []),
+        ([0, 1], [], []),
+        ([0, 1], [1, 2], [1, 1]),
+        ([0, 2], [1, 2], [1]),
+        ([0, 2], [2, 1], [1, 1]),
+        ([0, 2], [1, 1], [1, 1]),
+        ([0, 1], [SLOTS], [1]),
+        ([0, 1], [-1], [1]),
+        ([0, 1], [1], [np.nan]),
+        ([0, 1], [1], [np.inf]),
+        ([0, 2, 1, 2], [1, 2], [1, 1]),
+        ([0, 9, 2], [1, 2], [1, 1]),
+    ],
+)
+def test_malformed_rows_are_refused(
+    indptr: list[int], slots: list[int], weights: list[float]
+) -> None:
+    with pytest.raises(InputError, match="sparse rows"):
+        arrays(indptr, slots, weights)
+
+
+def test_rows_of_another_type_are_refused() -> None:
+    none = np.zeros(0)
+    with pytest.raises(InputError, match="indptr is no flat array of int64"):
+        SparseRows(none, none, none)  # type: ignore[arg-type]

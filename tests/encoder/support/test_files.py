@@ -1,0 +1,91 @@
+"""Files and folders: whole or not at all, and nobody else's."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from encoder.errors import InputError
+from encoder.support.files import private_folder, refuse_public_content, replacing, write_atomically
+
+
+@pytest.fixture
+def umask() -> int:
+    current = os.umask(0o027)
+    os.umask(current)
+    return current
+
+
+def test_a_new_file_has_the_rights_that_any_has(
+    tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is every thread's"))
+    write_atomically(tmp_path / "file", b"x")
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~umask
+    write_atomically(tmp_path / "own", b"x", 0o600)
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o600 & ~umask
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(TypeError), replacing(tmp_path / "file") as file:
+        file.writelines([b"new", None])  # type: ignore[list-item]
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_long_name_can_be_written(tmp_path: Path) -> None:
+    write_atomically(tmp_path / ("é" * 127), b"x")
+    assert (tmp_path / ("é" * 127)).read_bytes() == b"x"
+
+
+def test_a_private_folder_is_made_and_found_behind_a_link(tmp_path: Path) -> None:
+    made = private_folder(tmp_path / "a" / "b")
+    assert made.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "link").symlink_to(made)
+    assert private_folder(tmp_path / "link") == made.resolve()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(mode)
+    with pytest.raises(InputError, match="open: others can write to it"):
+        private_folder(tmp_path / "open")
+
+
+def test_a_folder_in_one_where_others_can_replace_it_is_refused(tmp_path: Path) -> None:
+    outer = tmp_path / "outer"
+    (outer / "inner").mkdir(parents=True)
+    outer.chmod(0o777)
+    with pytest.raises(InputError, match="outer: others can write to it"):
+        private_folder(outer / "inner")
+    outer.chmod(0o1777)
+    assert private_folder(outer / "inner").name == "inner"
+    outer.chmod(0o775)
+    assert private_folder(outer / "inner").name == "inner", "a group of its user's own"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "theirs" / "inner", tmp_path / "theirs"):
+        path.mkdir(parents=True, exist_ok=True)
+        os.chown(path, 12345, 12345)
+        with pytest.raises(InputError, match="belongs to another user"):
+            private_folder(tmp_path / "theirs" / "inner")
+        os.chown(path, 0, 0)
+
+
+def test_a_folder_with_anything_odd_in_it_is_refused(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (inner / "file").write_text("x")
+    (inner / "file").chmod(0o644)
+    refuse_public_content(tmp_path)
+    (inner / "file").chmod(0o664)
+    with pytest.raises(InputError, match="others can write to it"):
+        refuse_public_content(tmp_path)
+    (inner / "file").chmod(0o644)
+    os.mkfifo(inner / "pipe", 0o600)
+    with pytest.raises(InputError, match="is no regular file"):
+        refuse_public_content(tmp_path)

@@ -1,0 +1,234 @@
+"""The cache of compiled code: ours alone, or not used, as what lies in it is run."""
+
+import ast
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoder.support import jit_cache
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import logging, os, sys
+os.umask(0)
+sys.path.insert(0, {root!r})
+import numba
+from encoder.support.jit import jit
+
+@jit()
+def double(x):
+    return 2 * x
+
+@numba.njit(cache=True)
+def triple(x):
+    return 3 * x
+
+print(double(4), triple(4), double.stats.cache_hits.total(), triple.stats.cache_path)
+"""
+
+
+class Run:
+    """A program that compiles, with a cache at a place of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cache = folder / "cache"
+        self.file = folder / "program.py"
+        self.file.write_text(PROGRAM.format(root=str(ROOT)))
+
+    def __call__(self) -> tuple[str, str]:
+        """What the program says on both channels."""
+        env = {"NEWSIFT_CACHE": str(self.cache), "HOME": str(self.cache.parent / "home")}
+        done = subprocess.run(
+            [sys.executable, str(self.file)], env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout, done.stderr
+
+    def kept(self, ending: str) -> Path:
+        """The one file with this ending."""
+        (found,) = self.cache.rglob(f"*double*{ending}")
+        return found
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def hits(said: tuple[str, str]) -> int:
+    out, _ = said
+    eight, twelve, found, _ = out.split()
+    assert (eight, twelve) == ("8", "12")
+    return int(found)
+
+
+def test_code_is_kept_where_nobody_else_can_write(run: Run) -> None:
+    out, err = run()
+    assert err == ""
+    assert hits((out, err)) == 0
+    assert out.split()[3] == str(run.file.parent / "__pycache__"), "the place of others is theirs"
+    for path in (run.cache, *run.cache.rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0, path
+    assert hits(run()) == 1
+
+
+class Trap:
+    """A pickle that leaves a mark where it is opened."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return os.mkdir, (str(self.mark),)
+
+
+def open_root(run: Run) -> None:
+    run.cache.chmod(0o777)
+
+
+def open_inner(run: Run) -> None:
+    run.kept(".nbi").parent.chmod(0o770)
+
+
+def open_file(run: Run) -> None:
+    run.kept(".nbi").chmod(0o666)
+
+
+def other_owner(run: Run) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(run.kept(".nbi"), 12345, -1)
+
+
+def other_root_owner(run: Run) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    os.chown(run.cache, 12345, -1)
+
+
+def link(run: Run) -> None:
+    file = run.kept(".nbi")
+    file.rename(run.cache.parent / "elsewhere")
+    file.symlink_to(run.cache.parent / "elsewhere")
+
+
+def open_parent(run: Run) -> None:
+    outer = run.cache.parent / "open"
+    outer.mkdir()
+    run.cache.rename(outer / "cache")
+    run.cache = outer / "cache"
+    outer.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [open_root, open_inner, open_file, other_owner, other_root_owner, link, open_parent],
+)
+def test_what_another_may_have_planted_is_not_run(run: Run, opened: Callable[[Run], None]) -> None:
+    run()
+    mark = run.cache.parent / "mark"
+    run.kept(".nbi").write_bytes(pickle.dumps(Trap(mark)))
+    opened(run)
+    out, err = run()
+    assert hits((out, err)) == 0
+    assert not mark.exists()
+    assert err.count("\n") == 1
+    assert "every start compiles; name a folder of your own in NEWSIFT_CACHE" in err
+
+
+def test_a_damaged_entry_is_compiled_anew(run: Run) -> None:
+    run()
+    run.kept(".nbi").write_bytes(b"\x80\x04nonsense")
+    assert hits(run()) == 0
+
+
+def test_a_cache_that_cannot_be_written_is_read(run: Run) -> None:
+    run()
+    for path in (run.cache, *run.cache.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o222)
+    assert hits(run()) == 1
+    for path in (run.cache, *run.cache.rglob("*")):
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+def test_where_no_folder_can_be_made_code_is_compiled(run: Run) -> None:
+    run.cache.write_text("a file")
+    assert hits(run()) == 0
+
+
+HOLDER = """
+import fcntl, os, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_SH)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_old_versions_go_but_those_in_use_stay(tmp_path: Path) -> None:
+    names = [f"jit-{n:016x}" for n in range(8)]
+    strangers = ["jit-notes", "seeds", f"jit-{9:015x}"]
+    for age, name in enumerate(names + strangers):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "inner" / "file").write_text("code")
+        then = time.time() - jit_cache.UNUSED_S * (age + 0.5)
+        os.utime(tmp_path / name, (then, then))
+    target = tmp_path / "target"
+    target.mkdir()
+    (tmp_path / f"jit-{99:016x}").symlink_to(target)
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / names[7])]
+    held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with held:
+        assert held.stdout is not None
+        held.stdout.readline()
+        jit_cache._remove_old(tmp_path)
+        held.communicate()
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {*names[: jit_cache.KEPT], names[7], *strangers, f"jit-{99:016x}", "target"}
+
+
+def test_recent_versions_stay_however_many(tmp_path: Path) -> None:
+    for n in range(9):
+        (tmp_path / f"jit-{n:016x}").mkdir()
+    jit_cache._remove_old(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 9
+
+
+def compiles(file: Path) -> bool:
+    """Whether a module holds a function that is compiled."""
+    found = ast.walk(ast.parse(file.read_text()))
+    functions = [node for node in found if isinstance(node, ast.FunctionDef)]
+    marks = [mark for function in functions for mark in function.decorator_list]
+    return any(isinstance(m, ast.Call) and getattr(m.func, "id", "") == "jit" for m in marks)
+
+
+def test_an_edit_of_anything_compiled_in_is_another_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "encoder"
+    shutil.copytree(ROOT / "encoder", here, ignore=shutil.ignore_patterns("models", "__pycache__"))
+    monkeypatch.setattr(jit_cache, "__file__", str(here / "support" / "jit_cache.py"))
+    before = jit_cache.sources_digest()
+    assert before == jit_cache.sources_digest()
+
+    def counts(file: Path) -> bool:
+        content = file.read_bytes()
+        file.write_bytes(content + b"\n# edited")
+        changed = jit_cache.sources_digest() != before
+        file.write_bytes(content)
+        return changed
+
+    compiled = [file for file in here.rglob("*.py") if compiles(file)]
+    assert len(compiled) > 15
+    assert all(map(counts, compiled))
+    assert all(counts(here / f"{name}.py") for name in (
+        "model/config", "support/jit", "backends/kernel/row_layout", "text/split",
+    ))  # fmt: skip
+    assert not counts(here / "encoder.py")
+    assert not counts(here / "backends" / "torch_backend.py")

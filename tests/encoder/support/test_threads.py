@@ -1,0 +1,86 @@
+"""Threads: how many, and that a fork or the end of a pool leaves nobody waiting."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from encoder.support.threads import Crew, PerProcess, available_cpus
+
+HERE = len(os.sched_getaffinity(0))
+
+
+def machine(root: Path, cgroup: str, **files: str) -> Path:
+    """What a kernel shows of its cgroups, under another root."""
+    held = {"proc/self/cgroup": cgroup} | {f"sys/fs/cgroup/{k}": v for k, v in files.items()}
+    for name, text in held.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize(
+    ("cgroup", "files", "count"),
+    [
+        ("0::/\n", {"cpu.max": "200000 100000\n"}, 2),
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 2),
+        ("0::/\n", {"cpu.max": "1000 100000\n"}, 1),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, 16),
+        ("0::/a/b\n", {"a/cpu.max": "300000 100000\n", "a/b/cpu.max": "max 100000\n"}, 3),
+        ("0::/beyond/this/mount\n", {"cpu.max": "500000 100000\n"}, 5),
+        (
+            "5:memory:/x\n4:cpu,cpuacct:/x\n",
+            {"cpu/x/cpu.cfs_quota_us": "400000\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
+            4,
+        ),
+        (
+            "4:cpu,cpuacct:/\n",
+            {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"},
+            16,
+        ),
+        ("0::/\n", {"cpu.max": "nonsense\n"}, 16),
+        ("", {}, 16),
+    ],
+)
+def test_a_quota_bounds_the_cpus(
+    tmp_path: Path, cgroup: str, files: dict[str, str], count: int
+) -> None:
+    assert available_cpus(machine(tmp_path, cgroup, **files)) == count
+
+
+def test_affinity_bounds_the_cpus_too(tmp_path: Path) -> None:
+    assert available_cpus(tmp_path) == HERE
+    assert available_cpus(machine(tmp_path, "0::/", **{"cpu.max": "9900000 100000"})) == HERE
+
+
+def test_a_child_makes_its_own() -> None:
+    each = PerProcess(os.getpid)
+    assert each.get() == os.getpid()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if each.get() == os.getpid() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_crew_does_all_jobs_even_when_it_was_closed_meanwhile() -> None:
+    crew, done = Crew(2), set[int]()
+    crew.run(done.add, [(1,), (2,), (3,)])
+    pool = crew._pool.get()
+    pool.shutdown()
+    crew.run(done.add, [(4,), (5,)])
+    assert done == {1, 2, 3, 4, 5}
+    crew.close()
+    crew.close()
+
+
+def test_what_a_job_raises_is_raised() -> None:
+    crew = Crew(2)
+    with pytest.raises(ZeroDivisionError):
+        crew.run(lambda x: 1 / x, [(1,), (0,)])
+    crew.close()

@@ -1,0 +1,200 @@
+"""The cleaning: rule by rule, on real posts, and on any Unicode."""
+
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.errors import InputError
+from encoder.model.config import Side
+from encoder.text.clean import (
+    ARTICLE_CHARS,
+    POST_CHARS,
+    Article,
+    article_chunks,
+    checked,
+    clean_article,
+    clean_chunk,
+    clean_post,
+    post_chunks,
+)
+from tests.encoder.passing import PASSING
+from tests.encoder.wild import FRAGMENTS, real_articles, real_posts, wild_text
+
+
+@pytest.mark.parametrize(
+    ("post", "cleaned"),
+    [
+        ("Fire &amp; rain &lt;3 &#39;tis &quot;it&quot;", 'Fire & rain <3 \'tis "it"'),
+        ("twice &amp;gt; escaped", "twice > escaped"),
+        ("a&nbsp;b&#10;c AT&T R&D &bogus; Q&notes", "a b c AT&T R&D &bogus; Q&notes"),
+        ("read https://t.co/AbC123 now http://x.com/a?b=1#c htttp://b.ly/1", "read now"),
+        ("cut https://t.co/AbC… https://t.c… https:… http… htt… ht… h…", "cut"),
+        ("yearshttp://www.cbc.ca/a-1.2 (https://t.co/a1)", "years ( )"),
+        ("https://t.co/a1#Fire www.cbc.ca/x nytimes.com/2012/a", "Fire"),
+        ("https://t.co/a1速報 Menu...pic.twitter.com/z4P", "速報 Menu..."),
+        (
+            "Ewww.gross U.S./Canada and/or either w/ http",
+            "Eww.gross U.S./Canada and/or either w/ http",
+        ),
+        ("RT @user: storm", "storm"),
+        ("RT @user storm", "storm"),
+        ("so true RT @user storm RT@user2 ok", "so true storm ok"),
+        ("RT before 5pm, says RT; START @ noon", "RT before 5pm, says RT; START noon"),
+        ("@a .@B_c’s @d.bsky.social @e@m.social: @f@g@h hi", ". hi"),
+        ("mail me@cbc.ca or Alberta@Noon", "mail me@cbc.ca or Alberta@Noon"),
+        ("こんにちは@userさん", "こんにちは さん"),
+        ("#HurricaneSandy", "HurricaneSandy Hurricane Sandy"),
+        ("#yyc #ableg#abpoli in#yyc", "yyc ableg abpoli in yyc"),
+        (
+            "#NYCMarathon2012 #alberta_flood",
+            "NYCMarathon2012 NYC Marathon 2012 albertaflood alberta flood",
+        ),
+        ("#QuébecSolidaire #1 # ##", "QuébecSolidaire Québec Solidaire 1 # ##"),
+        ("#東京Tower C# #_ #tag@user", "東京Tower C# tag"),
+        ("fire🔥fire 👍🏽 🇨🇦 1️⃣ ❤️ 👨‍👩‍👧 20°C Brand™", "fire fire 1 20 C Brand"),
+        ("sooooo coool NOOOO 1000 ...", "soo cool NOO 1000 ..."),
+        ("World War III, the KKK, KKKing IIII", "World War III, the KKK, KKing II"),
+        (
+            "zero\u200bwidth j\u200doin b\u202eidi\u202c soft\u00adhyphen \ufeffbom",
+            "zerowidth join bidi softhyphen bom",
+        ),
+        ("nu\x00ll br\ufffdoken h\ud83dalf del\x7f c1\x9d", "null broken half del c1"),
+        ("a\x0bb\x0cc\x1cd\x1ee\x85f\u2028g\u00a0h", "a b c d e f g h"),
+        ("don’t ‘a’ “b” «c» don´t", "don't 'a' \"b\" \"c\" don't"),
+        ("Ｆｒｅｅ！ ＃Ｎｅｗｓ ＠user 𝒸𝒽𝓇 ﬁne Ⓐ x² …", "Free! News chr fine A x² …"),
+        ("e\u0301te\u0301", "été"),
+        ("@user", ""),
+        ("", ""),
+        ("😂", ""),
+    ],
+)
+def test_a_post_is_cleaned(post: str, cleaned: str) -> None:
+    assert clean_post(post) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("article", "cleaned"),
+    [
+        ("by @realDonaldTrump, me@cbc.ca", "by realDonaldTrump, me@cbc.ca"),
+        ("Oooohs &amp; aaahs #YYCFlood http://a.b/c 🔥", "Oooohs & aaahs YYCFlood YYC Flood"),
+        (("The Title", "The lead."), "The Title The lead."),
+        (("", "  lead\n\nbody "), "lead body"),
+        (("Title", ""), "Title"),
+    ],
+)
+def test_an_article_is_cleaned(article: Article, cleaned: str) -> None:
+    assert clean_article(article) == cleaned
+
+
+@pytest.mark.parametrize("opening", ["@user ", "#", '"', "“", "'", "RT @user: ", ".@user "])
+def test_a_post_is_a_post_whatever_it_begins_with(opening: str) -> None:
+    assert "flood" in re.findall(r"\w+", clean_post(f"{opening}flood in Calgary"))
+
+
+def test_real_posts_come_out_clean_and_keep_their_words(shared: Path) -> None:
+    remains = re.compile(
+        r"https?:|\bt\.co/|pic\.twitter\.com|&(?:amp|lt|gt|quot|nbsp|#\d+);|(?<!\w)@\w", re.ASCII
+    )
+    simple = re.compile(r"(?!h?t?t?p?s?$)[a-z]+")
+    posts = real_posts(shared)
+    assert len(posts) > 3000
+    for post in posts:
+        cleaned = clean_post(post)
+        assert not remains.search(cleaned), post
+        chunks = iter(cleaned.split())
+        for word in filter(simple.fullmatch, post.split()):
+            if not re.search(r"(.)\1\1", word):
+                assert word in chunks, (word, post)
+
+
+def test_real_articles_keep_title_and_lead(shared: Path) -> None:
+    for title, text in real_articles(shared, 10):
+        words = re.findall(r"\b[a-z]{2,20}\b", f"{title} {text[:300]}".replace("&", " & "))[:20]
+        found = iter(re.findall(r"\w+", clean_article((title, text))))
+        assert [word for word in words if word not in found] == [], title
+
+
+@settings(deadline=None)
+@given(st.lists(wild_text.filter(lambda text: "RT" not in text)))
+def test_what_a_chunk_becomes_depends_on_no_neighbour(texts: list[str]) -> None:
+    apart = " ".join(filter(None, map(clean_post, texts)))
+    assert clean_post("\n".join(texts)) == apart
+
+
+@settings(deadline=None)
+@given(wild_text)
+def test_a_clean_text_holds_nothing_that_cannot_be_seen(text: str) -> None:
+    for cleaned in (clean_post(text), clean_article(text)):
+        assert cleaned == " ".join(cleaned.split())
+        classes = {unicodedata.category(char) for char in cleaned}
+        assert not classes & {"Cc", "Cf", "Co", "Cs", "So"}
+        assert "\ufffd" not in cleaned
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(Side),
+    st.text("https:/t.co@AZ09_…é\"<&;#'", max_size=30) | st.sampled_from(FRAGMENTS),
+)
+def test_what_passes_at_a_glance_is_cleaned_to_nothing(side: Side, rest: str) -> None:
+    for chunk in (rest, f"https://t.co/{rest}", f"http://{rest}", f"@{rest}"):
+        if PASSING[side](chunk):
+            assert clean_chunk(chunk, side).strip() == ""
+
+
+def test_links_and_mentions_pass_at_a_glance() -> None:
+    post, article = PASSING[Side.POST], PASSING[Side.ARTICLE]
+    assert all(map(post, ["https://t.co/AbC1", "http://bit.ly/a?b=c#d", "@user", "@user_1:"]))
+    assert not any(map(article, ["@user", "@user_1:"]))
+    assert not any(map(post, ["https://t.co/a#Fire", "https://T.co/a#Fire", "a@b", "http", "RT"]))
+
+
+def test_no_more_is_read_than_the_cap() -> None:
+    huge = "word " * 200_000
+    assert sum(map(len, post_chunks(huge))) <= POST_CHARS
+    assert sum(map(len, article_chunks(huge))) <= ARTICLE_CHARS
+    assert clean_post(huge) == clean_post(huge[:POST_CHARS])
+    assert article_chunks((huge, "unread")) == article_chunks(huge)
+    assert article_chunks(("Title", huge)) == article_chunks("Title\n" + huge)
+    assert post_chunks("#" + "x" * 1_000_000) == ["#" + "x" * (POST_CHARS - 1)]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["@a-", "a.", "-.", "#aB", "&#", "&amp;", "www.", "RT ", "@a.", "http", "=\u0338", "a@", "漢"],
+)
+def test_no_text_of_the_full_length_is_too_hard_to_clean(unit: str) -> None:
+    cleaned = clean_article(unit * (ARTICLE_CHARS // len(unit)))
+    assert len(cleaned) <= 4 * ARTICLE_CHARS
+
+
+@pytest.mark.parametrize(
+    ("texts", "side", "fault"),
+    [
+        (["a", 7], Side.POST, r"posts\[1\]: int, expected str"),
+        ([b"a"], Side.POST, r"posts\[0\]: bytes, expected str"),
+        ([("a", "b")], Side.POST, r"posts\[0\]: tuple"),
+        (["a", None], Side.ARTICLE, r"articles\[1\]: NoneType, expected str or a tuple"),
+        ([("a",)], Side.ARTICLE, r"articles\[0\]: tuple"),
+        ([("a", 1)], Side.ARTICLE, r"articles\[0\]: tuple"),
+        ([["a", "b"]], Side.ARTICLE, r"articles\[0\]: list"),
+        ("a post", Side.POST, "posts: str, expected a list"),
+        (None, Side.ARTICLE, "articles: NoneType, expected a list"),
+    ],
+)
+def test_what_is_no_text_is_named(texts: list[object], side: Side, fault: str) -> None:
+    with pytest.raises(InputError, match=fault):
+        checked(texts, side)
+
+
+def test_texts_may_come_from_anything_that_can_be_walked() -> None:
+    class Text(str):
+        pass
+
+    assert checked((text for text in ("a", Text("b"))), Side.POST) == ["a", "b"]
+    assert checked([("a", "b"), "c"], Side.ARTICLE) == [("a", "b"), "c"]
+    assert checked([], Side.POST) == []

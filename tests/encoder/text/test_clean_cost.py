@@ -1,0 +1,123 @@
+"""What cleaning and tokenising a text costs and keeps: it grows with the text and no faster."""
+
+import re
+import tracemalloc
+import unicodedata
+from time import process_time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.model.config import Side
+from encoder.text.clean import URL, clean_article, clean_chunk
+from encoder.text.split import (
+    MOST_MARKS,
+    REMEMBERED,
+    Characters,
+    bearable,
+    fold,
+    is_mark,
+    most_marks,
+)
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import WordPiece
+from tests.encoder.small import LINES
+
+SMALL, LARGE = 2**11, 2**14
+UNITS = (
+    "a t h ht tt http http: https:// https://t.co/ www. www.a. a. a- a.com/ pic.twitter.com t… … "
+    "ht… @ @a @- @a.b @a@ # #a #aB #a_ #A1b2 _ & &amp; &#1; &amp;amp; &lt &# RT RT: ' aaa aA ! a! "
+    "1 a1 < > ttp d.com -- &notin; \u2019 \xe9 \u0301 \u0301\u0316 a\u0301\u0316 \u0f73 "
+    "\u0f73\u0316 \u0344\u0316 \u0301\u200b\u0316 &#769;&#790; \uff41 \U0001d41a \ufb01 \u2460 "
+    "\u6f22 \ud55c \u0e01 \u0915\u094d \U0001f600 \u0416 \u03a3 \xc41\xf6 \ufdfa \u3300 "
+    "=\u0338 \u0301@\u0316"
+)
+ENDS = ("", "/", "@x")
+AS_IT_WAS = re.compile(URL.pattern.replace("(?:h|(?<!t))tt++p", "h?tt+p"), URL.flags)
+
+
+def spent(chunk: str, side: Side) -> float:
+    """CPU seconds to clean and fold a chunk, the least of three times."""
+    found = [float("inf")]
+    while len(found) < 4 and found[-1] > 0.001:
+        started = process_time()
+        fold(clean_chunk(chunk, side))
+        found.append(process_time() - started)
+    return min(found)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("side", Side)
+def test_cleaning_costs_what_the_text_is_long(side: Side, end: str) -> None:
+    for unit in UNITS.split():
+        small, large = (unit * (size // len(unit)) + end for size in (SMALL, LARGE))
+        if (most := spent(large, side)) > 0.005:
+            assert most < 4 * LARGE / SMALL * spent(small, side), unit
+
+
+@given(st.text('htpsHT:/. \u2026"<a', max_size=40))
+def test_links_are_found_as_by_the_pattern_that_was_slow(text: str) -> None:
+    assert AS_IT_WAS.pattern != URL.pattern
+    assert URL.sub("_", text) == AS_IT_WAS.sub("_", text)
+
+
+MARKED = st.text("ab\u0301\u0316\u0344\u0f73\u1d165\U0001d165\u0e31\u200b\u05b0", max_size=8)
+
+
+@given(st.lists(st.tuples(MARKED, st.integers(1, 40))))
+def test_marks_are_counted_and_cut_as_by_a_walk(parts: list[tuple[str, int]]) -> None:
+    text = "".join(part * times for part, times in parts)
+    kept, most, count = [], 0, 0
+    for char in text:
+        count = count + 1 if unicodedata.combining(unicodedata.normalize("NFD", char)[0]) else 0
+        most = max(most, count)
+        kept.extend([char] if count <= MOST_MARKS else [])
+    assert bearable(text) == "".join(kept)
+    assert most_marks(text) == (most if most > 1 else 0)
+
+
+def test_every_mark_there_is_is_known() -> None:
+    marks = [c for c in map(chr, range(0x110000)) if is_mark(c)]
+    slowly = [
+        c for c in map(chr, range(0x110000))
+        if unicodedata.combining(unicodedata.normalize("NFD", c)[0])
+    ]  # fmt: skip
+    assert marks == slowly
+    assert [c for c in slowly if most_marks(2 * c) != 2] == []
+
+
+def test_the_marks_that_are_read_are_those_in_front() -> None:
+    few, many = ("flood" + "\u0301" * count + " in the city" for count in (30, 31))
+    assert clean_article(many) == clean_article(few)
+
+
+def test_rare_characters_do_not_keep_the_usual_ones_out() -> None:
+    asked: list[str] = []
+
+    def ask(char: str) -> str:
+        asked.append(char)
+        return char
+
+    rule = Characters(ask)
+    "".join(map(chr, range(0x20000, 0x20000 + 2 * REMEMBERED))).translate(rule)
+    "flood".translate(rule)
+    asked.clear()
+    "flood".translate(rule)
+    assert asked == []
+    assert len(rule) <= REMEMBERED
+
+
+def test_long_words_are_not_kept() -> None:
+    """Each fills 16 KB; a memory for 2**16 words that kept them would grow to a gigabyte."""
+    tokenizer = Tokenizer(WordPiece.from_lines(LINES), None, 64, 512)
+    letters = "".join(map(chr, range(0x430, 0x44F))) * 261
+    tokenizer.posts([letters])
+    tracemalloc.start()
+    try:
+        for number in range(30):
+            tokenizer.posts([chr(0x400 + number) + letters])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000

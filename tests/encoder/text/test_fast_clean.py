@@ -1,0 +1,116 @@
+"""What compiled code reads is what the rules say, chunk by chunk; and what it leaves to Python."""
+
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.model.config import Side
+from encoder.score.lexical import NO_SLOT, SLOTS, Idf
+from encoder.text.chunk_cache import Chunks
+from encoder.text.fast_clean import make_desk
+from encoder.text.fast_scan import READ, expand, scan
+from encoder.text.tokenizer import NONE, Tokenizer
+from encoder.text.vocabulary import WordPiece
+from tests.encoder.passing import PASSING
+from tests.encoder.wild import FRAGMENTS, real_posts, vocabulary_lines, wild_text
+
+IDF = Idf(np.random.default_rng(0).uniform(0, 9, SLOTS).astype(np.float32))
+EMPTY = Chunks(1).snapshot()
+OURS = Tokenizer(WordPiece.from_lines(vocabulary_lines()), IDF, 8192, 8192)
+# fmt: off
+EVERYDAY = (
+    "storm", "Storm,", "don’t", "“quoted”", "#storm", "#HurricaneSandy", "#NYC2012's", "a#b", "##b",
+    "#", "...", "…", "the…", "right…", "😂👍🏽", "❤️", "a\u200db", "Q&A", "and/or", "w/", "7.5",
+    "unaffable", "zzxqj", "ab" * 48, "AAbb", "#NOT|", "a~b",
+)
+NOT_EVERYDAY = (
+    "café", "soooo", "&amp;", "a@b", "a/b.ca/c", "yearshttp://a.b", "htt…", "(h…", "ab" * 49,
+    "#a_b", "a.b…", "漢", "\x00", "\ud83d", "pic.twitter.com", "´", "½", "http:", "aAa",
+)
+# fmt: on
+SIGNS = "aAbBhHtTpPsScCoOwWiI019._#@/:;&…’'\"-”\ufe0f\u200d😂❤é |<\x1c\x85\xa0\u2009\u3000"
+clumsy_link = st.builds(
+    lambda *parts: "".join(parts),
+    st.sampled_from(["http://", "https://", "HTTP://", "http:/", "@", "@@"]),
+    st.sampled_from(["t.co/", "T.co/", "t.cO/", "t.co", "a.b/", ""]),
+    st.text("aZ0_-…é.:", max_size=4),
+)
+chunks = st.one_of(st.text(SIGNS, max_size=12), st.sampled_from(FRAGMENTS), clumsy_link)
+
+
+def compiled(text: str, side: Side = Side.POST) -> tuple[list[list[int]], list[int]]:
+    """The ids of a text that compiled code alone reads, its slots, and what it left as misses."""
+    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    bounds = np.array([0, len(data)], np.int64)
+    found = scan(
+        data, bounds, OURS._lexicon, OURS._characters, EMPTY, make_desk(), side is Side.POST
+    )
+    if len(found[3]):
+        assert (found[1] & 3 == READ).any()
+        return [], found[3].tolist()
+    ids, _, slots, _, _ = expand(found, EMPTY, *NONE, OURS._idf, 10_000)
+    return [ids.tolist(), slots.tolist()], []
+
+
+def ruled(text: str, side: Side = Side.POST) -> list[list[int]]:
+    """The same by the rules."""
+    words = [word for chunk in text.split() for word in OURS._read(side, chunk)]
+    slots = [word.slot for word in words if word.slot != NO_SLOT]
+    return [[i for word in words for i in word.ids], slots]
+
+
+@pytest.mark.parametrize("chunk", EVERYDAY, ids=ascii)
+def test_everyday_chunks_are_read_as_the_rules_say(chunk: str) -> None:
+    for side in Side:
+        assert compiled(chunk, side) == (ruled(chunk, side), [])
+
+
+@pytest.mark.parametrize("chunk", NOT_EVERYDAY, ids=ascii)
+def test_what_needs_the_rules_is_left_to_them(chunk: str) -> None:
+    size = len(chunk.encode("utf-8", "surrogatepass"))
+    assert compiled(chunk) == ([], [0, size])
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(chunks | wild_text, max_size=4).map("".join), st.sampled_from(Side))
+def test_whatever_is_read_is_what_the_rules_say(text: str, side: Side) -> None:
+    for chunk in text.split():
+        found, missed = compiled(chunk, side)
+        assert missed or found == ruled(chunk, side), chunk
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.text(SIGNS, max_size=30) | wild_text)
+def test_chunks_begin_and_end_as_split_has_them(text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    bounds = np.array([0, len(data)], np.int64)
+    off = OURS._lexicon._replace(known=False)
+    _, _, _, misses = scan(
+        np.frombuffer(data, np.uint8), bounds, off, OURS._characters, EMPTY, make_desk(), True
+    )
+    found = [data[a:b].decode("utf-8", "surrogatepass") for a, b in misses.reshape(-1, 2).tolist()]
+    assert found == [chunk for chunk in text.split() if not PASSING[Side.POST](chunk)]
+
+
+def test_every_character_alone_is_read_as_the_rules_say() -> None:
+    for code in [*range(0x100), *range(0x2000, 0x2C00), *range(0x1F000, 0x1FB10)]:
+        found, missed = compiled(f"a{chr(code)}b")
+        assert missed or found == ruled(f"a{chr(code)}b"), hex(code)
+
+
+def test_nearly_all_chunks_of_real_posts_are_everyday(shared: Path) -> None:
+    posts = real_posts(shared, 500)
+    left = [chunk for post in posts for chunk in post.split() if compiled(chunk)[1]]
+    assert len(left) < 0.1 * sum(len(post.split()) for post in posts)
+
+
+def test_words_whose_crc32_collides_with_an_entry_are_told_apart() -> None:
+    first, second = "plumless", "buckeroo"
+    assert crc32(first.encode()) == crc32(second.encode())
+    vocabulary = WordPiece.from_lines(["[UNK]", "…", first])
+    tokens = Tokenizer(vocabulary, None, 8, 8).posts([f"{first} {second}"])
+    assert tokens.ids.tolist() == [2, 0]

@@ -1,0 +1,255 @@
+"""The tokenizer: what it reads, that its memory changes nothing, and that it stays bounded."""
+
+import threading
+from collections import Counter
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.errors import InputError
+from encoder.model.config import Side
+from encoder.score.lexical import NO_SLOT, SLOTS, Idf, slot
+from encoder.text.clean import Article, clean_post
+from encoder.text.tokenizer import KEPT_BYTES, Tokenizer, Tokens, Word
+from encoder.text.vocabulary import WordLevel, WordPiece
+from tests.encoder.wild import (
+    ALL,
+    real_articles,
+    real_posts,
+    their_word_piece,
+    vocabulary_lines,
+    wild_text,
+)
+
+POST_TOKENS, ARTICLE_TOKENS = 6, 20
+LINES = vocabulary_lines()
+VOCABULARY = WordPiece.from_lines(LINES)
+IDF = Idf(np.random.default_rng(0).uniform(0, 9, SLOTS).astype(np.float32))
+Row = tuple[list[int], dict[int, float]]
+batches = st.lists(wild_text, max_size=8)
+
+
+def tokenizer(
+    cache_words: int = 1000, idf: Idf | None = IDF, posts: int = POST_TOKENS
+) -> Tokenizer:
+    return Tokenizer(VOCABULARY, idf, posts, ARTICLE_TOKENS, cache_words)
+
+
+def read(tokens: Tokens) -> list[Row]:
+    """Each text's ids and lexical row."""
+    lexical, texts = tokens.lexical, len(tokens.offsets) - 1
+    assert len(lexical) == texts
+    return [
+        (
+            tokens.ids[tokens.offsets[i] : tokens.offsets[i + 1]].tolist(),
+            dict(
+                zip(
+                    lexical[i : i + 1].slots.tolist(),
+                    lexical[i : i + 1].weights.tolist(),
+                    strict=True,
+                )
+            ),
+        )
+        for i in range(texts)
+    ]
+
+
+def rebuilt(words: list[Word], cap: int) -> Row:
+    """A text's ids and lexical row, from its words alone."""
+    ids = [i for word in words for i in word.ids][:cap]
+    tf = Counter(word.slot for word in words if word.slot != NO_SLOT)
+    idf = {word.slot: word.weight for word in words}
+    raw = {place: (1 + log(count)) * idf[place] for place, count in tf.items() if idf[place] > 0}
+    length = sum(value**2 for value in raw.values()) ** 0.5
+    return ids, {place: value / length for place, value in sorted(raw.items())}
+
+
+def assert_words_make_the_tokens(found: Row, words: list[Word], cap: int) -> None:
+    ids, row = rebuilt(words, cap)
+    assert found[0] == ids
+    assert list(found[1]) == list(row)
+    assert found[1] == pytest.approx(row, abs=1e-6)
+
+
+SHARED_TOKENIZER = tokenizer()
+
+
+@settings(deadline=None)
+@given(batches)
+def test_the_words_of_a_text_make_its_tokens(texts: list[str]) -> None:
+    posts, articles = SHARED_TOKENIZER.posts(texts), SHARED_TOKENIZER.articles(texts)
+    for side, tokens, cap in (
+        (Side.POST, posts, POST_TOKENS),
+        (Side.ARTICLE, articles, ARTICLE_TOKENS),
+    ):
+        for text, row in zip(texts, read(tokens), strict=True):
+            assert_words_make_the_tokens(row, SHARED_TOKENIZER.words(text, side), cap)
+
+
+@settings(deadline=None)
+@given(batches, st.integers(1, 12))
+def test_a_text_has_the_same_tokens_alone_and_in_any_batch(texts: list[str], cache: int) -> None:
+    together = read(tokenizer(cache).posts(texts))
+    used = tokenizer(cache)
+    assert [row for text in texts for row in read(used.posts([text]))] == together
+    assert read(used.posts(texts[::-1])) == together[::-1]
+    assert read(SHARED_TOKENIZER.posts(texts * 2)) == together * 2
+
+
+def test_ids_equal_the_oracle_on_real_posts(shared: Path) -> None:
+    posts = real_posts(shared)[:: 1 if ALL else 4]
+    expected = their_word_piece(LINES).encode_batch(list(map(clean_post, posts)))
+    tokens = tokenizer(3000, posts=128).posts(posts)
+    for i, one in enumerate(expected):
+        assert tokens.ids[tokens.offsets[i] : tokens.offsets[i + 1]].tolist() == one.ids[:128]
+
+
+def test_real_posts_and_articles_word_by_word(shared: Path) -> None:
+    used = Tokenizer(VOCABULARY, IDF, 128, 1024)
+    posts: list[Article] = [*real_posts(shared)[::50]]
+    articles: list[Article] = [*real_articles(shared, 5)]
+    for side, texts, cap in ((Side.POST, posts, 128), (Side.ARTICLE, articles, 1024)):
+        tokens = used.posts(list(map(str, texts))) if side is Side.POST else used.articles(texts)
+        for text, row in zip(texts, read(tokens), strict=True):
+            assert_words_make_the_tokens(row, used.words(text, side), cap)
+
+
+def test_ids_stop_at_the_cap_and_the_lexical_row_of_an_article_does_not() -> None:
+    text = " ".join(f"w{i}" for i in range(100))
+    [(ids, row)] = read(SHARED_TOKENIZER.articles([("Title", text)]))
+    assert len(ids) == ARTICLE_TOKENS
+    assert set(row) == {slot("title")} | {slot(f"w{i}") for i in range(100)}
+    [(ids, row)] = read(SHARED_TOKENIZER.posts([text]))
+    assert len(ids) == POST_TOKENS
+    assert len(row) == 100
+
+
+def test_the_title_is_read_first() -> None:
+    both = SHARED_TOKENIZER.articles([("storm", "of the city"), "storm of the city"])
+    first, second = read(both)
+    assert first == second
+
+
+def test_a_word_knows_its_ids_slot_and_weight() -> None:
+    the, mark, storm = SHARED_TOKENIZER.words("The! storm", Side.POST)
+    assert (the.text, mark.text, storm.text) == ("The", "!", "storm")
+    assert the.ids == VOCABULARY.pieces("the")
+    assert (the.slot, the.weight) == (slot("the"), IDF["the"])
+    assert (mark.slot, mark.weight) == (NO_SLOT, 0.0)
+    assert mark.ids == VOCABULARY.pieces("!")
+
+
+def test_without_an_idf_the_lexical_rows_are_empty() -> None:
+    plain = tokenizer(idf=None)
+    tokens = plain.posts(["the storm", ""])
+    assert [row for _, row in read(tokens)] == [{}, {}]
+    assert tokens.ids.tolist() == SHARED_TOKENIZER.posts(["the storm", ""]).ids.tolist()
+    assert [word.slot for word in plain.words("the storm", Side.POST)] == [NO_SLOT, NO_SLOT]
+
+
+def test_texts_without_a_token_and_no_texts_at_all() -> None:
+    for tokens in (
+        tokenizer().posts(["", "@user https://t.co/a", "😂"]),
+        tokenizer().articles(["", ("", ""), " "]),
+    ):
+        assert read(tokens) == [([], {})] * 3
+    nothing = tokenizer().posts([])
+    assert (nothing.offsets.tolist(), len(nothing.ids), len(nothing.lexical)) == ([0], 0, 0)
+
+
+def test_word_level_passes_over_words_without_an_id() -> None:
+    words = Tokenizer(WordLevel.from_lines(["US", "storm"]), IDF, 8, 8)
+    assert read(words.posts(["US news: Storm #USStorm"]))[0][0] == [0, 1, 0, 1]
+
+
+def test_any_number_of_chunks_stays_within_the_bound_and_comes_out_right() -> None:
+    cache, per_text = 2**12, 1000
+    chunks = 1_000_000 if ALL else 100_000
+    small = Tokenizer(WordLevel.from_lines(["last"]), IDF, 4, 4, cache)
+    for start in range(0, chunks, 5 * per_text):
+        texts = [
+            " ".join([f"w{i}" for i in range(at, at + per_text)] + ["last"])
+            for at in range(start, start + 5 * per_text, per_text)
+        ]
+        tokens = small.posts(texts)
+        assert tokens.ids.tolist() == [0] * 5
+        assert len(small._memories[Side.POST]) <= cache
+        assert small._word.cache_info().currsize <= cache
+    expected = {slot(f"w{i}") for i in range(chunks - per_text, chunks)} | {slot("last")}
+    assert set(read(tokens)[-1][1]) == expected
+
+
+def unread(count: int, first: int = 0) -> list[str]:
+    """Chunks that no compiled code reads, so that the memory has to."""
+    return [f"é{i}" for i in range(first, first + count)]
+
+
+def test_a_memory_that_fills_up_within_a_batch_changes_nothing() -> None:
+    texts = [" ".join(unread(7, i)) for i in range(200)]
+    assert read(tokenizer(cache_words=10).posts(texts)) == read(tokenizer(100_000).posts(texts))
+
+
+def test_what_is_met_again_stays_when_the_older_half_goes() -> None:
+    used = tokenizer(cache_words=20)
+    for chunk in unread(100):
+        used.posts([f"café {chunk}"])
+    kept = {chunk.decode() for chunk in used._memories[Side.POST]}
+    assert "café" in kept
+    assert "é0" not in kept
+
+
+def test_what_would_only_fill_the_memory_is_not_kept() -> None:
+    used = tokenizer()
+    long = "é" + "y" * KEPT_BYTES
+    used.posts([f"https://t.co/AbC @user http://a.b/c?d&e x {long} storm café café"])
+    used.articles(["https://t.co/AbC @user"])
+    assert list(used._memories[Side.POST]) == ["café".encode()]
+    assert list(used._memories[Side.ARTICLE]) == [b"@user"]
+
+
+def test_threads_do_not_disturb_each_other_while_all_of_them_evict() -> None:
+    used = tokenizer(cache_words=200)
+    rng = np.random.default_rng(0)
+    texts = [
+        [" ".join(f"é{i}" for i in rng.zipf(1.2, 30) % 10_000) for _ in range(20)] for _ in range(4)
+    ]
+    expected = [read(tokenizer(100_000).posts(batch)) for batch in texts]
+    right: list[bool] = []
+
+    def work(turn: int) -> None:
+        right.extend(read(used.posts(texts[turn])) == expected[turn] for _ in range(25))
+
+    threads = [threading.Thread(target=work, args=(turn,)) for turn in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 100
+
+
+def test_a_megabyte_is_read_as_its_head() -> None:
+    huge = "storm " * 200_000
+    assert read(SHARED_TOKENIZER.posts([huge])) == read(SHARED_TOKENIZER.posts([huge[:8192]]))
+    assert read(SHARED_TOKENIZER.articles([(huge, huge)])) == read(
+        SHARED_TOKENIZER.articles([huge])
+    )
+
+
+def test_what_is_no_text_is_refused_and_leaves_the_tokenizer_usable() -> None:
+    with pytest.raises(InputError, match=r"posts\[1\]: int"):
+        SHARED_TOKENIZER.posts(["a", 1])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"articles\[0\]: tuple"):
+        SHARED_TOKENIZER.articles([("a", "b", "c")])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="posts"):
+        SHARED_TOKENIZER.words(("a", "b"), Side.POST)
+    assert read(SHARED_TOKENIZER.posts(["the storm"])) == read(tokenizer().posts(["the storm"]))
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 1), (1, -1, 1), (1, 1, 0), (1, 2.0, 1)])
+def test_a_nonsensical_limit_is_refused(numbers: tuple[int, int, int]) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        Tokenizer(VOCABULARY, IDF, *numbers)

@@ -1,0 +1,78 @@
+"""The samples: articles and posts that are what the demo says, in forms that the worker reads."""
+
+from collections import Counter
+
+import pytest
+
+import encoder
+from worker.cli.demo.forms import MAKERS, RETWEET, as_message, form_of
+from worker.cli.demo.poison import HARMLESS, POISON
+from worker.cli.demo.samples import SamplePost, read_articles, read_posts, seed_record
+from worker.posts.read import PassedOver, Post, Reason, Rejected, read_post
+from worker.seeds.record import Seed, read_seed
+
+POSTS = read_posts()
+EVENTS = list(read_articles())
+PLATFORMS = {"x": "x", "x1": "x", "bluesky": "bluesky", "mastodon": "mastodon", "plain": "plain"}
+
+
+def test_every_sample_article_has_a_title_and_a_text() -> None:
+    assert len(EVENTS) == 5
+    for event, (title, text) in read_articles().items():
+        assert 20 < len(title) < 120
+        assert len(text.split()) > 150
+        seed = read_seed(event.encode(), seed_record(title, text))
+        assert isinstance(seed, Seed)
+        assert (seed.event, seed.title, seed.text) == (event, title, text)
+
+
+def test_the_sample_posts_are_distinct_and_most_are_about_nothing_wanted() -> None:
+    assert len({post.text for post in POSTS}) == len({post.id for post in POSTS}) == len(POSTS)
+    assert len(POSTS) > 300
+    count = Counter(post.event for post in POSTS)
+    assert sorted(event for event in count if event) == EVENTS
+    assert count[None] > len(POSTS) / 2
+
+
+def test_every_form_brings_whole_posts_and_retweets_by_what_they_say() -> None:
+    seen = set()
+    for post in POSTS:
+        form = form_of(post)
+        found = read_post(as_message(post, form))
+        if not isinstance(found, Post):
+            assert found == PassedOver("no_words")
+            continue
+        original = RETWEET.match(post.text)
+        assert found.text == (original[2] if original else post.text)
+        assert found.platform == PLATFORMS[form]
+        seen.add((form, bool(original)))
+    assert {form for form, retweet in seen if not retweet} == set(MAKERS)
+    assert {form for form, retweet in seen if retweet} == {"x", "x1"}
+
+
+@pytest.mark.parametrize("form", MAKERS)
+def test_ids_are_the_posts_own(form: str) -> None:
+    posts = [SamplePost(n, f"words {n}" * 60, None) for n in (1, 2)]
+    found = [read_post(as_message(post, form)) for post in posts]
+    assert [read.text for read in found if isinstance(read, Post)] == [p.text for p in posts]
+    assert len({read.id for read in found if isinstance(read, Post)}) == 2
+
+
+@pytest.mark.parametrize(("reason", "value"), POISON, ids=range(len(POISON)))
+def test_poison_is_rejected_for_its_reason(reason: Reason, value: bytes | None) -> None:
+    found = read_post(value)
+    assert isinstance(found, Rejected)
+    assert found.reason == reason
+
+
+def test_what_is_harmless_is_passed_over() -> None:
+    assert [type(read_post(value)) for value in HARMLESS] == [PassedOver] * len(HARMLESS)
+
+
+def test_the_model_that_ships_tells_the_events_apart() -> None:
+    enc = encoder.load("default", device="cpu")
+    seeds = enc.articles(list(read_articles().values()))
+    best = enc.posts([post.text for post in POSTS]).similarity(seeds).argmax(axis=1)
+    about = [(p.event, EVENTS[k]) for p, k in zip(POSTS, best, strict=True) if p.event]
+    right = sum(event == found for event, found in about)
+    assert right / len(about) > 0.75

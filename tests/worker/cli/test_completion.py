@@ -1,0 +1,33 @@
+"""`newsift completion`, and what a shell is told without waiting."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.worker.fake import Command
+from worker.cli import COMMANDS
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_every_shell(newsift: Command, shell: str) -> None:
+    done = newsift("completion", shell)
+    assert done.code == 0
+    assert f"_NEWSIFT_COMPLETE={shell}_complete" in done.out
+
+
+def test_the_names_of_commands_come_without_their_modules() -> None:
+    asked = {"_NEWSIFT_COMPLETE": "bash_complete", "COMP_WORDS": "newsift ", "COMP_CWORD": "1"}
+    code = (
+        "import sys, atexit, worker.cli;"
+        "heavy = ('kafka', 'numpy', 'msgspec', 'trafilatura', 'worker.cli.seeds.command');"
+        "atexit.register(lambda: print([m for m in heavy if m in sys.modules]));"
+        "worker.cli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | asked, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split()[-1] == "[]"
+    assert done.stdout.split()[:-1] == [f"plain,{name}" for name in COMMANDS]

@@ -1,0 +1,194 @@
+"""`newsift dead-letters`: what is told of them, and what another attempt sends."""
+
+import base64
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.worker.fake import Command
+from tests.worker.kafka_side import POSTS, REJECTED, Kafka
+from worker.match.records import to_dead_letter
+from worker.posts.read import Reason
+
+HOUR = 3_600_000
+BAD = b'{"id": \xff'
+
+
+def reject(
+    kafka: Kafka, offset: int, value: bytes | None = BAD, reason: Reason = Reason.BAD_JSON,
+    attempt: int = 1, at: int | None = None, key: bytes | None = b"k",
+) -> str:  # fmt: skip
+    """A dead letter as the worker writes it; returns its id."""
+
+    class Input:
+        topic, partition, timestamp = POSTS, 2, 0
+        headers = [("attempt", str(attempt).encode())] if attempt > 1 else []
+
+    given = Input()
+    given.offset, given.key, given.value = offset, key, value  # type: ignore[attr-defined]
+    made = to_dead_letter(0, given, reason, f"detail {offset}")  # type: ignore[arg-type]
+    kafka.send(REJECTED, made.value, made.key, made.headers, at=at, partition=0)
+    return f"tweets-2-{offset}"
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_list_tells_where_why_and_how_often(newsift: Command, kafka: Kafka) -> None:
+    reject(kafka, 1)
+    reject(kafka, 2, b"", Reason.EMPTY_VALUE, attempt=3)
+    reject(kafka, 3, b"x" * 9, Reason.POST_BYTES)
+    found = rows(newsift("dead-letters", "list", "--json").out)
+    told = [
+        (row["id"], row["reason"], row["attempt"], row["bytes"], row["detail"]) for row in found
+    ]
+    assert told == [
+        ("tweets-2-1", "bad_json", 1, len(BAD), "detail 1"),
+        ("tweets-2-2", "empty_value", 3, 0, "detail 2"),
+        ("tweets-2-3", "limits.post_bytes", 1, None, "detail 3"),
+    ]
+    done = newsift("dead-letters", "list")
+    assert [line.split()[0] for line in done.out.splitlines()] == [row["id"] for row in found]
+    assert done.err == "newsift: dead letters: 3: bad_json 1, empty_value 1, limits.post_bytes 1\n"
+
+
+def test_list_can_be_narrowed(newsift: Command, kafka: Kafka) -> None:
+    now = int(time.time() * 1000)
+    reject(kafka, 1, at=now - 5 * HOUR)
+    reject(kafka, 2, at=now - 3 * HOUR)
+    reject(kafka, 3, reason=Reason.NO_ID, at=now - HOUR)
+
+    def ids(*args: str) -> list[str]:
+        return [row["id"] for row in rows(newsift("dead-letters", "list", "--json", *args).out)]
+
+    assert ids("--since", "4h") == ["tweets-2-2", "tweets-2-3"]
+    assert ids("--reason", "bad_json") == ["tweets-2-1", "tweets-2-2"]
+    assert ids("--reason", "bad_json", "--since", "4h") == ["tweets-2-2"]
+    done = newsift("dead-letters", "list", "--reason", "no_text")
+    assert done.err == "newsift: dead letters: none\n"
+
+
+def test_delivered_twice_it_is_one(newsift: Command, kafka: Kafka) -> None:
+    reject(kafka, 1)
+    reject(kafka, 1)
+    reject(kafka, 9)
+    assert len(rows(newsift("dead-letters", "list", "--json").out)) == 2
+    newsift("dead-letters", "retry", "--all")
+    assert len(kafka.records(POSTS)) == 2
+
+
+def test_show_gives_the_bytes(newsift: Command, kafka: Kafka) -> None:
+    name = reject(kafka, 1, b"caf\xc3\xa9 \x1b[31m")
+    odd = reject(kafka, 2)
+    shown = rows(newsift("dead-letters", "show", name, "--json").out)[0]
+    assert (shown["key"], shown["value"]) == ("k", "café \x1b[31m")
+    shown = rows(newsift("dead-letters", "show", odd, "--json").out)[0]
+    assert base64.b64decode(shown["value"]["base64"]) == BAD
+    told = newsift("dead-letters", "show", odd).out
+    assert "bad_json" in told
+    assert '{"id": \\xff' in told
+    assert "\x1b" not in newsift("dead-letters", "show", name).out
+
+
+def test_without_the_worker_s_headers_it_has_its_own_place(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(REJECTED, b"foreign", partition=1)
+    assert rows(newsift("dead-letters", "list", "--json").out)[0]["id"] == "rejected-tweets-1-0"
+    assert newsift("dead-letters", "retry", "rejected-tweets-1-0").code == 0
+    assert ("attempt", b"2") in kafka.records(POSTS)[0].headers
+
+
+def test_retry_sends_the_bytes_again_and_counts_up(newsift: Command, kafka: Kafka) -> None:
+    first, second = reject(kafka, 1, key=None), reject(kafka, 2, b"two", attempt=2)
+    reject(kafka, 3)
+    done = newsift("dead-letters", "retry", second, first)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"{first}  attempt 2\n{second}  attempt 3\n"
+    found = {record.value: (record.key, record.headers) for record in kafka.records(POSTS)}
+    assert found == {
+        BAD: (None, [("attempt", b"2"), ("retry.of", first.encode())]),
+        b"two": (b"k", [("attempt", b"3"), ("retry.of", second.encode())]),
+    }
+
+
+def test_a_retried_letter_comes_back_with_its_attempt(newsift: Command, kafka: Kafka) -> None:
+    """Round and round until the third attempt."""
+    name = reject(kafka, 1)
+    for attempt in (2, 3):
+        assert newsift("dead-letters", "retry", name).code == 0
+        again = kafka.records(POSTS)[-1]
+        assert again.headers[0] == ("attempt", str(attempt).encode())
+        made = to_dead_letter(0, again, Reason.BAD_JSON, "")
+        kafka.send(REJECTED, made.value, made.key, made.headers)
+        name = f"tweets-{again.partition}-{again.offset}"
+    done = newsift("dead-letters", "retry", name)
+    assert done.code == 2
+    assert f"dead letter '{name}': cannot be retried: it has had 3 attempts" in done.err
+    assert len(kafka.records(POSTS)) == 2
+
+
+def test_many_are_retried_and_the_rest_is_told(newsift: Command, kafka: Kafka) -> None:
+    reject(kafka, 1)
+    reject(kafka, 2, attempt=3)
+    reject(kafka, 3, reason=Reason.POST_BYTES)
+    reject(kafka, 4, b"no id", reason=Reason.NO_ID)
+    done = newsift("dead-letters", "retry", "--reason", "bad_json")
+    assert done.out == "tweets-2-1  attempt 2\n"
+    assert done.err == "newsift: not retried: it has had 3 attempts 1\n"
+    done = newsift("dead-letters", "retry", "--all")
+    assert [line.split()[0] for line in done.out.splitlines()] == ["tweets-2-4"]
+    assert "too many to be kept 1" in done.err
+    assert "it was sent again before 1" in done.err
+    assert len(kafka.records(POSTS)) == 2
+
+
+def test_what_was_sent_again_is_not_sent_again(newsift: Command, kafka: Kafka) -> None:
+    now = int(time.time() * 1000)
+    names = [reject(kafka, n, str(n).encode(), at=now - n * HOUR) for n in (9, 5, 1)]
+    for n in range(3):
+        kafka.send(POSTS, b"{}", partition=n, at=now - 7 * HOUR)
+    assert newsift("dead-letters", "retry", names[1]).code == 0
+    done = newsift("dead-letters", "retry", "--all")
+    assert [line.split()[0] for line in done.out.splitlines()] == [names[0], names[2]]
+    assert done.err == "newsift: not retried: it was sent again before 1\n"
+    done = newsift("dead-letters", "retry", names[1])
+    assert (done.code, "cannot be retried: it was sent again before" in done.err) == (2, True)
+    assert newsift("dead-letters", "retry", "--all").out == ""
+    assert len(kafka.records(POSTS)) == 3 + 3
+
+
+def test_a_retry_carries_the_headers_of_the_input(newsift: Command, kafka: Kafka) -> None:
+    told = [("reason", b"no_id"), ("source", b"tweets-0-1"), ("attempt", b"2"),
+            ("input.trace", b"\x00"), ("input.attempt", b"2"),
+            ("input.retry.of", b"x")]  # fmt: skip
+    kafka.send(REJECTED, BAD, headers=told)
+    assert newsift("dead-letters", "retry", "--all").code == 0
+    assert kafka.records(POSTS)[0].headers == [
+        ("trace", b"\x00"), ("attempt", b"3"), ("retry.of", b"tweets-0-1"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["retry"], "name dead letters, or give --all, or --reason"),
+        (["retry", "tweets-2-1", "--all"], "name dead letters, or give --all, or --reason"),
+        (["retry", "--all", "--reason", "no_id"], "name dead letters, or give --all"),
+        (["retry", "--reason", "bad_jso"], "'bad_jso': is no reason; give one of bad_json, "),
+        (["list", "--reason", "x"], "--reason 'x': is no reason"),
+        (["retry", "tweets-2-1", "tweets-0-0"], "'tweets-0-0': there is none"),
+        (["retry", "tweets-2-1", "tweets-2-2"], "'tweets-2-2': cannot be retried: it has no bytes"),
+        (["retry", "tweets-2-3"], "'tweets-2-3': cannot be retried: there is nothing to retry"),
+        (["show", "tweets-0-0"], "'tweets-0-0': there is none"),
+        (["list", "--since", "then"], "--since 'then': is no time"),
+    ],
+)
+def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: str) -> None:
+    reject(kafka, 1)
+    reject(kafka, 2, reason=Reason.POST_BYTES)
+    reject(kafka, 3, value=None, reason=Reason.BAD_BATCH)
+    done = newsift("dead-letters", *args)
+    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert kafka.records(POSTS) == []

@@ -1,0 +1,37 @@
+"""`newsift schemas`: what it lists and prints is what the checkout holds."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+
+from tests.worker.fake import Command
+
+FOLDER = Path(__file__).parents[3] / "deploy" / "schemas"
+NAMES = sorted(file.stem for file in FOLDER.iterdir())
+
+
+def test_the_list_names_every_file(newsift: Command) -> None:
+    done = newsift("schemas")
+    assert (done.code, done.err) == (0, "")
+    assert sorted(line.split()[0] for line in done.out.splitlines()) == NAMES
+    assert all(len(line.split()) > 1 for line in done.out.splitlines())
+
+
+def test_each_is_printed_to_the_byte(newsift: Command) -> None:
+    for file in FOLDER.iterdir():
+        assert newsift("schemas", file.stem).out == file.read_text("utf-8")
+
+
+def test_all_together_are_valid_schemas(newsift: Command) -> None:
+    found = json.loads(newsift("schemas", "--json").out)
+    assert sorted(found) == sorted(file.stem for file in FOLDER.glob("*.json"))
+    for schema in found.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_an_unknown_name_is_refused(newsift: Command) -> None:
+    done = newsift("schemas", "matches")
+    assert (done.code, done.out) == (2, "")
+    assert "did you mean 'match'?" in done.err
+    assert "there are asyncapi" in newsift("schemas", "zzz").err

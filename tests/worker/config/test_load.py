@@ -1,0 +1,202 @@
+"""The configuration: defaults, where values come from, and what is refused."""
+
+import itertools
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+
+from worker.config import DEFAULTS, FORMATS, KINDS, RULES, Config, Kafka, Topics, load_config
+from worker.config.load import load
+from worker.config.secret import Secret
+from worker.errors import ConfigError
+from worker.posts.read import FORMS
+
+SHIPPED = Path(__file__).parents[3] / "config.yaml"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def refusal(file: Path | None, text: str = "", **env: str) -> str:
+    if file is not None:
+        file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as raised:
+        load_config(file, env)
+    assert raised.value.exit_code == 2
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_the_shipped_file_is_the_defaults() -> None:
+    given = yaml.safe_load(SHIPPED.read_text("utf-8"))
+    assert given == DEFAULTS
+    assert load_config(SHIPPED, {}) == Config() == load_config(None, {})
+
+
+def test_every_key_of_the_shipped_file_has_a_comment() -> None:
+    lines = SHIPPED.read_text("utf-8").splitlines()
+    keys = [n for n, line in enumerate(lines) if line.startswith("  ") and line[2] != "#"]
+    assert len(keys) == sum(map(len, DEFAULTS.values()))
+    silent = [lines[n] for n in keys if not lines[n - 1].startswith("  # ")]
+    assert silent == []
+
+
+def test_every_key_has_a_kind_and_a_rule_that_its_default_keeps() -> None:
+    for section in DEFAULTS:
+        assert list(DEFAULTS[section]) == list(KINDS[section]) == list(RULES[section])
+        for key, default in DEFAULTS[section].items():
+            assert default is None or RULES[section][key].test(default), (section, key)
+    assert [item.name for item in fields(Config)] == list(DEFAULTS)
+
+
+def test_forms_that_others_define_are_the_same_here() -> None:
+    assert FORMATS == FORMS
+
+
+def test_a_file_changes_what_it_names(file: Path) -> None:
+    file.write_text("matching:\n  threshold: 1\n  why: false\ntopics:\nlog: {level: debug}\n")
+    config = load_config(file, {})
+    assert (config.matching.threshold, config.matching.why) == (1.0, False)
+    assert isinstance(config.matching.threshold, float)
+    assert config.log.level == "debug"
+    assert config.topics == Topics()
+
+
+def test_a_variable_comes_before_the_file(file: Path) -> None:
+    file.write_text("topics: {posts: a, partitions: 7}\nmatching: {threshold: 0.5}\n")
+    env = {
+        "NEWSIFT_TOPICS__POSTS": "no", "NEWSIFT_MATCHING__WHY": "false", "NEWSIFT_KAFKA": "b:1",
+        "NEWSIFT_MATCHING__THRESHOLD": "", "NEWSIFT_WEB__PORT": "80", "PATH": "x",
+        "NEWSIFT_STREAM__STALL_S": "1e2", "NEWSIFT_CACHE__FOLDER": "~/c", "NEWSIFT_DEBUG": "1",
+    }  # fmt: skip
+    config = load_config(file, env)
+    assert (config.topics.posts, config.topics.partitions) == ("no", 7)
+    assert (config.matching.why, config.matching.threshold) == (False, None)
+    assert (config.kafka.bootstrap_servers, config.web.port) == ("b:1", 80)
+    assert (config.stream.stall_s, config.cache.folder) == (100.0, Path.home() / "c")
+
+
+def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load(None, {}).file is None
+    Path("config.yaml").write_text("log: {level: error}\n")
+    Path("other.yaml").write_text("log: {level: debug}\n")
+    assert load(None, {"NEWSIFT_CONFIG": ""}).config.log.level == "error"
+    assert load(None, {"NEWSIFT_CONFIG": "other.yaml"}).config.log.level == "debug"
+    assert load(Path("config.yaml"), {"NEWSIFT_CONFIG": "other.yaml"}).config.log.level == "error"
+    assert "gone.yaml: cannot be read" in refusal(None, NEWSIFT_CONFIG="gone.yaml")
+    assert "cannot be read" in refusal(None, NEWSIFT_CONFIG=".")
+
+
+def test_paths_are_relative_to_the_file(file: Path) -> None:
+    file.write_text("cache: {folder: seeds}\n")
+    assert load_config(file, {}).cache.folder == file.parent / "seeds"
+    assert load_config(file, {"NEWSIFT_CACHE__FOLDER": "x"}).cache.folder == Path("x")
+
+
+def test_the_cache_has_a_folder_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEWSIFT_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "cached")
+    assert Config().cache.path == Path("cached/newsift")
+    monkeypatch.setenv("NEWSIFT_CACHE", "mine")
+    assert Config().cache.path == Path("mine")
+    assert load_config(None, {"NEWSIFT_CACHE__FOLDER": "f"}).cache.path == Path("f")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kafak: {}", ": kafak: unknown section; did you mean kafka?"),
+        ("colour: {}", "the sections are kafka, topics, posts"),
+        ("kafka: {groop: x}", "line 1: kafka.groop: unknown key; did you mean kafka.group?"),
+        ("\nmatching:\n  device: cpu", "line 3: matching.device: unknown key; did you mean model."),
+        ("log: {colour: x}", "log.colour: unknown key; the keys of log are level"),
+        ("matching: {background_rate: 0}", "0.0 is refused; give a number above 0 and below 1"),
+        ("matching: {background_rate: 1}", "or leave it out for 0.001"),
+        ("matching: {background_rate: .nan}", "nan is refused"),
+        ("matching: {background_rate: -.inf}", "-inf is refused"),
+        ("matching: {threshold: 1.1}", "give a number above 0 and at most 1"),
+        ("matching: {threshold: on}", "'on' is refused; give a number or null"),
+        ("matching: {why: no}", "matching.why: 'no' is refused; give true or false"),
+        ("matching: {why: 1}", "matching.why: 1 is refused; give true or false"),
+        ("matching: {why: null}", "matching.why: None is refused"),
+        ("matching: {max_matches: 2.0}", "2.0 is refused; give a whole number"),
+        ("matching: {max_matches: true}", "True is refused; give a whole number"),
+        ("matching: {max_matches: -1}", "-1 is refused"),
+        ("limits: {post_bytes: 1_000}", "'1_000' is refused"),
+        ("stream: {stall_s: 1" + "0" * 400 + "}", "stream.stall_s: "),
+        ("web: {port: 65536}", "web.port: 65536 is refused; give a whole number from 0 to 65535"),
+        ("web: {host: ''}", "web.host: '' is refused"),
+        ('web: {host: "a\\nb"}', "is refused; give a text on one line"),
+        ("topics: {posts: ''}", "topics.posts: '' is refused"),
+        ("topics: {posts: 2024}", "2024 is refused; give a text: put it in quotes"),
+        ("topics: {posts: a/b}", "topics.posts: 'a/b' is refused"),
+        ("topics: {posts: ..}", "topics.posts: '..' is refused"),
+        ("topics: {seeds: tweets}", "topics.seeds: 'tweets' is topics.posts too"),
+        ("topics: {rejected: seed-articles}", "'seed-articles' is topics.seeds too"),
+        ("topics: {partitions: 0}", "topics.partitions: 0 is refused"),
+        ("kafka: {bootstrap_servers: localhost}", "give host:port"),
+        ("kafka: {bootstrap_servers: 'h:0'}", "'h:0' is refused"),
+        ("kafka: {bootstrap_servers: 'a:1,,b:2'}", "with commas between"),
+        ("kafka: {bootstrap_servers: [a:1]}", "kafka.bootstrap_servers: a list"),
+        ("kafka: {group: newsift}", "give a group other than 'newsift', which Faust takes"),
+        ("kafka: {security_protocol: sasl}", "give one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
+        ("kafka: {username: me}", "kafka.username: set, and security_protocol PLAINTEXT has no"),
+        ("kafka: {ca_file: a.pem}", "kafka.ca_file: set, and security_protocol PLAINTEXT has no"),
+        ("kafka: {security_protocol: SSL, key_file: k}", "key_file: set, and cert_file is not"),
+        ("kafka: {security_protocol: SASL_SSL}", "sasl_mechanism: null, and security_protocol"),
+        (
+            "cache: {folder: ~nobody-here/x}",
+            "'~nobody-here/x' is refused; give a path; there is no",
+        ),
+        ('"a\\nb": {}', ": a?b: unknown section"),
+        ("? " + "x" * 5000 + "\n: {}", "x: unknown section"),
+        ("log: {level: loud}", "give one of debug, info, warning, error, critical"),
+    ],
+    ids=itertools.count(),
+)
+def test_what_a_file_may_not_say(file: Path, text: str, said: str) -> None:
+    found = refusal(file, text)
+    assert found.startswith(str(file))
+    assert said in found
+    assert len(found) < 500
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("NEWSIFT_KAFAK__GROUP", "x", "unknown section 'kafak'; did you mean kafka?"),
+        ("NEWSIFT_KAFKA__GROOP", "x", "kafka.groop: unknown key; did you mean kafka.group?"),
+        ("NEWSIFT_KAFKA__group", "x", "use NEWSIFT_KAFKA__GROUP"),
+        ("NEWSIFT_STREAM__IN_FLIGHT", "3.0", "'3.0' is refused; give a whole number, or leave"),
+        ("NEWSIFT_STREAM__IN_FLIGHT", "", "'' is refused; give a whole number"),
+        ("NEWSIFT_STREAM__STALL_S", "nan", "'nan' is refused; give a number"),
+        ("NEWSIFT_STREAM__STALL_S", ".nan", "nan is refused"),
+        ("NEWSIFT_MATCHING__WHY", "1", "'1' is refused; give true or false"),
+        ("NEWSIFT_TOPICS__POSTS", "", "topics.posts: '' is refused"),
+        ("NEWSIFT_KAFKA", "nowhere", "kafka.bootstrap_servers: 'nowhere' is refused"),
+    ],
+)
+def test_what_a_variable_may_not_say(variable: str, value: str, said: str) -> None:
+    found = refusal(None, **{variable: value})
+    assert found.startswith(variable)
+    assert said in found
+
+
+def test_two_variables_may_not_name_two_brokers() -> None:
+    env = {"NEWSIFT_KAFKA": "a:1", "NEWSIFT_KAFKA__BOOTSTRAP_SERVERS": "b:1"}
+    assert refusal(None, **env).endswith("'a:1' and 'b:1'; unset one")
+    env["NEWSIFT_KAFKA"] = "b:1"
+    assert load_config(None, env).kafka.bootstrap_servers == "b:1"
+
+
+def test_a_section_made_by_hand_refuses_nonsense_too() -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap_servers: 'x' is not host:port"):
+        Kafka(bootstrap_servers="x")
+    with pytest.raises(ConfigError, match=r"kafka\.password: null, and security_protocol"):
+        Kafka(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me")
+    Kafka(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me", password=Secret("x"))

@@ -1,0 +1,82 @@
+"""Batches as producers make them, and as a stranger does: whole bytes, with sound checksums."""
+
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cramjam
+from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from worker.kafka.batches.header import ATTRIBUTES, CRC, HEADER, Header, checksum
+from worker.kafka.batches.make import varint
+from worker.kafka.batches.opener import Opener
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+PACK: dict[int, Callable[[bytes], bytes]] = {
+    0: bytes, 1: gzip_encode, 2: snappy_encode, 3: lz4_encode, 4: zstd_encode,
+}  # fmt: skip
+LIMIT = 2**25
+
+
+def batch(rows: Sequence[Row], codec: int = 0, base: int = 0, **header: int) -> bytes:
+    """A batch of these records; what is named of its header says something else."""
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 2**30)
+    for number, (key, value, headers) in enumerate(rows):
+        builder.append(number, 1_000 + number, key, value, headers)
+    body = bytes(builder.build())[HEADER.size :]
+    return sealed(PACK[codec](body), codec, base, len(rows), **header)
+
+
+def sealed(body: bytes, codec: int, base: int, count: int, **header: int) -> bytes:
+    """These bytes as the body of a batch that says it has so many records, checksum and all."""
+    made = Header(
+        base, HEADER.size - 12 + len(body), 0, 2, 0, codec, count - 1, 1_000, 1_000 + count,
+        -1, -1, -1, count,
+    )._replace(**header)  # fmt: skip
+    return fixed(HEADER.pack(*made) + body)
+
+
+def fixed(data: bytes) -> bytes:
+    """The batch with the checksum that belongs to it."""
+    return data[:CRC] + struct.pack(">I", checksum(data)) + data[ATTRIBUTES:]
+
+
+def values(count: int) -> list[Row]:
+    """So many records without keys."""
+    return [(None, b"value %d" % number, []) for number in range(count)]
+
+
+def bomb(codec: int, size: int, base: int = 0, count: int = 1, key: bytes | None = None) -> bytes:
+    """A batch of one record whose value is that many zeros, sound in all; or that counts more."""
+    named = varint(-1) if key is None else varint(len(key)) + key
+    fields = b"\0\0\0" + named + varint(size)  # attributes, time, offset, key, value's length
+    head = varint(len(fields) + size + 1) + fields
+    return sealed(squeezed(codec, size, head, b"\0"), codec, base, count)
+
+
+def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> bytes:
+    """That many zeros between two words, packed piece by piece, so that nobody here holds all."""
+    pieces = [head, *[bytes(2**20)] * (size // 2**20), tail]
+    if codec == 1:
+        packer = zlib.compressobj(9, wbits=31)
+        return b"".join([packer.compress(piece) for piece in pieces] + [packer.flush()])
+    if codec == 2:
+        blocks = [bytes(cramjam.snappy.compress_raw(piece)) for piece in pieces if piece]
+        parts = [struct.pack(">i", len(block)) + block for block in blocks]
+        return b"".join([b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1), *parts])
+    packers: dict[int, Any] = {
+        3: cramjam.lz4.Compressor(content_checksum=False, block_linked=False),
+        4: cramjam.zstd.Compressor(),
+    }
+    for piece in pieces:
+        packers[codec].compress(piece)
+    return bytes(packers[codec].finish())
+
+
+def opened(data: bytes, start: int = 0, end: int = 2**41, opener: Opener | None = None) -> bytes:
+    """What a client is given of these bytes."""
+    opener = opener or Opener(LIMIT)
+    return opener.opened(data, start, end, opener.room())

@@ -1,0 +1,251 @@
+"""What a client is given of fetched batches: all that is sound, and a word for what is not."""
+
+import json
+from typing import Any
+
+import pytest
+from aiokafka.record.memory_records import MemoryRecords
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.worker.kafka.batches.made import (
+    CODECS,
+    LIMIT,
+    Row,
+    batch,
+    bomb,
+    fixed,
+    opened,
+    sealed,
+    values,
+)
+from worker.kafka.batches import compiled
+from worker.kafka.batches.make import record
+from worker.kafka.batches.opener import Opener
+
+optional = st.none() | st.binary(max_size=60)
+rows = st.lists(
+    st.tuples(optional, optional, st.lists(st.tuples(st.text(max_size=9), optional), max_size=3)),
+    min_size=1,
+    max_size=9,
+)
+packed = pytest.mark.parametrize("codec", [codec for codec in CODECS.values() if codec])
+compiled.walk(b"", 0, 0, 0)  # now, so that no example is slow
+any_codec = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+
+
+def read(data: bytes) -> list[Any]:
+    """Every record, by aiokafka's own decoder; each batch has to be sound."""
+    records, found = MemoryRecords(data), []
+    while records.has_next():
+        found += list(records.next_batch())
+    return found
+
+
+def told(data: bytes, opener: Opener) -> list[tuple[Any, ...]]:
+    """The offsets, and the value of a record or what stands for a batch."""
+
+    class At:
+        topic, partition = "tweets", 3
+
+        def __init__(self, row: Any) -> None:
+            self.offset, self.timestamp, self.headers = row.offset, row.timestamp, row.headers
+
+    out: list[tuple[Any, ...]] = []
+    for row in read(data):
+        seen = opener.seen(At(row))
+        out.append((row.offset, row.value) if seen is None else (seen.offsets, seen.why.value))
+    return out
+
+
+def between(middle: bytes, opener: Opener) -> list[tuple[Any, ...]]:
+    """What becomes of a batch at offset 2 between good ones at 0 and 12."""
+    whole = batch(values(2)) + middle + batch(values(1), 4, base=12)
+    return told(opener.opened(whole, 0, 13, Opener(2**30).room()), opener)
+
+
+def neighbours(said: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    return [(0, b"value 0"), (1, b"value 1"), said, (12, b"value 0")]
+
+
+@any_codec
+@given(written=rows, base=st.integers(0, 2**40))
+@example(written=[(b"k", b"v", [("ünïcode", b"1")])], base=7)
+def test_what_a_producer_writes_is_what_a_client_reads(
+    codec: int, written: list[Row], base: int
+) -> None:
+    made = batch(written, codec, base)
+
+    def seen(found: list[Any]) -> list[tuple[Any, ...]]:
+        return [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in found]
+
+    assert seen(read(opened(made, base))) == seen(read(made))
+    assert seen(read(opened(made, base, opener=Opener(LIMIT, compiled.walk)))) == seen(read(made))
+
+
+@packed
+def test_a_bomb_is_one_message_between_its_neighbours(codec: int) -> None:
+    opener = Opener(2**20)
+    assert between(bomb(codec, 2**24, 2, 10), opener) == neighbours(("2-11", "limits.batch_bytes"))
+
+
+@packed
+def test_one_byte_more_than_the_limit_is_too_much(codec: int) -> None:
+    rows: list[Row] = [(None, bytes([n % 251 for n in range(3000)]), []) for _ in range(3)]
+    size = sum(len(record(n, n, *row[:2])) for n, row in enumerate(rows))
+    for limit, said in ((size, [0, 1, 2]), (size - 1, ["0-2"])):
+        opener = Opener(limit)
+        assert [at for at, _ in told(opened(batch(rows, codec), opener=opener), opener)] == said
+
+
+@packed
+def test_what_is_cut_off_inside_its_compression_is_bad(codec: int) -> None:
+    whole = batch(values(400), codec)
+    for cut in (1, 9, len(whole) - 80):
+        opener = Opener(LIMIT)
+        short = sealed(whole[61:-cut], codec, 2, 10)
+        assert between(short, opener) == neighbours(("2-11", "bad_batch")), cut
+
+
+@any_codec
+@pytest.mark.parametrize("count", [-1, 0, 1, 9, 11, 2**31 - 1])
+def test_a_batch_that_miscounts_its_records_is_bad(codec: int, count: int) -> None:
+    opener = Opener(LIMIT)
+    lying = batch(values(10), codec, 2, record_count=count)
+    assert between(lying, opener) == neighbours(("2-11", "bad_batch"))
+
+
+@any_codec
+def test_a_wrong_checksum_is_bad(codec: int) -> None:
+    opener, data = Opener(LIMIT), bytearray(batch(values(10), codec, 2))
+    data[-1] ^= 1
+    assert between(bytes(data), opener) == neighbours(("2-11", "bad_batch"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x02\x00", record(0, 0, b"", b"")[:-1], record(0, 0, b"", b"") + b"\x00",
+        record(0, 10, b"", b""), record(0, -1, b"", b""), b"\x0c\x80\x01\x00\x00\x01\x01\x00",
+        b"\x0c\x00\x00\x00\x7e\x01\x00", b"\x0c\x00\x00\x00\x01\x01\x7f",
+        b"\x0c\x00\x00\x00\x01\x01\x01", b"\xff" * 12, b"\x18\x00" + b"\xff" * 10 + b"\x00",
+        b"\x0e\x00\x00\x00\x01\x01\x02\x01",
+        record(0, 0, None, None, [("a", b"1")]).replace(b"a", b"\xff"),
+    ],
+    ids=["short", "cut", "left-over", "far", "before", "attributes", "key", "headers", "no-headers",
+         "varint", "time", "name", "no-utf8"],
+)  # fmt: skip
+def test_lengths_that_lie_are_bad(body: bytes) -> None:
+    for walk in (Opener(1).walk, compiled.walk):
+        opener = Opener(LIMIT, walk)
+        lying = sealed(body, 0, 2, 1, last_offset_delta=9)
+        assert between(lying, opener) == neighbours(("2-11", "bad_batch"))
+
+
+@pytest.mark.parametrize("header", [{"magic": 3}, {"attributes": 5}, {"last_offset_delta": -1}])
+def test_a_header_that_nobody_knows_is_bad(header: dict[str, int]) -> None:
+    opener = Opener(LIMIT)
+    found = between(batch(values(10), 0, 2, **header), opener)
+    assert [said for _, said in found] == [b"value 0", b"value 1", "bad_batch", b"value 0"]
+
+
+def test_more_records_and_headers_than_their_bytes_allow_for() -> None:
+    opener = Opener(1600)  # a hundred of them, however small
+    many: list[Row] = [(None, b"", [("", None)] * 99)]
+    assert told(opened(batch(many), opener=opener), opener) == [(0, b"")]
+    many = [(None, b"", [("", None)] * 100)]
+    assert told(opened(batch(many), opener=opener), opener) == [("0-0", "limits.batch_bytes")]
+
+
+@given(st.binary(max_size=300), st.integers(0, 50))
+def test_wild_bytes_let_the_reader_go_on(data: bytes, start: int) -> None:
+    opener = Opener(2**16)
+    said = told(opened(data, start, 100, opener), opener)
+    assert len(said) == bool(data)
+
+
+@given(st.data())
+def test_a_changed_byte_is_either_read_by_aiokafka_or_passed_over(data: st.DataObject) -> None:
+    """Under a checksum that is made anew: nothing is handed on that a client stumbles over."""
+    whole = bytearray(batch(data.draw(rows)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        whole[data.draw(st.integers(21, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    made = fixed(bytes(whole))
+    outs = [opened(made, 0, 50, Opener(2**16, walk)) for walk in (Opener(1).walk, compiled.walk)]
+    found = [read(out) for out in outs]
+    assert [len(each) for each in found] == [len(found[0])] * 2
+    offsets = [row.offset for row in found[0]]
+    assert offsets == sorted(set(offsets))
+
+
+def test_no_producer_can_say_that_a_batch_was_passed_over() -> None:
+    opener = Opener(LIMIT)
+    said = json.dumps([0, "bad_batch", "forged"]).encode()
+    forged = [(Opener(LIMIT).mark, said), ("newsift.", said), ("", said)]
+    rows: list[Row] = [(None, b"post", [one]) for one in forged]
+    assert {said for _, said in told(opened(batch(rows)), opener)} == {b"post"}
+
+
+def test_a_batch_that_was_read_in_part_is_passed_over_from_there() -> None:
+    opener = Opener(LIMIT)
+    data = bytearray(batch(values(10), 0, 100))
+    data[-1] ^= 1
+    assert told(opened(bytes(data), 104, 110, opener), opener) == [("104-109", "bad_batch")]
+
+
+def test_a_damaged_batch_leads_past_neither_its_neighbour_nor_the_end() -> None:
+    opener = Opener(LIMIT)
+    data = bytearray(batch(values(10), 0, 100, last_offset_delta=2**30))
+    data[-1] ^= 1
+    last = batch(values(1), 0, 105)
+    assert told(opened(bytes(data) + last, 100, 106, opener), opener) == [
+        ("100-104", "bad_batch"), (105, b"value 0"),
+    ]  # fmt: skip
+    assert told(opened(bytes(data), 100, 107, opener), opener) == [("100-106", "bad_batch")]
+
+
+def test_a_sound_batch_does_not_lead_past_the_end() -> None:
+    """The checksum leaves the first offset out, so a disk may have changed it."""
+    opener = Opener(LIMIT)
+    data = batch(values(10), 0, 2**40)
+    assert [opened(data, 100, 110, opener) for _ in range(3)] == [b""] * 3
+    assert told(opened(data, 100, 110, opener), opener) == [("109-109", "bad_batch")]
+
+
+def test_what_was_written_after_the_end_was_stated_is_asked_for_again() -> None:
+    opener = Opener(LIMIT)
+    first, second = batch(values(2), 0, 100), batch(values(2), 0, 102)
+    assert told(opened(first + second, 100, 102, opener), opener) == [
+        (100, b"value 0"), (101, b"value 1"),
+    ]  # fmt: skip
+    assert told(opened(second, 102, 104, opener), opener) == [(102, b"value 0"), (103, b"value 1")]
+    assert not opener.has_marked
+
+
+@pytest.mark.parametrize("length", [-5, 0, 2**30])
+def test_a_length_that_the_checksum_leaves_out_is_bad(length: int) -> None:
+    opener = Opener(LIMIT)
+    data = bytearray(batch(values(10)))
+    data[8:12] = length.to_bytes(4, signed=True)
+    assert told(opened(bytes(data), 0, 10, opener), opener) == [("0-9", "bad_batch")]
+
+
+def test_a_damaged_batch_that_claims_an_offset_far_away_is_passed_over_in_part() -> None:
+    opener = Opener(LIMIT)
+    data = bytearray(batch(values(10), 0, 2**40))
+    data[-1] ^= 1
+    last = 100 + 2**31 - 1  # a batch spans no more
+    assert told(opened(bytes(data), 100, 2**41, opener), opener) == [
+        (f"{last}-{last}", "bad_batch")
+    ]
+
+
+@packed
+def test_an_answer_unpacks_to_little_more_than_one_batch_may(codec: int) -> None:
+    """What does not fit is cut off between two batches, and asked for again."""
+    opener, size = Opener(2**20), 2**19
+    rows: list[Row] = [(None, bytes(size), [])]
+    many = b"".join(batch(rows, codec, base) for base in range(40))
+    out = opened(many, opener=opener)
+    assert 2**20 <= len(out) < 2**21
+    assert [row.offset for row in read(out)] == list(range(len(out) // size))

@@ -1,0 +1,127 @@
+"""The topics on a broker: made, found, compared."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import kafka
+import kafka.errors
+import pytest
+
+from worker.broker.running import running
+from worker.config import Config, load_config
+from worker.errors import AccessError, ConfigError
+from worker.kafka.rules import roomy
+from worker.kafka.settings import kafka_python_settings
+from worker.kafka.topics import check_topics, create_topics, ensure_topics, refuse_unfit
+
+NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets"]
+
+
+@pytest.fixture
+def config() -> Iterator[Config]:
+    with running(auto_create=False) as address:
+        yield load_config(None, {"NEWSIFT_KAFKA": str(address), "NEWSIFT_TOPICS__PARTITIONS": "3"})
+
+
+def closed(config: Config) -> Config:
+    """The same, where topics are not to be made."""
+    env = {"NEWSIFT_KAFKA": config.kafka.bootstrap_servers, "NEWSIFT_TOPICS__CREATE": "false"}
+    return load_config(None, env)
+
+
+def make(config: Config, topics: dict[str, Any]) -> None:
+    admin = kafka.KafkaAdminClient(**kafka_python_settings(config))
+    admin.create_topics(topics)
+    admin.close()
+
+
+def test_a_fresh_broker_gets_all_four(config: Config) -> None:
+    assert ensure_topics(config) == NAMES
+    assert ensure_topics(config) == []
+    assert check_topics(config) == []
+    consumer = kafka.KafkaConsumer(**kafka_python_settings(config))
+    found = {name: len(consumer.partitions_for_topic(name)) for name in NAMES}
+    consumer.close()
+    assert found == dict.fromkeys(NAMES, 3) | {"seed-articles": 1}
+
+
+def test_what_is_there_stays_as_it_is(config: Config) -> None:
+    make(config, {"tweets": {"num_partitions": 1, "replication_factor": 1}})
+    assert ensure_topics(config) == NAMES[1:]
+    [found] = check_topics(config)
+    assert (found.topic, found.setting, found.found) == ("tweets", "partitions", "1")
+
+
+def test_where_topics_are_not_to_be_made_the_command_is_named(config: Config) -> None:
+    make(config, {"tweets": {}, "matched-tweets": {}, "rejected-tweets": {}})
+    with pytest.raises(AccessError) as raised:
+        ensure_topics(closed(config))
+    said = str(raised.value)
+    assert "missing topics seed-articles, and topics.create is false" in said
+    assert "--create --topic seed-articles --partitions 1" in said
+    assert check_topics(closed(config))[0].found == "missing"
+    assert create_topics(closed(config)) == ["seed-articles"]
+    assert ensure_topics(closed(config)) == []
+
+
+def test_a_topic_that_was_made_otherwise_is_told(config: Config) -> None:
+    make(config, {"seed-articles": {"num_partitions": 2},
+                  "rejected-tweets": {"configs": {"retention.ms": "1000",
+                                                  "cleanup.policy": "compact"}}})  # fmt: skip
+    create_topics(config)
+    found = {(d.topic, d.setting): (d.found, d.wanted) for d in check_topics(config)}
+    assert found == {
+        ("seed-articles", "partitions"): ("2", "1"),
+        ("seed-articles", "cleanup.policy"): ("delete", "compact"),
+        ("rejected-tweets", "cleanup.policy"): ("compact", "delete"),
+        ("rejected-tweets", "max.message.bytes"): ("1048588", str(roomy(config))),
+        ("rejected-tweets", "retention.ms"): ("1000", "at least 86400000"),
+    }
+
+
+def test_what_is_unfit_is_refused_with_the_remedy(config: Config) -> None:
+    make(config, {"seed-articles": {"num_partitions": 2}})
+    with pytest.raises(AccessError) as raised:
+        ensure_topics(config)
+    said = str(raised.value)
+    assert said.startswith("topic seed-articles: partitions is 2, must be 1: ")
+    assert "newsift seeds export seeds.jsonl; " in said
+    assert said.endswith("; 1 more: see `newsift topics check`")
+    with pytest.raises(AccessError):
+        refuse_unfit(config)
+
+
+def test_another_worker_may_be_faster(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_topics(config)
+    monkeypatch.setattr(kafka.KafkaAdminClient, "list_topics", lambda _: ["tweets"])
+    assert ensure_topics(config) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (kafka.errors.InvalidReplicationFactorError("2 > 1"), ConfigError, "topics.replication: "),
+        (
+            kafka.errors.TopicAuthorizationFailedError("no"),
+            AccessError,
+            "as somebody who may, or as with",
+        ),
+        (
+            kafka.errors.PolicyViolationError("error_message='5 at most'"),
+            AccessError,
+            "refuses (PolicyViolationError: 5 at most)",
+        ),
+        (kafka.errors.InvalidTopicError("no"), Exception, "InvalidTopicError"),
+    ],
+)
+def test_what_the_broker_refuses(
+    config: Config, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[Exception],
+    said: str,
+) -> None:  # fmt: skip
+    def refuse(*_args: Any, **_kwargs: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(kafka.KafkaAdminClient, "create_topics", refuse)
+    with pytest.raises(kind) as raised:
+        ensure_topics(config)
+    assert said in str(raised.value)

@@ -1,0 +1,225 @@
+"""Matches against slow obvious loops: every pair, in Python floats, one after the other."""
+
+import tracemalloc
+from time import process_time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder import Embeddings
+from encoder.embeddings import unit_rows
+from encoder.errors import MismatchError
+from encoder.model.weights import F32, I64
+from encoder.score.lexical import SparseRows
+from worker.match import matcher as matching
+from worker.match.matcher import Found, Matcher
+from worker.seeds import index as inverted
+from worker.seeds.record import Seed
+from worker.seeds.set import NEVER, SeedSet
+
+DIM = 8
+
+
+def rows(rng: np.random.Generator, count: int, words: int, mix: float, empty: float) -> Embeddings:
+    """Random texts over few words, so that much is shared; some of them have no word."""
+    dense = unit_rows(rng.standard_normal((count, DIM)).astype(np.float32))
+    bare = rng.random(count) < empty
+    dense[bare] = 0
+    ends, slots, weights = [0], [], []
+    for i in range(count):
+        picked = rng.choice(words, rng.integers(0, min(words, 30) + 1), replace=False)
+        held = np.sort(picked) * 997 % 262_144 if mix and not bare[i] else picked[:0]
+        held = np.unique(held)
+        slots.append(held)
+        weights.append(rng.uniform(0.01, 3, len(held)))
+        ends.append(ends[-1] + len(held))
+    words_of = SparseRows(
+        np.array(ends, np.int64),
+        np.concatenate([*slots, []]).astype(np.int32),
+        np.concatenate([*weights, []]).astype(np.float32),
+    ).unit()
+    return Embeddings(dense, words_of, mix, "ab" * 32)
+
+
+def made_set(seeds: Embeddings, thresholds: F32, expiry: I64 | None = None) -> SeedSet:
+    named = tuple(Seed(f"{i:05d}", "", f"text {i}", "e") for i in range(len(seeds)))
+    never = np.full(len(seeds), NEVER)
+    return SeedSet(named, seeds, thresholds, "0" * 12, (), never if expiry is None else expiry)
+
+
+def score(posts: Embeddings, i: int, seeds: Embeddings, k: int) -> np.float32:
+    """The score from its definition: both halves in order, in double precision, rounded once."""
+    near = 0.0
+    for x, y in zip(posts.dense[i].tolist(), seeds.dense[k].tolist(), strict=True):
+        near += x * y
+    left, right = posts.lexical[i : i + 1], seeds.lexical[k : k + 1]
+    there = dict(zip(right.slots.tolist(), right.weights.tolist(), strict=True))
+    same = 0.0
+    for slot, weight in zip(left.slots.tolist(), left.weights.tolist(), strict=True):
+        if slot in there:
+            same += weight * there[slot]
+    return np.float32(min(1.0, max(-1.0, (1 - posts.mix) * near + posts.mix * same)))
+
+
+def slow(posts: Embeddings, times: I64, seeds: SeedSet) -> list[tuple[int, int, np.float32]]:
+    """All matches, post by post, the highest score first."""
+    found = []
+    for i in range(len(posts)):
+        here = []
+        for k in range(len(seeds)):
+            s = score(posts, i, seeds.embeddings, k)
+            if s >= seeds.thresholds[k] and times[i] < seeds.expiry[k]:
+                here.append((i, k, s))
+        found += sorted(here, key=lambda match: (-match[2], match[1]))
+    return found
+
+
+def listed(found: Found) -> list[tuple[int, int, np.float32]]:
+    return list(zip(found.posts.tolist(), found.seeds.tolist(), found.scores, strict=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(0, 30), st.integers(0, 90),
+    st.sampled_from([0.0, 0.3, 0.7, 0.99]), st.sampled_from([3, 40, 400]),
+    st.sampled_from([0, 3, 128]), st.sampled_from([1, 64, 2**22]), st.sampled_from([1, 3]),
+)  # fmt: skip
+def test_matches_are_those_of_the_slow_loop(
+    seed: int, n: int, k: int, mix: float, words: int, columns: int, block: int, threads: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    posts, articles = rows(rng, n, words, mix, 0.1), rows(rng, k, words, mix, 0.1)
+    thresholds = rng.choice([1e-6, 0.05, 0.2, 0.5, 1.0], k).astype(np.float32)
+    # Thresholds that a score meets to the bit, and those that it misses by one.
+    for at in range(0, k if n else 0, 3):
+        exact = score(posts, int(rng.integers(n)), articles, at)
+        above = np.nextafter(exact, np.float32(2), dtype=np.float32)
+        thresholds[at] = max(np.float32(1e-6), exact if rng.random() < 0.5 else above)
+    expiry = rng.choice([100, 200, NEVER], k)
+    times = rng.choice([-1, 99, 100, 101, 200, 500], n).astype(np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inverted, "MAX_COLUMNS", columns)
+        patch.setattr(inverted, "COMMON_SHARE", 0.0)
+        patch.setattr(inverted, "SHORT_LIST", 2)
+        patch.setattr(matching, "BLOCK_SCORES", block)
+        seeds = made_set(articles, thresholds, expiry)
+        found = Matcher(seeds, threads).match(posts, times)
+    every = slow(posts, times, seeds)
+    assert listed(found) == every
+    assert found.counts.tolist() == [sum(i == post for post, _, _ in every) for i in range(n)]
+    assert found.hits.tolist() == [sum(j == seed for _, seed, _ in every) for j in range(k)]
+    for most in (1, 3):
+        few = Matcher(seeds, threads, most).match(posts, times)
+        assert listed(few) == [
+            match for i in range(n) for match in [m for m in every if m[0] == i][:most]
+        ]
+        assert few.counts.tolist() == found.counts.tolist()
+        assert few.hits.tolist() == found.hits.tolist()
+    for i in range(n):
+        alive = [score(posts, i, articles, j) for j in range(k) if times[i] < expiry[j]]
+        assert found.best[i] == pytest.approx(max(alive, default=-2), abs=1e-5)
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.7])
+def test_many_seeds_by_column_and_by_list(mix: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inverted, "COMMON_SHARE", 0.05)
+    rng = np.random.default_rng(3)
+    posts, articles = rows(rng, 40, 300, mix, 0.0), rows(rng, 1500, 300, mix, 0.0)
+    seeds = made_set(articles, np.full(1500, 0.3, np.float32))
+    if mix:
+        assert seeds.index.matrix.depth > DIM, "some words are columns"
+        assert (seeds.index.column < 0).any()
+    found = Matcher(seeds).match(posts, np.zeros(40, np.int64))
+    similar = posts.similarity(articles)
+    sure = {tuple(pair) for pair in np.argwhere(similar >= 0.3 + 1e-5).tolist()}
+    maybe = {tuple(pair) for pair in np.argwhere(similar >= 0.3 - 1e-5).tolist()}
+    pairs = set(zip(found.posts.tolist(), found.seeds.tolist(), strict=True))
+    assert sure <= pairs <= maybe
+    assert len(sure) > 100
+    np.testing.assert_allclose(found.scores, similar[found.posts, found.seeds], atol=1e-6)
+    np.testing.assert_allclose(found.best, similar.max(axis=1), atol=1e-5)
+
+
+def test_a_post_has_the_same_matches_alone_and_in_any_company() -> None:
+    rng = np.random.default_rng(4)
+    posts, articles = rows(rng, 50, 40, 0.6, 0.1), rows(rng, 300, 40, 0.6, 0.1)
+    matcher = Matcher(made_set(articles, rng.uniform(0.2, 0.6, 300).astype(np.float32)))
+    times = np.zeros(50, np.int64)
+    order = rng.permutation(50)
+    together = listed(matcher.match(posts[order], times))
+    alone = [
+        (at, k, s)
+        for at, i in enumerate(order.tolist())
+        for _, k, s in listed(matcher.match(posts[i : i + 1], times[:1]))
+    ]
+    assert together == alone
+    assert len(alone) > 50
+
+
+def test_a_post_without_words_matches_nothing_however_low_the_threshold() -> None:
+    nothing = Embeddings(np.zeros((1, DIM), np.float32), SparseRows.empty(1), 0.5, "ab" * 32)
+    articles = rows(np.random.default_rng(5), 9, 5, 0.5, 0.0)
+    lowest = np.full(9, np.finfo(np.float32).tiny)
+    found = Matcher(made_set(articles, lowest)).match(nothing, np.zeros(1, np.int64))
+    assert len(found.posts) == 0
+
+
+def test_no_seeds_and_no_posts() -> None:
+    rng = np.random.default_rng(6)
+    none = made_set(rows(rng, 0, 5, 0.5, 0), np.zeros(0, np.float32))
+    found = Matcher(none).match(rows(rng, 3, 5, 0.5, 0), np.zeros(3, np.int64))
+    assert (len(found.posts), found.best.tolist()) == (0, [-2, -2, -2])
+    some = made_set(rows(rng, 2, 5, 0.5, 0), np.ones(2, np.float32))
+    found = Matcher(some).match(rows(rng, 0, 5, 0.5, 0), np.zeros(0, np.int64))
+    assert (len(found.posts), len(found.best)) == (0, 0)
+
+
+def test_another_models_posts_are_refused() -> None:
+    rng = np.random.default_rng(7)
+    matcher = Matcher(made_set(rows(rng, 2, 5, 0.5, 0), np.ones(2, np.float32)))
+    with pytest.raises(MismatchError, match="one model"):
+        matcher.match(rows(rng, 2, 5, 0.25, 0), np.zeros(2, np.int64))
+
+
+def test_the_decision_is_on_float32() -> None:
+    """0.3 as float32 lies above 0.3: a score of exactly that float32 is a match."""
+    dense = np.zeros((1, DIM), np.float32)
+    dense[0, 0] = 1
+    other = dense.copy()
+    other[0, 0] = np.float32(0.3)
+    other[0, 1] = np.sqrt(np.float32(1) - np.float32(0.3) ** 2)
+    post = Embeddings(dense, SparseRows.empty(1), 0.0, "ab" * 32)
+    article = Embeddings(other, SparseRows.empty(1), 0.0, "ab" * 32)
+    at = np.zeros(1, np.int64)
+    equal = made_set(article, np.array([0.3], np.float32))
+    above = made_set(article, np.nextafter(np.array([0.3], np.float32), np.float32(1)))
+    assert len(Matcher(equal).match(post, at).posts) == 1
+    assert len(Matcher(above).match(post, at).posts) == 0
+
+
+def test_low_thresholds_with_many_seeds_take_no_more_than_high_ones() -> None:
+    """Each post reaches about half of the seeds; the best are kept, and memory for them alone."""
+    rng = np.random.default_rng(8)
+    posts, articles = rows(rng, 512, 400, 0.6, 0.0), rows(rng, 4000, 400, 0.6, 0.0)
+    times = np.zeros(len(posts), np.int64)
+
+    def spent(threshold: float) -> tuple[float, int, Found]:
+        matcher = Matcher(made_set(articles, np.full(4000, threshold, np.float32)), most=10)
+        matcher.match(posts, times)
+        started = process_time()
+        matcher.match(posts, times)
+        seconds = process_time() - started
+        tracemalloc.start()
+        found = matcher.match(posts, times)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return seconds, peak, found
+
+    usual, usual_peak, _ = spent(0.5)
+    low, low_peak, found = spent(1e-6)
+    assert found.counts.sum() > 500_000
+    assert np.bincount(found.posts).tolist() == [10] * 512
+    assert low < 10 * usual
+    assert low_peak < usual_peak + 4_000_000

@@ -1,0 +1,170 @@
+"""What the worker writes, to the byte, with the digests made by hand."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.worker.small import Mail
+from worker.match.records import (
+    Match,
+    match_id,
+    shortest,
+    to_dead_letter,
+    to_match,
+    to_match_record,
+    why_tokens,
+    without_input_headers,
+)
+from worker.posts.read import Post, Reason
+from worker.seeds.record import Seed
+
+SEED = Seed("s1", "Dam", "The dam broke.", "texas")
+
+
+def test_a_match_id_by_hand() -> None:
+    post = Post("17", "bluesky", 'Überflutung in "Texas"\n\u2028')
+    version = hashlib.sha256(b'["Dam","The dam broke."]').hexdigest()[:12]
+    named = f'["bluesky","17","Überflutung in \\"Texas\\"\\n\u2028","s1","{version}","{"ab" * 32}"]'
+    assert match_id(post, SEED, "ab" * 32) == hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(words, words, words)
+def test_a_match_id_is_that_of_the_contracts_formula(post_id: str, text: str, model: str) -> None:
+    listed = ["x", post_id, text, SEED.id, SEED.version, model]
+    plain = json.dumps(listed, ensure_ascii=False, separators=(",", ":")).encode()
+    assert (
+        match_id(Post(post_id, "x", text), SEED, model) == (hashlib.sha256(plain).hexdigest()[:32])
+    )
+
+
+def test_a_match_record_to_the_byte() -> None:
+    post = Post("1", "x", "Dammbruch é\u0007", author="ann", url="https://x.com/1")
+    match = Match("f" * 32, "s1", "0" * 12, "texas", "Dam", 0.5, 0.3, [("dam", 0.25), ("é", -0.1)])
+    message = Mail(b"", "posts", 3, 42, 1_700_000_000_123)
+    record = to_match_record(
+        *(7, message, post, [match], 12, "d" * 12, "a" * 64, "2026-01-01T00:00:00.000Z")
+    )
+    assert (record.kind, record.key, record.source) == ("match", b"1", 7)
+    assert record.headers == [("schema", b"newsift.match/1")]
+    assert record.value == (
+        b'{"post":{"id":"1","platform":"x","text":"Dammbruch \xc3\xa9\\u0007","author":"ann",'
+        b'"url":"https://x.com/1"},"matches":[{"match_id":"' + b"f" * 32 + b'","seed_id":"s1",'
+        b'"seed_version":"000000000000","event":"texas","title":"Dam","score":0.5,'
+        b'"threshold":0.3,"why":[["dam",0.25],["\xc3\xa9",-0.1]]}],"matched":12,'
+        b'"seed_set":"dddddddddddd","model":"' + b"a" * 64 + b'","source":{"topic":"posts",'
+        b'"partition":3,"offset":42,"timestamp":1700000000123},'
+        b'"processed_at":"2026-01-01T00:00:00.000Z"}'
+    )
+
+
+def test_numbers_are_the_float32_that_decided() -> None:
+    match = to_match(Post("1", "x", "t"), SEED, "m", np.float32(0.3), np.float32(0.1), [])
+    assert (match.score, match.threshold) == (0.3, 0.1)
+    assert (match.seed_version, match.event, match.title) == (SEED.version, "texas", "Dam")
+
+
+@given(st.floats(-1, 1, width=32), st.floats(-1, 1, width=32))
+def test_written_numbers_keep_value_and_order(a: float, b: float) -> None:
+    written = shortest(np.float32(a)), shortest(np.float32(b))
+    assert [np.float32(x) for x in written] == [np.float32(a), np.float32(b)]
+    assert (written[0] >= written[1]) == (a >= b)
+
+
+def test_a_dead_letter_is_the_input_with_its_reason() -> None:
+    message = Mail(b"\xff{", "tweets", 2, 99, key=b"k\xff", headers=[("lang", b"de")])
+    record = to_dead_letter(4, message, Reason.INVALID_UTF8, "value: byte 0 \ud800 é")
+    assert (record.kind, record.key, record.value) == ("rejected", b"k\xff", b"\xff{")
+    assert (record.source, record.timestamp) == (4, 1_700_000_000_000)
+    assert dict(record.headers) == {
+        "reason": b"invalid_utf8",
+        "detail": b"value: byte 0 \\ud800 \xc3\xa9",
+        "source": b"tweets-2-99",
+        "attempt": b"1",
+        "schema": b"newsift.rejected/1",
+        "timestamp": b"1700000000000",
+        "input.lang": b"de",
+    }
+
+
+def test_a_dead_letter_keeps_the_inputs_headers_but_for_those_of_a_retry() -> None:
+    own = [("reason", b"mine"), ("lang", None), ("lang", b"en"), ("attempt", b"2"),
+           ("retry.of", b"tweets-0-1")]  # fmt: skip
+    message = Mail(b"{", headers=own)  # type: ignore[arg-type]
+    headers = to_dead_letter(0, message, Reason.BAD_JSON, "d").headers
+    assert [pair for pair in headers if pair[0].startswith("input.")] == [
+        ("input.reason", b"mine"), ("input.lang", None), ("input.lang", b"en"),
+    ]  # fmt: skip
+    assert dict(headers)["reason"] == b"bad_json"
+    assert dict(headers)["attempt"] == b"2"
+    assert without_input_headers(headers) == headers[: len(headers) - 3]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        [("x", b"v" * 2**20)],
+        [("n" * 2**20, b"")],
+        [("ü" * 9000, b"")],
+        [("", b"")] * 5000,
+    ],
+)
+def test_hostile_headers_are_left_out_and_counted(hostile: list[tuple[str, bytes]]) -> None:
+    message = Mail(b"{", headers=[("lang", b"de"), *hostile, ("last", b"1")])
+    headers = to_dead_letter(0, message, Reason.BAD_JSON, "d" * 9999).headers
+    assert ("input.lang", b"de") in headers
+    assert sum(len(name.encode()) + len(value) for name, value in headers) < 2**15
+    assert len(headers) < 1100
+    detail = dict(headers)["detail"].decode()
+    assert len(detail) == 500
+    kept = sum(name.startswith("input.") for name, _ in headers)
+    assert detail.endswith(f" ({len(hostile) + 2 - kept} of the input's headers are left out)")
+
+
+def test_a_message_without_a_time_has_none_in_its_dead_letter() -> None:
+    for nothing in (-1, None):
+        message = Mail(b"{", timestamp=nothing)
+        record = to_dead_letter(0, message, Reason.BAD_JSON, "")
+        assert (dict(record.headers).get("timestamp"), record.timestamp) == (None, None)
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_what_is_too_large_goes_without_its_value(reason: Reason) -> None:
+    record = to_dead_letter(0, Mail(b"v" * 9, key=b"k"), reason, "d" * 9999)
+    large = reason in (Reason.POST_BYTES, Reason.RECORD_TOO_LARGE)
+    assert record.value == (None if large else b"v" * 9)
+    assert record.key == b"k"
+    assert len(dict(record.headers)["detail"]) == 500
+
+
+@pytest.mark.parametrize(
+    ("headers", "attempt"),
+    [
+        ([], b"1"),
+        ([("attempt", b"2")], b"2"),
+        ([("attempt", b"2"), ("attempt", b"3")], b"3"),
+        ([("attempt", b"zwei")], b"1"),
+        ([("attempt", b"-1")], b"1"),
+        ([("attempt", b"0")], b"1"),
+        ([("attempt", b"9" * 5000)], b"1"),
+        ([("attempt", None)], b"1"),
+        (None, b"1"),
+    ],
+)
+def test_the_attempt_comes_from_the_retry(headers: object, attempt: bytes) -> None:
+    message = Mail(b"", headers=headers)  # type: ignore[arg-type]
+    assert dict(to_dead_letter(0, message, Reason.NO_ID, "").headers)["attempt"] == attempt
+
+
+def test_why_names_the_words_that_counted_most() -> None:
+    parts = [(f"w{i}", (-1) ** i * i / 100) for i in range(12)] + [("", 9.0), ("faint", 1e-9)]
+    named = why_tokens(parts)
+    assert named[:3] == [("w11", -0.11), ("w10", 0.1), ("w9", -0.09)]
+    assert len(named) == 8
+    assert why_tokens([("a", 0.0), ("", 0.4)]) == []

@@ -1,0 +1,270 @@
+"""Control records → seeds: what is refused and why, and that only the latest record counts."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.errors import InputError
+from tests.worker.small import seed_set, small_encoder, value
+from worker.config import Limits
+from worker.posts.times import FIRST_MS, LAST_MS
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.record import RefusedSeed, Seed, read_seed
+from worker.seeds.set import NEVER, SeedBook, SeedSet, seed_set_digest
+
+
+def sha(text: str) -> str:
+    """SHA-256 of the text, written out by hand where a test can."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_record_with_every_key() -> None:
+    given = value(
+        text="The dam broke.", title="Dam", event="texas", url="https://e.org/a", threshold=0.25,
+        expires_at="2026-01-31T12:00:00.5+01:00", author="someone", version="ignored",
+    )  # fmt: skip
+    seed = read_seed("dämme".encode(), given)
+    assert seed == Seed(
+        "dämme", "Dam", "The dam broke.", "texas", "https://e.org/a", 0.25, 1769857200500
+    )
+    assert seed.version == sha('["Dam","The dam broke."]')[:12]
+
+
+def test_what_is_absent_or_null() -> None:
+    bare = read_seed(b"s1", value(text="Überflutung"))
+    assert bare == Seed("s1", "", "Überflutung", "s1", None, None, None)
+    assert bare.version == sha('["","Überflutung"]')[:12]
+    nulls = dict.fromkeys(("title", "event", "url", "threshold", "expires_at"))
+    assert read_seed(b"s1", value(text="Überflutung", **nulls)) == bare
+    assert read_seed(b"s1", None) is None
+    assert read_seed(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (b"", "value: empty"),
+        (b"{", "value: bad JSON"),
+        (b"\xff{}", "value: is not UTF-8"),
+        (b"\xef\xbb\xbf{}", "value: bad JSON"),
+        (b"[" * 100_000, "value: bad JSON"),
+        (b'{"text": "a", "n": ' + b"9" * 5000 + b"}", "value: bad JSON"),
+        (b"[]", "value: an array"),
+        (b"null", "value: null"),
+        (b'{"text": "a", "text": "b"}', "value: bad JSON (key 'text' stands twice)"),
+        (b'{"text": "a", "x": {"\\ud800": 1, "\\ud800": 2}}', "value: bad JSON (key '\\ud800' st"),
+        (b"7", "value: a number"),
+        (b"{}", "text: missing or empty"),
+        (value(text=None), "text: missing or empty"),
+        (value(text=" \n"), "text: missing or empty"),
+        (value(text=7), "text: a number"),
+        (value(text=["a"]), "text: an array"),
+        (value(text="a" * 131_073), "text: 131073 characters, 131072 are allowed"),
+        (b'{"text": "\\ud800"}', "text: holds a lone surrogate"),
+        (value(text="a", title={}), "title: an object"),
+        (value(text="a", title="t" * 1025), "title: 1025 characters"),
+        (value(text="a", event=True), "event: true or false"),
+        (value(text="a", event="e" * 241), "event: 241 characters, 240 are allowed"),
+        (value(text="a", event="ü" * 121), "event: 242 bytes, 240 are allowed"),
+        (value(text="a", paused="yes"), "paused: a string, expected true or false"),
+        (value(text="a", paused=1), "paused: a number, expected true or false"),
+        (value(text="a", url=1.5), "url: a number"),
+        (value(text="a", threshold=True), "threshold: true or false"),
+        (value(text="a", threshold="0.5"), "threshold: a string"),
+        (value(text="a", threshold=0), "threshold: a whole number is not above 0"),
+        (value(text="a", threshold=-0.5), "threshold: -0.5 is not above 0"),
+        (value(text="a", threshold=1.0001), "threshold: 1.0001 is not"),
+        (value(text="a", threshold=2), "threshold: a whole number is not"),
+        (value(text="a", threshold=float("nan")), "threshold: nan is not"),
+        (value(text="a", threshold=float("inf")), "threshold: inf is not"),
+        (value(text="a", expires_at=1767225600000), "expires_at: a number"),
+        (value(text="a", expires_at="tomorrow"), "expires_at: 'tomorrow' is no RFC 3339"),
+        (value(text="a", expires_at="2026-01-31"), "expires_at: '2026-01-31' is no"),
+        (value(text="a", expires_at="2026-01-31T12:00:00"), "expires_at: '2026-01-31T12:00:00' is"),
+        (value(text="a", expires_at="9999-12-31T23:59:59-01:00"), "expires_at: '9999-12-31T"),
+        (value(text="a", expires_at="0001-01-01T00:00:00+00:01"), "expires_at: '0001-01-01T"),
+        (value(text="a", expires_at="0000-01-01T00:00:00Z"), "expires_at: '0000-01-01T"),
+        (value(text="a", expires_at="2016-12-31T23:59:60Z"), "expires_at: '2016-12-31T"),
+        (value(text="a", threshold=10**400), "threshold: a whole number is not"),
+        (value(text="a", expires_at="2026-02-30T12:00:00Z"), "expires_at: '2026-02-30T"),
+        (value(text="a", expires_at="\u0662026-01-31T12:00:00Z"), "expires_at: '\\u0662026"),
+    ],
+)  # fmt: skip
+def test_a_refused_value_says_why_in_one_line(given: bytes, reason: str) -> None:
+    found = read_seed(b"s1", given)
+    assert isinstance(found, RefusedSeed)
+    assert found.id == "s1"
+    assert found.reason.startswith(reason)
+    assert len(found.reason.splitlines()) == 1
+    assert len(found.reason) < 200
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("2001-09-09T01:46:40.123Z", 1_000_000_000_123),
+        ("2001-09-09t01:46:40.1239999z", 1_000_000_000_123),
+        ("2001-09-09 03:46:40.001+02:00", 1_000_000_000_001),
+        ("1969-12-31T23:59:59.999-00:00", -1),
+        ("0001-01-01T00:00:00Z", FIRST_MS),
+        ("9999-12-31T23:59:59.999+00:00", LAST_MS),
+    ],
+)
+def test_times_are_whole_milliseconds(given: str, wanted: int) -> None:
+    seed = read_seed(b"s", value(text="a", expires_at=given))
+    assert isinstance(seed, Seed)
+    assert seed.expires_at == wanted
+
+
+@given(st.integers(0, 4_000_000_000_000))
+def test_every_millisecond_is_kept(moment: int) -> None:
+    seconds, rest = divmod(moment, 1000)
+    text = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
+    seed = read_seed(b"s", value(text="a", expires_at=text))
+    assert isinstance(seed, Seed)
+    assert seed.expires_at == moment
+
+
+@pytest.mark.parametrize(
+    ("key", "shown", "reason"),
+    [
+        (None, "", "key: missing"),
+        (b"", "", "key: missing"),
+        (b"\xff", "\\xff", "key: is not UTF-8"),
+        (b"k" * 257, "k" * 256, "key: 257 bytes, 256 are allowed"),
+    ],
+)
+def test_a_refused_key(key: bytes | None, shown: str, reason: str) -> None:
+    found = read_seed(key, value(text="a"))
+    assert isinstance(found, RefusedSeed)
+    assert found.id == shown
+    assert found.reason.startswith(reason)
+    assert isinstance(read_seed(b"k" * 256, value(text="a")), Seed)
+
+
+@given(st.binary(max_size=40) | st.none(), st.binary(max_size=80) | st.none())
+def test_no_bytes_make_it_raise(key: bytes | None, value: bytes | None) -> None:
+    found = read_seed(key, value)
+    assert (found is None) == (value is None)
+
+
+values = st.sampled_from(
+    [
+        None,
+        value(text="storm flood", title="a"),
+        value(text="storm flood"),
+        value(text="cat music", threshold=0.7),
+        value(text="police fire", expires_at="2030-01-01T00:00:00Z"),
+        value(text="the game", threshold=3),
+        b"garbage",
+    ]
+)
+logs = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c", b"\xff", None]), values), max_size=30)
+Log = Sequence[tuple[bytes | None, bytes | None]]
+
+
+def compacted(log: Log, dropped: set[int]) -> Log:
+    """The log without those of the dropped records that a later one has superseded."""
+    last = {key: at for at, (key, _) in enumerate(log)}
+    return [record for at, record in enumerate(log) if at not in dropped or last[record[0]] == at]
+
+
+@settings(max_examples=60, deadline=None)
+@given(logs, st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
+def test_any_batching_and_compaction_ends_in_the_same_set(
+    log: Log, dropped: set[int], pauses: set[int]
+) -> None:
+    latest: dict[bytes | None, bytes | None] = dict(log)
+    readings = {key: read_seed(key, held) for key, held in latest.items()}
+    wanted = sorted((s for s in readings.values() if isinstance(s, Seed)), key=lambda s: s.id)
+    refused = sorted(s for s in readings.values() if isinstance(s, RefusedSeed))
+
+    embedder = SeedEmbedder(small_encoder(), None, 0.01, None)
+    book = SeedBook()
+    for at, record in enumerate(compacted(log, dropped)):
+        book.apply(*record)
+        if at in pauses:
+            embedder.make(book)
+    made = embedder.make(book)
+
+    assert made.seeds == tuple(wanted)
+    assert made.refused == tuple(refused)
+    assert made.digest == seed_set_digest(wanted, None, 0.01)
+    articles = small_encoder().articles([(seed.title, seed.text) for seed in wanted])
+    np.testing.assert_array_equal(made.embeddings.dense, articles.dense)
+    np.testing.assert_array_equal(made.embeddings.lexical.slots, articles.lexical.slots)
+    np.testing.assert_array_equal(made.embeddings.lexical.weights, articles.lexical.weights)
+    automatic = small_encoder().thresholds(articles, 0.01)
+    own = [np.float32(s.threshold or t) for s, t in zip(wanted, automatic, strict=True)]
+    assert made.thresholds.tolist() == own
+    assert made.expiry.tolist() == [s.expires_at or NEVER for s in wanted]
+
+
+def test_the_digest_of_a_set_by_hand() -> None:
+    a, b = Seed("b", "", "two", "b", threshold=0.5), Seed("a", "T", 'on"e é', "a")
+    first, second = sha('["T","on\\"e é"]')[:12], sha('["","two"]')[:12]
+    auto = f'[["a","{first}","auto 0.001000"],["b","{second}","0.500000"]]'
+    assert seed_set_digest([a, b], None, 0.001) == sha(auto)[:12]
+    fixed = f'[["a","{first}","0.300000"],["b","{second}","0.500000"]]'
+    assert seed_set_digest([b, a], 0.3, 0.001) == sha(fixed)[:12]
+    assert seed_set_digest([], None, 0.001) == sha("[]")[:12]
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.text(), st.text(min_size=1)), max_size=5))
+def test_digests_are_those_of_the_contracts_formula(rows: list[tuple[str, str, str]]) -> None:
+    try:
+        json.dumps(rows, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return
+    seeds = [Seed(*row, event="e") for row in rows]
+    listed = []
+    for seed in seeds:
+        text = json.dumps([seed.title, seed.text], ensure_ascii=False, separators=(",", ":"))
+        assert seed.version == sha(text)[:12]
+        listed.append([seed.id, seed.version, f"auto {0.002:.6f}"])
+    listed.sort()
+    text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
+    assert seed_set_digest(seeds, None, 0.002) == sha(text)[:12]
+
+
+def test_a_set_refuses_nonsense_at_the_door() -> None:
+    good = seed_set()
+    parts = [good.seeds, good.embeddings, good.thresholds, good.digest, good.refused, good.expiry]
+    with pytest.raises(InputError, match="differ in number"):
+        SeedSet(*[good.seeds[:1], *parts[1:]])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="do not rise"):
+        SeedSet(*[good.seeds[::-1], *parts[1:]])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="above 0"):
+        SeedSet(*[*parts[:2], good.thresholds * 0, *parts[3:]])  # type: ignore[arg-type]
+
+
+def test_the_empty_set() -> None:
+    none = SeedSet.empty(small_encoder())
+    assert (len(none), none.digest, none.refused) == (0, sha("[]")[:12], ())
+    made = SeedEmbedder(small_encoder(), None, 0.01, None).make(SeedBook())
+    assert (len(made), made.digest) == (0, none.digest)
+
+
+def test_the_limit_on_an_article_s_bytes_is_exact() -> None:
+    given = value(text="a" * 100)
+    fits, exceeds = Limits(article_bytes=len(given)), Limits(article_bytes=len(given) - 1)
+    assert isinstance(read_seed(b"s", given, fits), Seed)
+    told = f"limits.article_bytes: {len(given)} bytes, {len(given) - 1} are allowed; shorten it"
+    assert read_seed(b"s", given, exceeds) == RefusedSeed("s", told)
+
+
+@pytest.mark.parametrize("key", ["title", "text"])
+def test_the_limit_on_marks_is_exact(key: str) -> None:
+    def marked(count: int) -> bytes:
+        return value(**{"text": "a", key: "na" + "\u0301" * count})
+
+    assert isinstance(read_seed(b"s", marked(30)), Seed)
+    told = f"limits.marks: {key}: a letter has 31 combining marks, 30 are allowed"
+    assert read_seed(b"s", marked(31)) == RefusedSeed("s", told)

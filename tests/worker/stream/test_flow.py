@@ -1,0 +1,197 @@
+"""The hot path with fakes in the place of Kafka and the model: what is done when, and what not."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+
+from tests.worker.small import Mail, seed_set
+from tests.worker.stream.fakes import FakeConsumer, met
+from worker.config import Config
+from worker.config import Stream as StreamConfig
+from worker.errors import StalledError
+from worker.match.pipeline import Outcome
+from worker.match.records import Record
+from worker.stream import flow as streaming
+from worker.stream.flow import Stream
+from worker.stream.ledger import Ledger
+from worker.stream.producer import Letter
+from worker.watch.metrics import Metrics
+
+PLACE = TopicPartition("tweets", 0)
+PATIENCE_S = 20
+
+
+class FakePipeline:
+    """A pipeline that waits until it is let go, and makes one record of every message."""
+
+    def __init__(self) -> None:
+        self.go, self.running = threading.Semaphore(0), threading.Event()
+        self.error: Exception | None = None
+
+    def run(self, messages: Sequence[Any], _: object, __: object) -> Outcome:
+        self.running.set()
+        assert self.go.acquire(timeout=PATIENCE_S), "the event loop is blocked"
+        if self.error is not None:
+            raise self.error
+        records = [Record("match", None, b"", [], n) for n in range(len(messages))]
+        return Outcome(read=len(messages), records=records)
+
+
+class FakeDelivery:
+    """A delivery whose acknowledgements come when a test lets them."""
+
+    def __init__(self) -> None:
+        self.sent, self.acknowledge = list[Letter](), asyncio.Event()
+
+    async def deliver(self, letters: Sequence[Letter], _: object) -> None:
+        self.sent += letters
+        await self.acknowledge.wait()
+
+
+class Bench:
+    """A stream with fakes in the place of Kafka and the model."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.tickets = 0
+        self.metrics = Metrics()
+        self.stream = Stream(config or Config(), self.metrics, self.ticket)
+        self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
+        stream: Any = self.stream
+        stream._ingest._consumer = self.consumer
+        stream._control._consumer = FakeConsumer()
+        stream._control.seeds = seed_set()
+        stream._pipeline, stream._delivery = self.pipeline, self.delivery
+        self.ledger: Ledger = stream._ledger
+        self.commit: Callable[[], Awaitable[None]] = stream._ingest.commit
+
+    async def ticket(self) -> None:
+        self.tickets += 1
+
+    def sift(self, offset: int) -> "asyncio.Task[None]":
+        """Start the work on a batch of one post."""
+        self.ledger.add([Mail(b"", offset=offset)])
+        return asyncio.ensure_future(self.stream.sift())
+
+
+def test_the_event_loop_is_free_while_the_model_works() -> None:
+    """An agent that blocks the loop loses its heartbeats."""
+
+    async def run() -> None:
+        bench = Bench()
+        bench.delivery.acknowledge.set()
+        work = bench.sift(0)
+        await met(bench.pipeline.running.is_set)
+        bench.pipeline.go.release()  # by the loop, while the pipeline runs
+        await work
+        assert bench.ledger.unfinished == 0
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_waits_is_told_of_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "LOOK_S", 0)
+
+    async def run() -> None:
+        bench = Bench()
+        bench.ledger.add([Mail(b"")])
+        watching = asyncio.ensure_future(bench.stream._watch())
+        await met(lambda: bench.tickets > 3)
+        bench.ledger.take()
+        told = bench.tickets
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert bench.tickets <= told + 1
+        watching.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_worker_that_stands_still_while_posts_wait_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "LOOK_S", 0.01)
+
+    async def run() -> None:
+        bench = Bench(replace(Config(), stream=StreamConfig(stall_s=1.0)))
+        bench.consumer.places = {PLACE}
+        work = bench.sift(0)
+        await met(bench.pipeline.running.is_set)  # and there it stays
+        with pytest.raises(StalledError, match="100 posts wait"):
+            await bench.stream._watch()
+        bench.pipeline.go.release()
+        work.cancel()
+
+    asyncio.run(run())
+
+
+def test_nothing_is_committed_before_the_output_is_acknowledged() -> None:
+    """Faust's send and its sinks hand back before anything is delivered."""
+
+    async def run() -> None:
+        bench = Bench()
+        bench.pipeline.go.release()
+        work = bench.sift(0)
+        await met(lambda: bench.delivery.sent)
+        await bench.commit()
+        assert bench.consumer.commits == []
+        bench.delivery.acknowledge.set()
+        await work
+        await bench.commit()
+        assert bench.consumer.commits == [{PLACE: 1}]
+
+    asyncio.run(run())
+
+
+def test_nothing_past_a_failure_is_committed() -> None:
+    """`take()` acks a batch even when the body raises; and Faust skips a head that is not acked."""
+
+    async def run() -> None:
+        bench = Bench()
+        bench.delivery.acknowledge.set()
+        first = bench.sift(0)
+        bench.pipeline.error = ZeroDivisionError("as the test wanted")
+        bench.pipeline.go.release()
+        with pytest.raises(ZeroDivisionError):
+            await first
+        bench.pipeline.error = None
+        second = bench.sift(1)
+        bench.pipeline.go.release()
+        await second
+        await bench.commit()
+        assert bench.consumer.commits == []
+
+    asyncio.run(run())
+
+
+def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() -> None:
+    async def run() -> None:
+        bench = Bench()
+        work = bench.sift(0)
+        await met(bench.pipeline.running.is_set)
+        bench.ledger.drop()
+        bench.pipeline.go.release()
+        await work
+        await bench.commit()
+        assert bench.delivery.sent == []
+        assert bench.consumer.commits == []
+
+    asyncio.run(run())
+
+
+def test_posts_without_a_timestamp_have_no_latency() -> None:
+    """Kafka has none of some records: None in the oldest format, -1 from some producers."""
+
+    async def run() -> None:
+        bench = Bench()
+        bench.delivery.acknowledge.set()
+        bench.pipeline.go.release()
+        nothing: Any = None
+        bench.ledger.add([Mail(b"", timestamp=at) for at in (1_700_000_000_000, -1, nothing)])
+        await bench.stream.sift()
+        page = bench.metrics.render().decode()
+        assert "newsift_latency_seconds_count 1.0" in page
+
+    asyncio.run(run())

@@ -1,0 +1,183 @@
+"""What strangers may cost the web server: connections, time, bytes, and whom it answers."""
+
+import asyncio
+import contextlib
+import resource
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+import worker.watch.visits
+import worker.watch.web
+from tests.worker.watch.test_web import seed_set, served
+from worker.config import Web as WebConfig
+from worker.seeds.set import SeedSet
+from worker.watch.metrics import Metrics
+from worker.watch.visits import LARGEST, MOST, asks_for_loopback
+from worker.watch.web import State, Web, listed_bytes
+
+PATIENCE_S = 20.0
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+async def visit(web: Web, said: bytes = b"") -> Pair:
+    reader, writer = await asyncio.open_connection("127.0.0.1", web.port)
+    writer.write(said)
+    return reader, writer
+
+
+async def heard(pair: Pair) -> bytes:
+    """All that comes until the server ends the connection."""
+    reader, writer = pair
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
+            found += some
+    writer.close()
+    return found
+
+
+async def asked(web: Web, said: bytes) -> bytes:
+    return await heard(await visit(web, said))
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    """A process that may open few files: both sides of 300 connections, and little more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300 + 3 * MOST + 64, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("few_files")
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHo", HEALTH[:-2]])
+def test_whoever_says_nothing_or_little_keeps_nobody_out(said: bytes) -> None:
+    async def crowd(web: Web) -> None:
+        idle = [await visit(web, said) for _ in range(300)]
+        assert (await asked(web, HEALTH)).startswith(b"HTTP/1.1 200 ")
+        oldest = [await heard(pair) for pair in idle[: 300 - MOST]]
+        assert set(oldest) == {b""}
+        assert not idle[-1][0].at_eof()
+        for _, writer in idle[300 - MOST :]:
+            writer.close()
+
+    served(crowd)
+
+
+def test_whoever_takes_too_long_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.watch.visits, "LONGEST_S", 0.05)
+
+    async def slow(web: Web) -> None:
+        assert await asked(web, b"GET /healthz HTTP/1.1\r\n") == b""
+
+    served(slow)
+
+
+def test_a_visit_is_one_request() -> None:
+    async def twice(web: Web) -> None:
+        found = await asked(web, HEALTH * 2)
+        assert found.count(b"HTTP/1.1 200 ") == 1
+        assert b"Connection: close" in found
+
+    served(twice)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET /" + b"a" * LARGEST,
+        b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * LARGEST,
+        b"POST /healthz HTTP/1.1\r\nContent-Length: 999999\r\n\r\n" + b"a" * 999_999,
+    ],
+    ids=["line", "headers", "body"],
+)
+def test_a_large_request_is_not_read(said: bytes) -> None:
+    async def large(web: Web) -> None:
+        assert b" 200 " not in await asked(web, said)
+        assert b" 200 " in await asked(web, HEALTH)
+
+    served(large)
+
+
+def test_a_head_alone_can_be_asked_for() -> None:
+    async def ask(web: Web) -> None:
+        found = await asked(web, HEALTH.replace(b"GET", b"HEAD"))
+        assert found.startswith(b"HTTP/1.1 200 ")
+        assert found.endswith(b"\r\n\r\n")
+
+    served(ask)
+
+
+def test_a_set_of_seeds_is_written_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is asked for, and away from the loop that answers others."""
+    loops: list[bool] = []
+
+    def noted(seeds: SeedSet) -> bytes:
+        loops.append(threading.current_thread() is threading.main_thread())
+        return listed_bytes(seeds)
+
+    monkeypatch.setattr(worker.watch.web, "listed_bytes", noted)
+    sets = [seed_set(), seed_set()]
+
+    async def ask(web: Web) -> None:
+        said = HEALTH.replace(b"healthz", b"seeds")
+        found = await asyncio.gather(*(asked(web, said) for _ in range(5)))
+        assert {answer.split(b"\r\n")[0] for answer in found} == {b"HTTP/1.1 200 OK"}
+        sets.pop()
+        assert b" 200 " in await asked(web, said)
+
+    served(ask, lambda: State(seeds=sets[-1]))
+    assert loops == [False, False]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
+def test_nothing_but_reading(method: str) -> None:
+    async def ask(web: Web) -> None:
+        said = f"{method} /seeds HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+        assert (await asked(web, said.encode())).startswith(b"HTTP/1.1 405 ")
+
+    served(ask)
+
+
+def status(host: str, listens: str = "127.0.0.1") -> bytes:
+    """The answer to a request for a host."""
+
+    async def ask(web: Web) -> bytes:
+        return await asked(web, f"GET /seeds HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+
+    return on_host(listens, ask).split(b" ")[1]
+
+
+def on_host(host: str, use: Callable[[Web], Awaitable[bytes]]) -> bytes:
+    async def run() -> bytes:
+        web = Web(WebConfig(host=host, port=0), Metrics(), State)
+        await web.start()
+        try:
+            return await use(web)
+        finally:
+            await web.stop()
+
+    return asyncio.run(run())
+
+
+def test_a_page_of_the_web_that_was_led_here_reads_nothing() -> None:
+    assert status("evil.example:6066") == b"421"
+    assert status("127.0.0.1.evil.example") == b"421"
+    assert status("localhost:6066") == b"503"  # as ever: the seeds are not read yet
+    assert status("evil.example:6066", listens="0.0.0.0") == b"503"
+
+
+@pytest.mark.parametrize(
+    ("header", "local"),
+    [
+        ("127.0.0.1", True), ("127.0.0.1:6066", True), ("localhost", True), ("LOCALHOST:1", True),
+        ("[::1]:6066", True), ("127.8.9.1", True), ("", False), ("evil.example", False),
+        ("127.0.0.1@evil.example", False), ("[::1", False), ("10.0.0.1", False),
+        ("localhost.evil.example", False), ("2130706433", False),
+    ],
+)  # fmt: skip
+def test_names_of_this_machine(header: str, local: bool) -> None:
+    assert asks_for_loopback(header) is local

@@ -1,0 +1,198 @@
+"""The web server: what it answers, and which port it takes."""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import aiohttp
+import numpy as np
+import pytest
+
+from encoder.embeddings import Embeddings
+from encoder.score.lexical import SparseRows
+from worker.config import Web as WebConfig
+from worker.errors import ConfigError
+from worker.seeds.record import RefusedSeed, Seed
+from worker.seeds.set import NEVER, SeedSet
+from worker.watch.metrics import Metrics
+from worker.watch.web import PORT, State, Web
+
+T = TypeVar("T")
+
+
+@dataclass
+class Reply:
+    status: int
+    body: str
+    kind: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def served(
+    use: Callable[[Web], Awaitable[T]], state: Callable[[], State] = State, port: int | None = 0
+) -> T:
+    """What comes of using a server while it runs."""
+
+    async def run() -> T:
+        web = Web(WebConfig(port=port), Metrics(), state)
+        await web.start()
+        try:
+            return await use(web)
+        finally:
+            await web.stop()
+
+    return asyncio.run(run())
+
+
+def get(path: str, state: Callable[[], State] = State) -> Reply:
+    async def ask(web: Web) -> Reply:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{web.port}{path}") as answer,
+        ):
+            return Reply(answer.status, await answer.text(), answer.headers["Content-Type"])
+
+    return served(ask, state)
+
+
+def seed_set() -> SeedSet:
+    seeds = (
+        Seed("dam", "Dam overflows", "The dam …", "flood", "https://example.org/1", 0.25),
+        Seed("fire", "", "A ferry burns.", "fire", expires_at=1_700_000_000_000),
+    )
+    embeddings = Embeddings(np.eye(2, dtype=np.float32), SparseRows.empty(2), 0.0, "d")
+    thresholds = np.array([0.25, 0.125], np.float32)
+    refused = (RefusedSeed("bad\ud800", "text: missing"),)
+    return SeedSet(seeds, embeddings, thresholds, "abcdef012345", refused,
+                   np.array([NEVER, 1_700_000_000_000]))  # fmt: skip
+
+
+@contextmanager
+def taken(*ports: int) -> Iterator[None]:
+    """Hold some ports, unless somebody else does already."""
+    with ExitStack() as stack:
+        for port in ports:
+            try:
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+        yield
+
+
+def test_metrics() -> None:
+    found = get("/metrics")
+    assert (found.status, found.kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "newsift_posts_read_total 0.0\n" in found.body
+
+
+def test_healthy_and_ready() -> None:
+    for path, word in (("/healthz", "healthy"), ("/readyz", "ready")):
+        found = get(path)
+        assert (found.status, found.json) == (200, {word: True, "reason": ""})
+
+
+@pytest.mark.parametrize(
+    ("state", "health", "ready"),
+    [
+        (State(not_ready="reading the seeds"), 200, 503),
+        (State(not_healthy="stalled"), 503, 503),
+        (State(not_healthy="stalled", not_ready="reading"), 503, 503),
+    ],
+)
+def test_what_is_not_says_why(state: State, health: int, ready: int) -> None:
+    found = get("/healthz", lambda: state)
+    assert (found.status, found.json["reason"]) == (health, state.not_healthy)
+    found = get("/readyz", lambda: state)
+    assert (found.status, found.json["ready"]) == (ready, False)
+    assert found.json["reason"] == (state.not_ready or state.not_healthy)
+
+
+def test_the_state_is_asked_for_each_time() -> None:
+    states = iter([State(not_ready="soon"), State()])
+
+    async def ask(web: Web) -> list[int]:
+        async with aiohttp.ClientSession() as session:
+            url = f"http://127.0.0.1:{web.port}/readyz"
+            return [(await session.get(url)).status for _ in range(2)]
+
+    assert served(ask, lambda: next(states)) == [503, 200]
+
+
+def test_seeds() -> None:
+    seeds = seed_set()
+    found = get("/seeds", lambda: State(seeds=seeds))
+    assert (found.status, found.kind) == (200, "application/json; charset=utf-8")
+    dam, fire = seeds.seeds
+    assert found.json == {
+        "seed_set": "abcdef012345",
+        "live": [
+            {"id": "dam", "title": "Dam overflows", "event": "flood",
+             "url": "https://example.org/1", "version": dam.version, "threshold": 0.25,
+             "expires_at": None},
+            {"id": "fire", "title": "", "event": "fire", "url": None, "version": fire.version,
+             "threshold": 0.125, "expires_at": "2023-11-14T22:13:20.000Z"},
+        ],
+        "refused": [{"id": "bad\ud800", "reason": "text: missing"}],
+    }  # fmt: skip
+
+
+def test_seeds_before_they_are_read() -> None:
+    found = get("/seeds")
+    assert found.status == 503
+    assert "control topic" in found.json["reason"]
+
+
+def test_other_paths_are_not_there() -> None:
+    assert get("/").status == 404
+
+
+def test_the_default_port_taken_means_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    async def port(web: Web) -> int:
+        return web.port
+
+    caplog.set_level(logging.INFO)
+    with taken(PORT, PORT + 1):
+        assert served(port, port=None) > PORT + 1
+    assert f"port {PORT} is taken; listening on" in caplog.text
+
+
+def test_two_workers_on_one_host_need_no_flags() -> None:
+    async def second(first: Web) -> tuple[int, int]:
+        web = Web(WebConfig(), Metrics(), State)
+        await web.start()
+        await web.stop()
+        return first.port, web.port
+
+    one, other = served(second, port=None)
+    assert one != other
+
+
+def test_a_configured_port_taken_is_refused() -> None:
+    async def second(first: Web) -> None:
+        web = Web(WebConfig(port=first.port), Metrics(), State)
+        with pytest.raises(ConfigError, match=rf"web\.port: {first.port} is taken; free it"):
+            await web.start()
+        await web.stop()
+
+    served(second)
+
+
+def test_a_host_that_is_not_here_is_refused() -> None:
+    async def start(host: str) -> None:
+        await Web(WebConfig(host=host, port=0), Metrics(), State).start()
+
+    for host in ("192.0.2.1", "nowhere.invalid"):
+        with pytest.raises(ConfigError, match=rf"web\.host: {host} is no address of this host"):
+            asyncio.run(start(host))
+
+
+def test_stopping_what_never_began_is_harmless() -> None:
+    asyncio.run(Web(WebConfig(), Metrics(), State).stop())

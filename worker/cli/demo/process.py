@@ -1,0 +1,145 @@
+"""The worker as the process that `faust -A worker worker` is, and its end whatever happens."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from worker.errors import RunError
+
+COMMAND = ("-A", "worker", "worker")
+KEPT = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")  # of the user's own settings
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+START_S = 120.0  # the first start compiles
+END_S = 15.0
+LAST = 500  # characters of the log's last line, which an error quotes
+
+
+class WorkerProcess:
+    """A running worker: whether it is well, what its metrics say."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+        self._process, self._port, self._log = process, port, log
+
+    def wait_until_ready(self) -> float:
+        """Wait until it takes posts, and say for how many seconds."""
+        began = time.monotonic()
+        while not self._answer("readyz"):
+            self.check()
+            if time.monotonic() - began > START_S:
+                raise RunError(f"the worker was not ready after {START_S:.0f} s: {self._last()}")
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def check(self) -> None:
+        """Raise if the worker has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise RunError(f"the worker ended with exit code {code}: {self._last()}")
+
+    def total(self, metric: str) -> int:
+        """The sum of a metric over its labels; 0 while the worker does not answer."""
+        lines = self._answer("metrics").decode().splitlines()
+        named = (line for line in lines if line.startswith((f"{metric} ", f"{metric}{{")))
+        return int(sum(float(line.rsplit(" ", 1)[1]) for line in named))
+
+    def _answer(self, page: str) -> bytes:
+        try:
+            with urlopen(f"http://127.0.0.1:{self._port}/{page}", timeout=2) as answer:
+                body: bytes = answer.read()
+                return body
+        except (URLError, OSError):
+            return b""
+
+    def _last(self) -> str:
+        said = self._log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
+        return said[-LAST:] or "it said nothing"
+
+
+@contextmanager
+def worker_process(
+    kafka: str, folder: Path, settings: Mapping[str, str]
+) -> Iterator[WorkerProcess]:
+    """Run `faust -A worker worker` on a broker while the block lasts."""
+    port, log = free_port(), folder / "worker.service.log"
+    environment = {
+        name: value for name, value in os.environ.items()
+        if not name.startswith("NEWSIFT_") or name in KEPT
+    }  # fmt: skip
+    environment |= {"NEWSIFT_KAFKA": kafka, "NEWSIFT_WEB__PORT": str(port), **settings}
+    process = None
+    try:
+        # A session of its own: Ctrl-C reaches the demo alone, which then ends the worker in order.
+        with log.open("wb") as output, unbroken():
+            process = subprocess.Popen(
+                [*faust(), *COMMAND], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+        yield WorkerProcess(process, port, log)
+    finally:
+        if process is not None:
+            end(process)
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Put off an interrupt until the block is done: nothing is started and then lost sight of."""
+    seen: list[int] = []
+    before = [signal.signal(kind, lambda kind, _: seen.append(kind)) for kind in INTERRUPTS]
+    try:
+        yield
+    finally:
+        for kind, handler in zip(INTERRUPTS, before, strict=True):
+            signal.signal(kind, handler)
+    if seen:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the block as Ctrl-C does."""
+    before = [signal.signal(kind, _interrupt) for kind in INTERRUPTS]
+    try:
+        yield
+    finally:
+        for kind, handler in zip(INTERRUPTS, before, strict=True):
+            signal.signal(kind, handler)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process in order, and without asking if that takes too long."""
+    try:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_S)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def faust() -> list[str]:
+    """The command that starts Faust: the script beside this Python, else the module."""
+    script = Path(sys.executable).with_name("faust")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "faust"]
+
+
+def free_port() -> int:
+    """A port that nobody listens on at the moment."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port

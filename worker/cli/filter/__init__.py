@@ -1,0 +1,1 @@
+"""The command `newsift filter`: posts from files in, matches out, without a broker."""

@@ -1,0 +1,158 @@
+"""`newsift filter`: the worker's own pipeline on files or standard input, without a broker."""
+
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO
+
+import click
+from click.core import ParameterSource
+
+import encoder
+from encoder import Encoder
+from encoder.errors import InputError
+from worker.cli.common import CONFIG, configuration, model_options
+from worker.cli.filter.read import INPUTS, Line, Reader
+from worker.cli.filter.write import COLUMNS, Report, as_csv
+from worker.cli.seeds.files import read_seed_files
+from worker.cli.target import DASH, check_targets, written
+from worker.cli.view.match import json_line
+from worker.config import Config
+from worker.match.pipeline import Outcome, Pipeline, Settings
+from worker.posts.times import rfc3339
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedBook, SeedSet
+
+FILE = click.Path(path_type=Path)
+
+
+class Sink:
+    """Where matches and dead letters go."""
+
+    def __init__(self, matches: IO[bytes], rejected: IO[bytes] | None, as_table: bool) -> None:
+        self._matches, self._rejected, self._as_table = matches, rejected, as_table
+        self._terminal = (sys.stdout if matches is sys.stdout.buffer else matches).isatty()
+        if rejected is not None and rejected.isatty():
+            raise InputError("--rejected: these bytes could steer a terminal; name a file")
+        if as_table:
+            matches.write((",".join(COLUMNS) + "\r\n").encode())
+
+    def write(self, lines: Sequence[Line], outcome: Outcome) -> None:
+        """Write what came of a batch; a dead letter is the line as it was."""
+        found, kept = [], []
+        for record in outcome.records:
+            if record.kind == "match":
+                found.append(self._match(record.value or b""))
+            else:
+                kept.append(lines[record.source].raw + b"\n")
+        # In one call each: Ctrl-C comes before or after it, and leaves no half a line.
+        if self._rejected is not None:
+            self._rejected.write(b"".join(kept))
+        self._matches.write(b"".join(found))
+        self._matches.flush()
+
+    def _match(self, value: bytes) -> bytes:
+        return as_csv(value, self._terminal) if self._as_table else json_line(value) + b"\n"
+
+
+@click.command(name="filter")
+@click.argument("files", nargs=-1, type=FILE)
+@click.option("--seeds", required=True, type=FILE, help="A seed article, or a folder of them.")
+@click.option("--threshold", type=float, help="The score that is a match; automatic if not given.")
+@click.option("--rate", type=float, help="For automatic thresholds: the share of everyday posts.")
+@click.option("--form", type=click.Choice(INPUTS), help="What the lines are; auto tells by itself.")
+@click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
+@click.option("--csv", "as_table", is_flag=True, help="Print CSV, one row a match.")
+@click.option("--out", type=FILE, default=DASH, help="Write the matches to this file.")
+@click.option("--rejected", type=FILE, help="Keep the lines that cannot be read in this file.")
+@CONFIG
+@model_options
+@click.pass_context
+def filter_posts(
+    ctx: click.Context, files: tuple[Path, ...], seeds: Path, threshold: float | None,
+    rate: float | None, form: str | None, why: bool | None, as_table: bool, out: Path,
+    rejected: Path | None, config_file: Path | None, model: str, device: str, threads: int | None,
+) -> None:  # fmt: skip
+    """Print the posts in FILES, or on standard input (-), that match the seed articles.
+
+    A line is a post: JSON of any form that the worker reads, or plain text; gzip is unpacked. A
+    seed is a text, a Markdown file whose first line is "# Title", or JSON as on the control topic.
+    Matches are the worker's own records, one a line, with equal ids. --out packs a file that ends
+    in .gz; it takes the old one's place at the end, or on Ctrl-C with what was found; an error
+    leaves the old one.
+    """
+    sources = [None if str(file) == "-" else file for file in files] or [None]
+    targets = {"--out": out} | ({"--rejected": rejected} if rejected else {})
+    check_targets(targets, [file for file in sources if file])
+    config = configuration(None, config_file)
+    settings = _settings(config, form, why)
+    book = _book(seeds, config)
+    enc = _encoder(ctx, config)
+    seed_set = _seed_set(enc, config, book, threshold, rate)
+    readers = [Reader(file, form or config.posts.format, settings.limits) for file in sources]
+    report = Report()
+    with written(out) as matches, written(rejected) if rejected else nullcontext() as letters:
+        sink = Sink(matches, letters, as_table)
+        pipeline = Pipeline(enc, settings)
+        try:
+            for lines in (batch for reader in readers for batch in reader):
+                outcome = pipeline.run(lines, seed_set, lambda: rfc3339(int(time.time() * 1000)))
+                sink.write(lines, outcome)
+                report.add(lines, outcome)
+        except KeyboardInterrupt:
+            report.conclude(len(seed_set))
+            raise
+        report.conclude(len(seed_set))
+
+
+def _settings(config: Config, form: str | None, why: bool | None) -> Settings:
+    """The worker's settings; lines of text arrive in the pipeline as plain posts."""
+    told = form or config.posts.format
+    return Settings(
+        "auto" if told == "lines" else told,
+        config.limits,
+        config.matching.max_matches,
+        config.matching.why if why is None else why,
+    )
+
+
+def _book(path: Path, config: Config) -> SeedBook:
+    """The seeds of a file or a folder; offline, one that is refused stops everything."""
+    book = SeedBook(config.limits)
+    for draft in read_seed_files([path]):
+        book.apply(draft.key, draft.value)
+    _refuse(book)
+    return book
+
+
+def _refuse(seeds: SeedBook | SeedSet) -> None:
+    for refused in seeds.refused:
+        raise InputError(f"seed {refused.id!r}: {refused.reason}")
+
+
+def _encoder(ctx: click.Context, config: Config) -> Encoder:
+    """The model of the options that were given, else of the configuration."""
+
+    def chosen(name: str, configured: object) -> object:
+        typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        return ctx.params[name] if typed else configured
+
+    model = chosen("model", config.model.name)
+    device, threads = chosen("device", config.model.device), chosen("threads", config.model.threads)
+    return encoder.load(str(model), device=str(device), threads=threads)  # type: ignore[arg-type]
+
+
+def _seed_set(
+    enc: Encoder, config: Config, book: SeedBook, threshold: float | None, rate: float | None
+) -> SeedSet:
+    for name, given in (("threshold", threshold), ("rate", rate)):
+        if given is not None and not 0 < given <= 1:
+            raise InputError(f"--{name} {given:g}: is not above 0 and at most 1")
+    cut = config.matching.threshold if threshold is None else threshold
+    share = config.matching.background_rate if rate is None else rate
+    made = SeedEmbedder(enc, config.cache.folder, share, cut if rate is None else threshold)
+    seed_set = made.make(book)
+    _refuse(seed_set)
+    return seed_set

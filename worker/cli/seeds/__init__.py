@@ -1,0 +1,1 @@
+"""The commands of `newsift seeds`: articles from files and pages to the control topic and back."""

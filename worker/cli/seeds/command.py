@@ -1,0 +1,205 @@
+"""`newsift seeds`: the articles that posts are compared with, on the control topic."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from encoder.errors import InputError
+from worker.cli.common import JSON, kafka_options, say
+from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files
+from worker.cli.seeds.from_url import confirmed, draft_of_url
+from worker.cli.seeds.output import described, print_seed, print_table, print_told, rows_of
+from worker.cli.seeds.topic import Latest, known, seed_topic
+from worker.cli.seeds.transfer import export, import_seeds
+from worker.cli.view.table import print_json
+from worker.cli.view.times import until
+from worker.config import Config
+from worker.posts.times import rfc3339
+from worker.visible import one_line
+
+if TYPE_CHECKING:
+    from worker.seeds.record import Seed
+
+AUTO = "auto"
+NEVER = "never"
+
+
+@click.group()
+def seeds() -> None:
+    """List, add, change and remove the articles that posts are compared with.
+
+    A change takes effect in every running worker within a second.
+    """
+
+
+seeds.add_command(export)
+seeds.add_command(import_seeds)
+
+
+@seeds.command()
+@click.argument("files", nargs=-1, metavar="FILE…", type=click.Path(path_type=Path))
+@click.option("--url", help="Fetch the page and take the article out of it.")
+@click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
+@click.option("--event", help="The event it is about; else the id.")
+@click.option("--title", help="The title; else a first line '# …', or the page's.")
+@click.option("--threshold", type=float, help="The score that matches; else automatic.")
+@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, or in RFC 3339.")
+@click.option("--yes", is_flag=True, help="Publish the article of --url without asking.")
+@JSON
+@kafka_options
+def add(
+    files: tuple[Path, ...], url: str | None, name: str | None, event: str | None,
+    title: str | None, threshold: float | None, expires_at: str | None, yes: bool,
+    as_json: bool, config: Config,
+) -> None:  # fmt: skip
+    """Publish articles: text, Markdown or JSON files, folders of them, or the page at --url."""
+    if bool(files) == (url is not None):
+        raise click.UsageError("give files, or --url with one address")
+    drafts = read_seed_files(files) if url is None else [draft_of_url(url, yes)]
+    if len(drafts) > 1 and (name or title):
+        raise click.UsageError("--id and --title are for one article")
+    changes = {"event": event, "title": title, "threshold": threshold}
+    changes["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
+    drafts = [_changed(draft, name, changes) for draft in drafts]
+    found = [_validated(draft, config) for draft in drafts]
+    if url is not None and not yes and not confirmed(found[0]):
+        say("nothing was published")
+        return
+    with seed_topic(config) as topic:
+        before = topic.latest()
+        topic.publish({draft.key: draft.value for draft in drafts})
+    for draft, seed in zip(drafts, found, strict=True):
+        print_told(seed, _said(before, draft), config, as_json)
+        _tell_ignored(draft)
+
+
+@seeds.command("list")
+@JSON
+@kafka_options
+def list_seeds(as_json: bool, config: Config) -> None:
+    """List the seeds, and those that are refused with the reason."""
+    with seed_topic(config) as topic:
+        latest = topic.latest()
+    rows = rows_of(latest, config)
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows)
+
+
+@seeds.command()
+@click.argument("name", metavar="ID")
+@JSON
+@kafka_options
+def show(name: str, as_json: bool, config: Config) -> None:
+    """Show one seed whole."""
+    with seed_topic(config) as topic:
+        latest = topic.latest()
+    from worker.seeds.record import read_seed
+
+    record = latest[known(latest, name)]
+    found = described(read_seed(record.key, record.value, config.limits), record, whole=True)
+    assert found is not None  # a deleted seed is not known
+    if as_json:
+        print_json([found])
+    else:
+        print_seed(found)
+
+
+@seeds.command()
+@click.argument("names", nargs=-1, required=True, metavar="ID…")
+@kafka_options
+def remove(names: tuple[str, ...], config: Config) -> None:
+    """Delete seeds; all of them, or none if one is unknown."""
+    with seed_topic(config) as topic:
+        latest = topic.latest()
+        topic.publish(dict.fromkeys([known(latest, name) for name in names]))
+    for name in names:
+        click.echo(f"{one_line(name)}  removed")
+
+
+@seeds.command("set")
+@click.argument("name", metavar="ID")
+@click.option("--threshold", metavar="SCORE", help="The score that matches, or 'auto'.")
+@click.option("--event", help="The event it is about.")
+@click.option("--title", help="The title; this changes the seed's version.")
+@click.option("--url", help="The article's address, for the record.")
+@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, RFC 3339, or 'never'.")
+@click.option("--paused/--resumed", default=None, help="Match nothing for now, or go on.")
+@JSON
+@kafka_options
+def change(
+    name: str, threshold: str | None, event: str | None, title: str | None, url: str | None,
+    expires_at: str | None, paused: bool | None, as_json: bool, config: Config,
+) -> None:  # fmt: skip
+    """Publish a seed's latest record again with changes; what is not named stays as it is."""
+    given = {"event": event, "title": title, "url": url}
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if threshold is not None:
+        changes["threshold"] = _score(threshold)
+    if expires_at is not None:
+        changes["expires_at"] = None if expires_at == NEVER else rfc3339(until(expires_at))
+    if paused is not None:
+        changes["paused"] = paused or None
+    if not changes:
+        raise click.UsageError("nothing to change; see newsift seeds set --help")
+    with seed_topic(config) as topic:
+        latest = topic.latest()
+        key = known(latest, name)
+        draft = SeedDraft(name, _record(name, latest[key].value) | changes, f"seed {name!r}")
+        seed = _validated(draft, config)
+        topic.publish({key: draft.value})
+    print_told(seed, "changed", config, as_json)
+
+
+def _changed(draft: SeedDraft, name: str | None, changes: dict[str, Any]) -> SeedDraft:
+    given = {key: value for key, value in changes.items() if value is not None}
+    return SeedDraft(name or draft.id, draft.record | given, draft.source, draft.ignored)
+
+
+def _validated(draft: SeedDraft, config: Config) -> "Seed":
+    """The seed as every worker will read it; refused here rather than there."""
+    from worker.seeds.record import Seed, read_seed
+
+    found = read_seed(draft.key, draft.value, config.limits)
+    if not isinstance(found, Seed):
+        raise InputError(f"{draft.source}: {getattr(found, 'reason', 'is empty')}")
+    return found
+
+
+def _record(name: str, value: bytes | None) -> dict[str, Any]:
+    """The latest record of a seed as it is, unknown keys included."""
+    import json
+
+    try:
+        found = json.loads(value or b"")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"seed {name!r}: its record is no JSON object; add the seed again")
+    return found
+
+
+def _score(text: str) -> float | None:
+    if text == AUTO:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"--threshold {text!r}: give a score above 0, at most 1, or auto"
+        ) from None
+
+
+def _said(before: Latest, draft: SeedDraft) -> str:
+    record = before.get(draft.key)
+    if record is None or record.value is None:
+        return "new"
+    return "unchanged" if record.value == draft.value else "replaced"
+
+
+def _tell_ignored(draft: SeedDraft) -> None:
+    if draft.ignored:
+        named = ", ".join(draft.ignored)
+        say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")

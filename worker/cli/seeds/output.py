@@ -1,0 +1,115 @@
+"""How the commands show seeds: as a table, whole, or as JSON."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from worker.cli.common import say
+from worker.cli.view.table import print_json, shown, table
+from worker.config import Config
+from worker.kafka.clients import Message
+from worker.posts.times import rfc3339
+from worker.visible import one_line
+
+if TYPE_CHECKING:
+    from worker.cli.seeds.topic import Latest
+    from worker.seeds.record import RefusedSeed, Seed
+
+Row = dict[str, Any]
+
+HEADER = ("id", "state", "event", "version", "threshold", "expires", "title")
+
+
+def described(
+    found: "Seed | RefusedSeed | None", record: Message, whole: bool = False
+) -> Row | None:
+    """A seed, or one that is refused, as a row of JSON; None if it is deleted."""
+    from worker.seeds.record import Seed
+
+    if found is None:
+        return None
+    published = {"published_at": rfc3339(max(record.timestamp, 0))}
+    if not isinstance(found, Seed):
+        text = {"value": (record.value or b"").decode("utf-8", "backslashreplace")} if whole else {}
+        return {"id": found.id, "state": "refused", "reason": found.reason, **published, **text}
+    row = fields(found) | published
+    return row | {"text": found.text} if whole else row | {"characters": len(found.text)}
+
+
+def rows_of(latest: "Latest", config: Config) -> list[Row]:
+    """Every seed as a row, those that are refused too, sorted by id."""
+    from worker.seeds.record import Seed, read_seed
+    from worker.seeds.set import too_many
+
+    limits = config.limits
+    found = {key: read_seed(key, record.value, limits) for key, record in latest.items()}
+    over = too_many(found.values(), limits)
+    judged = {
+        key: over.get(seed.id, seed) if isinstance(seed, Seed) else seed
+        for key, seed in found.items()
+    }
+    rows = [described(seed, latest[key]) for key, seed in judged.items()]
+    return sorted((row for row in rows if row), key=lambda row: str(row["id"]))
+
+
+def fields(seed: "Seed") -> Row:
+    """What is said of a seed everywhere."""
+    over = seed.expires_at is not None and seed.expires_at <= time.time() * 1000
+    return {
+        "id": seed.id,
+        "state": "paused" if seed.paused else "expired" if over else "live",
+        "event": seed.event,
+        "seed_version": seed.version,
+        "threshold": seed.threshold,
+        "expires_at": None if seed.expires_at is None else rfc3339(seed.expires_at),
+        "title": seed.title,
+        "url": seed.url,
+    }
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """One line a seed; those that are refused say why."""
+    if not rows:
+        say("no seeds; add one with `newsift seeds add FILE`")
+        return
+    table(HEADER, [_cells(row) for row in rows])
+
+
+def _cells(row: Row) -> list[object]:
+    if row["state"] == "refused":
+        return [row["id"], "refused", None, None, None, None, row["reason"]]
+    score = "auto" if row["threshold"] is None else f"{row['threshold']:g}"
+    return [
+        row["id"], row["state"], row["event"], row["seed_version"], score, row["expires_at"],
+        row["title"],
+    ]  # fmt: skip
+
+
+def print_seed(row: Row) -> None:
+    """Everything about one seed, its text last."""
+    for name, value in row.items():
+        if name not in ("text", "value"):
+            click.echo(f"{name:<13} {shown(value)}")
+    click.echo()
+    for line in str(row.get("text") or row.get("value") or "").splitlines():
+        click.echo(one_line(line))
+
+
+def print_told(seed: "Seed", said: str, config: Config, as_json: bool) -> None:
+    """Say what was published, and what threshold will hold."""
+    if as_json:
+        print_json([fields(seed) | {"published": said}])
+        return
+    click.echo(f"{one_line(seed.id)}  {seed.version}  {said}, {threshold_said(seed, config)}")
+
+
+def threshold_said(seed: "Seed", config: Config) -> str:
+    """Which threshold a seed gets, in words."""
+    if seed.threshold is not None:
+        return f"threshold {seed.threshold:g}"
+    if config.matching.threshold is not None:
+        return f"threshold {config.matching.threshold:g} (matching.threshold)"
+    one_in = round(1 / config.matching.background_rate)
+    return f"automatic threshold (1 in {one_in:,} everyday posts reaches it)"

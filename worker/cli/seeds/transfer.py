@@ -1,0 +1,128 @@
+"""`newsift seeds export` and `import`: all records of the control topic, as they are, in a file."""
+
+import base64
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from encoder.errors import InputError
+from worker.cli.common import kafka_options, say
+from worker.cli.seeds.topic import seed_topic
+from worker.cli.target import DASH, check_targets, written
+from worker.config import Config
+from worker.posts.times import rfc3339
+from worker.visible import escaped_json
+
+NAMED = 10  # refused seeds that are told by their ids
+WANTED = '{"key": …, "value": …}, as newsift seeds export writes it'
+
+
+@click.command()
+@click.argument("file", default=DASH, metavar="[FILE]", type=click.Path(path_type=Path))
+@kafka_options
+def export(file: Path, config: Config) -> None:
+    """Write the latest record of every seed to FILE, or to standard output, as JSON lines.
+
+    Refused seeds are among them. Keys and values are kept to the byte: text as it is, else base64.
+    """
+    check_targets({"FILE": file}, [])
+    with seed_topic(config) as topic:
+        latest = topic.latest()
+    kept = [record for record in latest.values() if record.value is not None]
+    with written(file) as out:
+        for record in sorted(kept, key=lambda record: record.key or b""):
+            row = {"key": _told(record.key), "value": _told(record.value)}
+            row["published_at"] = rfc3339(max(record.timestamp, 0))
+            line = escaped_json(json.dumps(row, ensure_ascii=False))
+            out.write(line.encode() + b"\n")
+    say(f"{len(kept):,} seeds exported")
+
+
+@click.command("import")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@kafka_options
+def import_seeds(file: Path, config: Config) -> None:
+    """Publish the records of an exported FILE, or of standard input, and read them back.
+
+    Nothing is published before every line is understood. Seeds that are not in FILE stay.
+    """
+    records = _records(file)
+    bare = records.pop(b"", None)
+    refused = _refused(records, config)
+    with seed_topic(config) as topic:
+        topic.publish(records)
+    say(f"{len(records):,} seeds imported")
+    if bare is not None:
+        say("a record without a key is left out: a compacted topic takes none")
+    for line in refused[:NAMED]:
+        say(f"refused, as in every worker: {line}")
+    if len(refused) > NAMED:
+        say(f"{len(refused) - NAMED} more are refused; see newsift seeds list")
+
+
+def _records(file: Path) -> dict[bytes, bytes | None]:
+    """The records of a file by key; one without a key stands under an empty one."""
+    records: dict[bytes, bytes | None] = {}
+    for number, line in enumerate(_lines(file), 1):
+        if not line.strip():
+            continue
+        key, value = _record(line, f"{file}, line {number}")
+        if key in records:
+            raise InputError(f"{file}, line {number}: its key stood in a line before; leave one")
+        records[key] = value
+    if not records:
+        raise InputError(f"{file}: holds no seed; each line is {WANTED}")
+    return records
+
+
+def _record(line: bytes, where: str) -> tuple[bytes, bytes]:
+    try:
+        row = json.loads(line)
+        key, value = _bytes(row["key"]), _bytes(row["value"])
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise InputError(f"{where}: is not {WANTED}") from None
+    if value is None:
+        raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
+    return key or b"", value
+
+
+def _lines(file: Path) -> Iterable[bytes]:
+    try:
+        content = sys.stdin.buffer.read() if file == DASH else file.read_bytes()
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+    return content.split(b"\n")
+
+
+def _refused(records: dict[bytes, bytes | None], config: Config) -> list[str]:
+    """Which of these every worker will refuse, and why."""
+    from worker.seeds.record import RefusedSeed, read_seed
+
+    def found() -> Iterator[str]:
+        for key, value in records.items():
+            seed = read_seed(key, value, config.limits)
+            if isinstance(seed, RefusedSeed):
+                yield f"{seed.id}: {seed.reason}"
+
+    return list(found())
+
+
+def _told(raw: bytes | None) -> Any:
+    """Bytes as JSON: text where they are UTF-8, else base64."""
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw or b"").decode()}
+
+
+def _bytes(told: Any) -> bytes | None:
+    """What `_told` told."""
+    if isinstance(told, dict):
+        return base64.b64decode(told["base64"], validate=True)
+    if told is not None and not isinstance(told, str):
+        raise TypeError
+    return None if told is None else told.encode()

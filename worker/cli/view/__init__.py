@@ -1,0 +1,1 @@
+"""How commands show what they found: tables, matches, times, and words in colour."""

@@ -1,0 +1,45 @@
+"""Times as people type them: 2h, or a moment in RFC 3339."""
+
+import re
+import time
+from datetime import datetime
+
+from encoder.errors import InputError
+from worker.posts.times import LAST_MS
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])", re.ASCII)
+MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def since(text: str, option: str = "--since") -> int:
+    """The moment that far in the past, or the one that is named, in milliseconds."""
+    return _moment(text, option, -1)
+
+
+def until(text: str, option: str = "--expires-at") -> int:
+    """The moment that far in the future, or the one that is named, in milliseconds."""
+    return _moment(text, option, 1)
+
+
+def _moment(text: str, option: str, direction: int) -> int:
+    found = _milliseconds(text.strip(), direction)
+    if found is None or found > LAST_MS:
+        raise InputError(
+            f"{option} {text!r}: is no time; give a span as 90s, 30m, 2h or 7d, or a moment with "
+            "its zone as 2026-01-31T12:00:00Z"
+        )
+    return max(found, 0)
+
+
+def _milliseconds(text: str, direction: int) -> int | None:
+    if span := SPAN.fullmatch(text):
+        return int((time.time() + direction * float(span[1]) * UNITS[span[2]]) * 1000)
+    if MOMENT.fullmatch(text):
+        try:
+            return int(datetime.fromisoformat(text.upper()).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            return None
+    return None

@@ -1,0 +1,189 @@
+"""Fetched batches made safe: each is unpacked within its limit and walked to its end.
+
+What comes out is what came in, uncompressed, so that a client reads it without a second thought.
+A batch that is not read is replaced by one record that says so, which no producer can forge.
+"""
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import time
+from typing import Any
+
+from worker.kafka.batches.header import (
+    HEADER,
+    MAGIC,
+    OFFSET_AND_LENGTH,
+    TRANSACTIONAL,
+    Bytes,
+    Header,
+    checksum,
+    framed,
+    plain,
+)  # fmt: skip
+from worker.kafka.batches.legacy import renewed
+from worker.kafka.batches.make import batch, record
+from worker.kafka.batches.unpack import CODECS, unpacked
+from worker.kafka.batches.walk import CROWDED, FOREIGN, GOOD, Walk, walk
+from worker.posts.unreadable import Unreadable, UnreadableError, Why, bad, too_large
+
+SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
+WIDEST = 2**31 - 1  # from the first to the last offset of a batch
+PATIENCE = 3  # times that a batch is asked for again
+REMEMBERED = 1000  # batches
+COST = 8  # so many batches that were refused, after all the work, count as one that is kept
+
+
+@dataclass(slots=True)
+class Room:
+    """How many more bytes may be unpacked for one answer of a broker."""
+
+    left: int
+
+
+@dataclass(slots=True)
+class Opener:
+    """Opens what a broker sent; `walk` may be the compiled one."""
+
+    limit: int
+    walk: Walk = walk
+    mark: str = field(default_factory=lambda: f"newsift.{secrets.token_hex(16)}")
+    has_marked: bool = False  # whether any batch was not read, so far
+    early: Counter[bytes] = field(default_factory=Counter)  # batches beyond a stated end, by header
+
+    def room(self) -> Room:
+        """The room for one answer: what is over is cut off, and asked for again."""
+        return Room(self.limit)
+
+    def opened(self, data: bytes, start: int, end: int, room: Room) -> bytes:
+        """The batches of a partition that was asked for from `start`; `end` is after its last."""
+        view, parts, at = memoryview(data), list[Bytes](), start
+        frames: Sequence[memoryview] = list(framed(view))
+        if data and not frames:
+            frames = [view]  # no length to go by: then it is one batch that cannot be read
+        for number, frame in enumerate(frames):
+            if room.left <= 0:
+                break
+            try:
+                last, part = self.read(frame)
+                if last < at:
+                    raise bad("the record batch has offsets that are over")
+                if last >= end and self._is_early(frame):
+                    break
+                room.left -= len(part[1]) if len(part) > 1 else 0
+            except UnreadableError as error:
+                following = frames[number + 1 :]
+                ceiling = _offset(following[0]) - 1 if following else end - 1
+                part, last = self._marker(frame, at, max(at, ceiling), error)
+                room.left -= self.limit // COST
+            parts += part
+            at = last + 1
+        return b"".join(parts)
+
+    def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
+        """The last offset of a batch, and the batch: as it is, or its header and its records."""
+        if len(data) <= MAGIC or data[MAGIC] < 2:
+            made = renewed(data, self.limit)
+            return Header.of(made[0]).last_offset, made
+        header = trusted(data)
+        if header.codec == 0:
+            self._check(header, data[HEADER.size :])
+            return header.last_offset, (data,)
+        if header.record_count == 0 and len(data) == HEADER.size:
+            return header.last_offset, (plain(header, b""),)
+        body = unpacked(header.codec, data[HEADER.size :], self.limit)
+        self._check(header, body)
+        return header.last_offset, (plain(header, body), body)
+
+    def seen(self, found: Any) -> Unreadable | None:
+        """What a record of a client says, if it stands for a batch."""
+        if not (found.headers and found.headers[0][0] == self.mark):
+            return None
+        first, why, detail = json.loads(found.headers[0][1])
+        place = (found.topic, found.partition, first, found.offset)
+        return Unreadable(*place, found.timestamp, Why(why), detail)
+
+    def _is_early(self, frame: memoryview) -> bool:
+        """Whether a batch may be beyond the stated end for now; one that stays there is refused.
+
+        A broker states the end and then reads, so what is written between the two comes along.
+        Asked again, it states an end after that; only a first offset that a disk has changed, which
+        no checksum covers, stays beyond it.
+        """
+        if len(self.early) > REMEMBERED:
+            self.early.clear()
+        header = bytes(frame[: HEADER.size])
+        self.early[header] += 1
+        if self.early[header] > PATIENCE:
+            raise bad("the record batch has offsets beyond the partition's end")
+        return True
+
+    def _check(self, header: Header, body: Bytes) -> None:
+        """Refuse records that are not as many, as long or in such an order as they say."""
+        if len(body) > self.limit:
+            raise too_large(self.limit)
+        most = self.limit // SMALLEST
+        found = self.walk(body, header.record_count, header.last_offset_delta, most)
+        if found == CROWDED:
+            raise UnreadableError(
+                Why.BATCH_BYTES, f"the record batch has more than {most} records and headers"
+            )
+        if found == FOREIGN:
+            _decode_names(header, body)
+        elif found != GOOD:
+            raise bad(f"the record batch is malformed at byte {found} of its records")
+
+    def _marker(
+        self, data: memoryview, at: int, ceiling: int, error: UnreadableError
+    ) -> tuple[tuple[Bytes, ...], int]:
+        """A batch of the one record that stands for a batch, and its offset."""
+        first, last, stamp, attributes, producer = at, at, round(time() * 1000), 0, -1
+        if len(data) >= HEADER.size and data[MAGIC] == 2:
+            header = Header.of(data)
+            first, last = max(at, header.base_offset), max(at, header.last_offset)
+            if header.crc == checksum(data):
+                stamp = header.max_timestamp if header.max_timestamp > 0 else stamp
+                attributes, producer = header.attributes & TRANSACTIONAL, header.producer_id
+        elif len(data) > MAGIC:
+            last = max(at, _offset(data))
+        last = min(last, ceiling, at + WIDEST)
+        first = min(first, last)
+        self.has_marked = True
+        said = json.dumps([first, error.why, error.detail]).encode()
+        row = record(0, last - first, None, None, [(self.mark, said)])
+        return batch(first, last, (stamp, stamp), [row], attributes, producer), last
+
+
+def trusted(data: Bytes) -> Header:
+    """The header of the one whole batch that these bytes hold, its checksum and claims checked."""
+    if len(data) < HEADER.size:
+        raise bad(f"{len(data)} bytes are too few for a record batch")
+    header = Header.of(data)
+    if header.magic != 2:
+        raise bad(f"message format {header.magic} is unknown")
+    if header.length != len(data) - OFFSET_AND_LENGTH:
+        raise bad(f"the record batch has {len(data)} bytes, and not as many as it says")
+    if header.crc != checksum(data):
+        raise bad("the record batch has a wrong checksum")
+    if header.codec not in CODECS:
+        raise bad(f"compression {header.codec} is unknown")
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise bad(f"the record batch counts {header.record_count} records to its last offset")
+    return header
+
+
+def _decode_names(header: Header, body: Bytes) -> None:
+    """Refuse names of headers that are no UTF-8, as the clients do; the lengths are sound."""
+    from aiokafka.record.default_records import DefaultRecordBatch
+
+    try:
+        for _ in DefaultRecordBatch(b"".join((plain(header, body), body))):
+            pass
+    except UnicodeDecodeError as error:
+        raise bad("the name of a header is no UTF-8") from error
+
+
+def _offset(data: memoryview) -> int:
+    return int.from_bytes(data[:8], signed=True)

@@ -1,0 +1,111 @@
+"""Decompression that never makes more bytes than it may, whatever the packed ones claim."""
+
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from worker.kafka.batches.header import Bytes
+from worker.posts.unreadable import UnreadableError, bad, too_large
+
+XERIAL = b"\x82SNAPPY\x00"  # the first bytes of snappy in blocks; 8 of versions follow
+XERIAL_HEADER = 16
+STEP = 2**16  # what is asked of a codec first; then twice as much each time
+LARGEST_STEP = 2**20
+_kept = threading.local()  # a zstd unpacker is for one thread
+GZIP = 31  # zlib's word for a gzip header and trailer
+
+
+def unpacked(codec: int, packed: Bytes, limit: int) -> Bytes:
+    """The bytes that a batch was made of; more than the limit, or damaged ones, are refused."""
+    parts: list[bytes] = []
+    room = limit
+    try:
+        for part in CODECS[codec](packed, limit):
+            parts.append(part)
+            room -= len(part)
+            if room < 0:
+                raise too_large(limit)
+    except UnreadableError:
+        raise
+    except MemoryError:
+        raise too_large(limit) from None
+    except Exception as error:  # each codec fails in a way of its own
+        raise bad(f"the record batch cannot be unpacked ({type(error).__name__})") from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _as_it_is(packed: Bytes, _limit: int) -> Iterator[bytes]:
+    yield bytes(packed)
+
+
+def _gzip(packed: Bytes, _limit: int) -> Iterator[bytes]:
+    """Every member of the file, one after another."""
+    left: Bytes = packed
+    while left:
+        member, step = zlib.decompressobj(GZIP), STEP
+        while not member.eof:
+            part = member.decompress(left, step)
+            left, step = member.unconsumed_tail, min(2 * step, LARGEST_STEP)
+            if not part and not left and not member.eof:
+                raise bad("the record batch is cut off inside its gzip")
+            yield part
+        left = member.unused_data
+
+
+def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
+    """One frame; what follows it is nobody's."""
+    frame, step = lz4.frame.LZ4FrameDecompressor(), STEP
+    data: Bytes = packed
+    while not frame.eof:
+        part = frame.decompress(data, max_length=step)
+        if not part and not frame.eof:
+            raise bad("the record batch is cut off inside its lz4")
+        data, step = b"", min(2 * step, LARGEST_STEP)
+        yield part
+
+
+def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
+    """Every frame, one after another; a size that it states is not asked for."""
+    if (unpacker := getattr(_kept, "zstd", None)) is None:  # making one takes as long as a post
+        unpacker = _kept.zstd = zstandard.ZstdDecompressor()
+    with unpacker.stream_reader(packed, read_across_frames=True) as reader:
+        step = STEP
+        while part := reader.read(step):
+            yield part
+            step = min(2 * step, LARGEST_STEP)
+
+
+def _snappy(packed: Bytes, limit: int) -> Iterator[bytes]:
+    """One block, or the blocks of xerial's format; the size that each states is looked at first."""
+    room = limit
+    for block in _blocks(packed):
+        size = cramjam.snappy.decompress_raw_len(block)
+        room -= size
+        if room < 0:
+            raise too_large(limit)
+        yield bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _blocks(packed: Bytes) -> Iterator[memoryview]:
+    view = memoryview(packed)
+    if len(view) <= XERIAL_HEADER or view[: len(XERIAL)] != XERIAL:
+        yield view
+        return
+    at = XERIAL_HEADER
+    while at < len(view):
+        (size,) = struct.unpack_from(">i", view, at)
+        at += 4
+        if not 0 < size <= len(view) - at:
+            raise bad(f"the record batch has a snappy block of {size} bytes, and not as many")
+        yield view[at : at + size]
+        at += size
+
+
+CODECS: dict[int, Callable[[Bytes, int], Iterator[bytes]]] = {
+    0: _as_it_is, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd,
+}  # fmt: skip

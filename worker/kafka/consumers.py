@@ -1,0 +1,105 @@
+"""The worker's two consumers: the group's, which reads posts, and one without a group for seeds."""
+
+import asyncio
+import math
+from collections import defaultdict
+from contextlib import suppress
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import IllegalStateError, KafkaError
+
+import worker.kafka.metadata  # noqa: F401 - no consumer makes a topic
+from worker.config import Config
+from worker.kafka.batches.consumer import OpeningConsumer
+from worker.kafka.settings import aiokafka_settings, isolation_level
+from worker.stream.ledger import Offsets
+
+HEARTBEAT_S = 3.0  # at most: so late a worker hears that the partitions are dealt anew
+REVOKE_S = 6.0  # so long it may take to give up its own
+JOIN_S = 1.0  # and so long to say that it has
+REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # whoever takes longer is left out of the group
+METADATA_S = 5.0  # so soon it is noticed that a topic was made anew, or has more partitions
+NO_LEADER = -1
+FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
+
+
+class Consumer(OpeningConsumer):
+    """aiokafka's consumer, with a bound on what it reads ahead, and what it knows by partition."""
+
+    async def start(self) -> None:
+        """Connect.
+
+        aiokafka fetches more for the partitions that are used up while others still wait to be
+        taken, so what it holds would grow with the number of partitions. Here a broker is asked
+        again only when all of its last answer is taken: fetch_max_bytes, or one batch if that
+        alone is larger, and what limits.batch_bytes lets it unpack to; for each broker.
+        """
+        await super().start()
+        self._fetcher._prefetch_backoff = math.inf
+
+    async def reached(self) -> Offsets:
+        """The offset after all that was handed out of each partition; it passes over markers."""
+        found = {}
+        for place in self.assignment():
+            with suppress(TimeoutError, IllegalStateError):
+                async with asyncio.timeout(0):  # without a position yet, it would be waited for
+                    found[place] = await self.position(place)
+        return found
+
+    async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset and the end of each partition whose leader answers.
+
+        Each leader is asked by itself, so that one that is away hides no other's partitions.
+        """
+        leader_of = self._client.cluster.leader_for_partition
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        for place in self.assignment():
+            if (leader := leader_of(place)) not in (None, NO_LEADER):
+                by_leader[leader].append(place)
+        told = await asyncio.gather(*(self._bounds(places) for places in by_leader.values()))
+        return {place: bound for part in told for place, bound in part.items()}
+
+    async def _bounds(self, places: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        try:
+            async with asyncio.timeout(self._request_timeout_ms / 2000):  # half of it
+                firsts, ends = await asyncio.gather(
+                    self.beginning_offsets(places), self.end_offsets(places)
+                )
+        except (KafkaError, TimeoutError):
+            return {}
+        return {place: (firsts[place], ends[place]) for place in places}
+
+
+def posts_consumer(config: Config) -> Consumer:
+    """The consumer of the posts; it commits when it is told to."""
+    kafka, size = config.kafka, config.stream.batch_bytes
+    session = kafka.session_timeout_s
+    return Consumer(
+        config.limits.batch_bytes,
+        **_settings(config),
+        group_id=kafka.group,
+        metadata_max_age_ms=round(METADATA_S * 1000),
+        auto_offset_reset="none",  # told of a reset, we can count it
+        session_timeout_ms=round(session * 1000),
+        heartbeat_interval_ms=round(min(HEARTBEAT_S, session / 3) * 1000),
+        rebalance_timeout_ms=round(max(session, REBALANCE_S) * 1000),
+        max_partition_fetch_bytes=size,
+        fetch_max_bytes=2 * size,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
+    )
+
+
+def control_consumer(config: Config) -> Consumer:
+    """The consumer of the seeds: it belongs to no group, so every worker reads all of them."""
+    return Consumer(
+        config.limits.batch_bytes,
+        **_settings(config),
+        group_id=None,
+        auto_offset_reset="none",
+    )
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    isolation = {"isolation_level": isolation_level(config), "enable_auto_commit": False}
+    return aiokafka_settings(config) | isolation

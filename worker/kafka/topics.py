@@ -1,0 +1,136 @@
+"""The four topics: made where they are missing, and compared with what they should be."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from worker.config import Config
+from worker.errors import AccessError, ConfigError
+from worker.kafka.clients import administering
+from worker.kafka.errors import told
+from worker.kafka.rules import Difference, Found, differences, kafka_topics, new_topics
+
+SETTINGS = ("cleanup.policy", "max.message.bytes", "retention.ms", "min.insync.replicas")
+REFUSED = ("TopicAuthorizationFailedError", "ClusterAuthorizationFailedError",
+           "PolicyViolationError", "SecurityDisabledError")  # fmt: skip
+COPIES = ("InvalidReplicationFactorError", "InvalidReplicationAssignmentError")
+
+
+def ensure_topics(config: Config) -> list[str]:
+    """Make the topics that are missing, or refuse with the command that makes them.
+
+    Topics that are there and unfit are refused too.
+    """
+    with administering(config) as admin:
+        missing = _missing(admin, config)
+        if missing and not config.topics.create:
+            raise AccessError(_say_how(config, missing, "topics.create is false"))
+        made = _create(admin, config, missing)
+        _refuse(_differences(admin, config))
+        return made
+
+
+def refuse_unfit(config: Config) -> None:
+    """Refuse topics that are not as the worker needs them."""
+    with administering(config) as admin:
+        _refuse(_differences(admin, config))
+
+
+def create_topics(config: Config) -> list[str]:
+    """Make the topics that are missing, whatever topics.create says: somebody asked for it."""
+    with administering(config) as admin:
+        return _create(admin, config, _missing(admin, config))
+
+
+def check_topics(config: Config) -> list[Difference]:
+    """Where the broker's topics are not as newsift needs or would advise."""
+    with administering(config) as admin:
+        return _differences(admin, config)
+
+
+def _differences(admin: Any, config: Config) -> list[Difference]:
+    brokers = len(admin.describe_cluster()["brokers"])
+    return differences(config, _found(admin, list(new_topics(config))), brokers)
+
+
+def _refuse(found: Sequence[Difference]) -> None:
+    """Refuse what would lose seeds, or stop the worker later; a hidden topic may be there."""
+    unfit = [each for each in found if each.serious and each.setting != "topic"]
+    if not unfit:
+        return
+    first = unfit[0]
+    more = f"; {len(unfit) - 1} more: see `newsift topics check`" if unfit[1:] else ""
+    raise AccessError(
+        f"topic {first.topic}: {first.setting} is {first.found}, must be {first.wanted}: "
+        f"{first.why}; {first.fix}{more}"
+    )
+
+
+def _missing(admin: Any, config: Config) -> list[str]:
+    there = set(admin.list_topics())
+    return [name for name in new_topics(config) if name not in there]
+
+
+def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
+    """Make these topics; another worker that is faster does no harm."""
+    from kafka.errors import BrokerResponseError
+
+    made = []
+    for name in missing:
+        try:
+            admin.create_topics({name: new_topics(config)[name]})
+            made.append(name)
+        except BrokerResponseError as error:
+            _weigh(error, config, missing)
+    if missing:
+        admin.wait_for_topics(list(missing))
+    return made
+
+
+def _weigh(error: Exception, config: Config, missing: Sequence[str]) -> None:
+    """Pass over a topic that is there by now; say what to do about anything else."""
+    kinds = {cls.__name__ for cls in type(error).__mro__}
+    if "TopicAlreadyExistsError" in kinds:
+        return
+    if kinds & set(COPIES):
+        raise ConfigError(
+            f"topics.replication: {config.topics.replication} is refused by the broker "
+            f"({told(error)}); give at most the number of its brokers"
+        ) from error
+    if kinds & set(REFUSED):
+        raise AccessError(
+            _say_how(config, missing, f"the broker refuses ({told(error)})")
+        ) from error
+    raise error
+
+
+def _say_how(config: Config, missing: Sequence[str], why: str) -> str:
+    return (
+        f"broker {config.kafka.bootstrap_servers}: missing topics {', '.join(missing)}, and "
+        f"{why}; run `newsift topics create` as somebody who may, or as with "
+        f"{kafka_topics(config, missing[0])}"
+    )
+
+
+def _found(admin: Any, names: Sequence[str]) -> dict[str, Found | None]:
+    there = set(admin.list_topics()) & set(names)
+    if not there:
+        return {}
+    settings = _settings(admin, sorted(there))
+    return {
+        topic["name"]: Found(
+            len(topic["partitions"]),
+            min(len(part["replica_nodes"]) for part in topic["partitions"]),
+            settings[topic["name"]],
+        )
+        for topic in admin.describe_topics(sorted(there))
+    }
+
+
+def _settings(admin: Any, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    from kafka.admin import ConfigResource
+
+    asked = [ConfigResource("topic", name, dict.fromkeys(SETTINGS)) for name in names]
+    found = admin.describe_configs(asked, config_filter="all")["topic"]
+    return {
+        name: {key: item["value"] for key, item in values.items()} for name, values in found.items()
+    }

@@ -1,0 +1,116 @@
+"""Embeddings × a set of seeds → the matches: every score that reaches its seed's threshold."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.embeddings import Embeddings
+from encoder.errors import MismatchError
+from encoder.model.weights import F32, I64
+from encoder.score.exact import pair_scores
+from worker.seeds.index import OUT_OF_REACH, hide_expired, reached, survey
+from worker.seeds.set import NEVER, SeedSet
+
+BLOCK_SCORES = 2**22
+ALL = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best matches of some posts, by post and falling score, then by seed; all are counted."""
+
+    posts: I64  # [m], which post
+    seeds: I64  # [m], which seed
+    scores: F32  # [m]
+    best: F32  # [n], the highest score of every post; -2 where there is no seed
+    counts: I64  # [n], how many seeds every post matches
+    hits: I64  # [k], how many posts match every seed
+
+
+class Block(NamedTuple):
+    """What some of the posts may match: what is sure is counted, the rest is to be looked at."""
+
+    triples: I64  # [m, 3]: post, seed, whether it is in doubt
+    best: F32  # [n]
+    counts: I64  # [n]
+    hits: I64  # [k]
+
+
+class Matcher:
+    """Compares posts with one set of seeds, on so many threads; keeps the best of each post."""
+
+    def __init__(self, seeds: SeedSet, threads: int = 1, most: int = ALL) -> None:
+        self.seeds, self._threads, self._most = seeds, threads, most
+        index = seeds.index
+        self._cuts, self._sure = index.moved(seeds.thresholds, -1), index.moved(seeds.thresholds, 2)
+        self._first_expiry = int(seeds.expiry.min(initial=NEVER))
+
+    def match(self, posts: Embeddings, timestamps: I64) -> Found:
+        """The pairs with score ≥ threshold of a post and a seed not expired by its timestamp."""
+        if (posts.digest, posts.mix) != (self.seeds.embeddings.digest, self.seeds.embeddings.mix):
+            raise MismatchError("posts and seeds of different models; embed both with one model")
+        parts = self._blocks(posts, timestamps) if len(self.seeds) else [self._nothing(len(posts))]
+        triples, best, counts = map(np.concatenate, list(zip(*parts, strict=True))[:3])
+        hits = sum((part.hits for part in parts), np.zeros(len(self.seeds), np.int64))
+        scores = pair_scores(
+            (posts.dense, posts.lexical),
+            (self.seeds.embeddings.dense, self.seeds.embeddings.lexical),
+            *(posts.mix, triples[:, :2]),
+        )
+        kept = scores >= self.seeds.thresholds[triples[:, 1]]
+        (rows, seeds, doubt), scores = triples[kept].T, scores[kept]
+        counts += np.bincount(rows[doubt > 0], minlength=len(counts))
+        hits += np.bincount(seeds[doubt > 0], minlength=len(hits))
+        order = np.lexsort((seeds, -scores, rows))
+        order = order[first_of_each(rows[order], self._most)]
+        return Found(rows[order], seeds[order], scores[order], best, counts, hits)
+
+    def _nothing(self, posts: int) -> Block:
+        none = np.zeros((0, 3), np.int64)
+        return Block(none, np.full(posts, OUT_OF_REACH), np.zeros(posts, np.int64), none[:, 0])
+
+    def _blocks(self, posts: Embeddings, timestamps: I64) -> list[Block]:
+        """What may match, and each post's best score, in bounded memory."""
+        step = max(16, BLOCK_SCORES // len(self.seeds))
+
+        def block(start: int) -> Block:
+            rows = slice(start, start + step)
+            made = self._block(posts[rows], timestamps[rows])
+            made.triples[:, 0] += start
+            return made
+
+        starts = range(0, max(len(posts), 1), step)
+        if self._threads == 1 or len(starts) == 1:
+            return [block(start) for start in starts]
+        return list(pool(self._threads).map(block, starts))
+
+    def _block(self, posts: Embeddings, times: I64) -> Block:
+        scores = self.seeds.index.scores(posts)
+        if self._first_expiry <= times.max(initial=-1):
+            hide_expired(scores, self.seeds.expiry, times)
+        best, room = np.empty((2, len(times)), np.float32)
+        survey(scores, self._cuts, len(self.seeds), best, room)
+        reach = 4 * self.seeds.index.slack
+        found = reached(scores, self._cuts, self._sure, room, self._most, reach)
+        triples, counts, hits = found
+        return Block(triples, best, counts, hits[: len(self.seeds)])
+
+
+def first_of_each(rows: I64, most: int) -> NDArray[np.bool_]:
+    """Which of these, in order of their rows, are among the first so many of their row."""
+    starts = np.searchsorted(rows, rows)
+    return np.arange(len(rows)) - starts < most
+
+
+@cache
+def pool(threads: int) -> ThreadPoolExecutor:
+    """The threads that all matchers share; what they run is compiled and holds no lock."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="match")
+
+
+os.register_at_fork(after_in_child=pool.cache_clear)  # threads stay with the parent

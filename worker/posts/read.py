@@ -1,0 +1,73 @@
+"""Bytes to posts: a message of any supported form is a post, rejected, or passed over."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from encoder.text.split import most_marks
+from worker.config import DEFAULT_LIMITS, Limits
+from worker.posts import bluesky, mastodon, plain, x, x1
+from worker.posts.checks import diagnosis, refusal, rejected
+from worker.posts.outcome import NO_POST, Outcome, PassedOver, Post, Reason, Rejected
+from worker.posts.shape import NOTICE, shape
+
+__all__ = ["FORMS", "Outcome", "PassedOver", "Post", "Reason", "Rejected", "read_post"]
+
+FORMS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
+READERS: dict[str | None, Callable[[bytes, Limits], Outcome]] = {
+    "x": lambda value, _: x.read(value),
+    "x1": lambda value, _: x1.read(value),
+    "bluesky": lambda value, _: bluesky.read(value),
+    "mastodon": mastodon.read,
+    "plain": lambda value, _: plain.read(value),
+    NOTICE: lambda _, __: NO_POST,
+    None: lambda value, _: _unknown(value),
+}
+KEYS_TOLD = 2**16  # bytes of a value whose keys are told, should its form be unknown
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+LACKING = (Reason.NO_ID, Reason.NO_TEXT)
+
+
+def read_post(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS) -> Outcome:
+    """What a message's value holds; never raises, whatever the bytes."""
+    if not value:
+        found = "null" if value is None else "empty"
+        return rejected(Reason.EMPTY_VALUE, f"value: {found}")
+    if len(value) > limits.post_bytes:
+        told = f"value: {len(value)} bytes, more than {limits.post_bytes}"
+        return rejected(Reason.POST_BYTES, told)
+    bad = refusal(value, limits)
+    if bad is not None:
+        return bad
+    try:
+        outcome = READERS[shape(value) if form == "auto" else form](value, limits)
+        if not isinstance(outcome, Post):
+            return outcome if form == "auto" else _second_look(value, form, outcome)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        return diagnosis(value, error)
+    return _unmarked(outcome, limits.marks)
+
+
+def _unmarked(post: Post, most: int) -> Outcome:
+    """The post, unless marks are heaped upon one of its letters."""
+    if post.text.isascii() or (marks := most_marks(post.text)) <= most:
+        return post
+    return rejected(Reason.MARKS, f"text: a letter has {marks} combining marks, more than {most}")
+
+
+def _second_look(value: bytes, form: str, outcome: Outcome) -> Outcome:
+    """What came of a message in the form that was fixed, where that is no post."""
+    if not isinstance(outcome, Rejected) or outcome.reason not in LACKING:
+        return outcome
+    seen = shape(value)
+    if seen == NOTICE and form in ("x", "x1"):
+        return NO_POST
+    if seen is None or seen in (form, "plain"):
+        return outcome
+    told = f"value: is of the form {seen}, but posts.format is {form}"
+    return rejected(Reason.UNKNOWN_FORM, told)
+
+
+def _unknown(value: bytes) -> Rejected:
+    keys = (", ".join(OBJECT.decode(value)) or "none") if len(value) <= KEYS_TOLD else "many"
+    return rejected(Reason.UNKNOWN_FORM, f"value: has the keys of no known form: {keys}")

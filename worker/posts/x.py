@@ -1,0 +1,98 @@
+"""Posts of the X API v2: a tweet by itself, or as `data` beside what it `includes`."""
+
+import msgspec
+
+from worker.posts.making import made
+from worker.posts.outcome import NO_POST, Outcome
+
+
+class User(msgspec.Struct):
+    """A user among the includes, or the author of a flattened tweet."""
+
+    id: str | int | None = None
+    username: str | None = None
+
+
+class Note(msgspec.Struct):
+    """The whole text of a long tweet."""
+
+    text: str | None = None
+
+
+class Tweet(msgspec.Struct):
+    """A tweet, whole or as a reference to one of the includes."""
+
+    id: str | int | None = None
+    text: str | None = None
+    note_tweet: Note | None = None
+    type: str | None = None
+    author_id: str | int | None = None
+    author: User | str | None = None
+    created_at: str | None = None
+    lang: str | None = None
+    referenced_tweets: "list[Tweet] | None" = None
+
+
+class Includes(msgspec.Struct):
+    """What a response brings along: the users and tweets that its tweet speaks of."""
+
+    users: list[User] | None = None
+    tweets: list[Tweet] | None = None
+
+
+class Message(Tweet):
+    """A tweet by itself, or around one."""
+
+    data: Tweet | None = None
+    includes: Includes | None = None
+    errors: msgspec.Raw = msgspec.Raw()
+
+
+DECODER = msgspec.json.Decoder(Message)
+
+
+def read(value: bytes) -> Outcome:
+    """The post in a tweet of the API v2."""
+    message = DECODER.decode(value)
+    if message.data is None and message.errors and message.id is None:
+        return NO_POST
+    tweet: Tweet = message.data if message.data is not None else message
+    includes = message.includes or Includes()
+    author = writer(tweet, includes.users or [])
+    text = said(tweet, includes.tweets or [])
+    return made("x", tweet.id, text, author, tweet.created_at, tweet.lang, page(tweet.id))
+
+
+def writer(tweet: Tweet, users: list[User]) -> str | None:
+    """The name of the author, else the id."""
+    if isinstance(tweet.author, str):
+        return tweet.author
+    if tweet.author is not None and tweet.author.username:
+        return tweet.author.username
+    if tweet.author_id is None:
+        return None
+    wanted = str(tweet.author_id)
+    names = (user.username for user in users if str(user.id) == wanted)
+    return next((name for name in names if name), wanted)
+
+
+def said(tweet: Tweet, others: list[Tweet]) -> str | None:
+    """The whole text, of a retweet the original's where it came along."""
+    retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
+    if not retweeted:
+        return whole(tweet)
+    known = {str(other.id): t for other in reversed(others) if (t := whole(other)) is not None}
+    texts = (known.get(str(reference.id), whole(reference)) for reference in retweeted)
+    return next((text for text in texts if text is not None), whole(tweet))
+
+
+def whole(tweet: Tweet) -> str | None:
+    """The text of a tweet, long or not."""
+    long = tweet.note_tweet.text if tweet.note_tweet is not None else None
+    return long if long is not None else tweet.text
+
+
+def page(id: str | int | None) -> str | None:
+    """The address of a tweet."""
+    name = str(id)
+    return f"https://x.com/i/status/{name}" if name.isascii() and name.isdigit() else None

@@ -1,0 +1,52 @@
+"""Posts of the X API v1.1, as the streams of old and most collections hold them."""
+
+import msgspec
+
+from worker.posts.making import made
+from worker.posts.outcome import Outcome
+from worker.posts.x import page
+
+
+class User(msgspec.Struct):
+    """The author of a tweet."""
+
+    screen_name: str | None = None
+
+
+class Extended(msgspec.Struct):
+    """The whole of a tweet whose `text` is cut off."""
+
+    full_text: str | None = None
+
+
+class Tweet(msgspec.Struct):
+    """A tweet, or the original inside a retweet."""
+
+    id: str | int | None = None
+    id_str: str | None = None
+    text: str | None = None
+    full_text: str | None = None
+    extended_tweet: Extended | None = None
+    user: User | None = None
+    created_at: str | None = None
+    lang: str | None = None
+    retweeted_status: "Tweet | None" = None
+
+
+DECODER = msgspec.json.Decoder(Tweet)
+
+
+def read(value: bytes) -> Outcome:
+    """The post in a tweet of the API v1.1; a retweet says what its original says."""
+    tweet = DECODER.decode(value)
+    id = tweet.id_str or tweet.id
+    text = whole(tweet.retweeted_status) if tweet.retweeted_status is not None else None
+    author = tweet.user.screen_name if tweet.user is not None else None
+    text = text if text is not None else whole(tweet)
+    return made("x", id, text, author, tweet.created_at, tweet.lang, page(id))
+
+
+def whole(tweet: Tweet) -> str | None:
+    """The longest text that a tweet holds of itself."""
+    extended = tweet.extended_tweet.full_text if tweet.extended_tweet is not None else None
+    return next((t for t in (extended, tweet.full_text, tweet.text) if t is not None), None)

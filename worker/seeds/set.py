@@ -1,0 +1,115 @@
+"""Seeds: control records → the articles that posts are compared with, as one immutable set."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+
+from encoder.embeddings import Embeddings
+from encoder.encoder import Encoder
+from encoder.errors import InputError
+from encoder.model.weights import F32, I64
+from worker.config import DEFAULT_LIMITS, Limits
+from worker.seeds.index import SeedIndex
+from worker.seeds.record import KEY_BYTES, RefusedSeed, Seed, digest, read_seed
+
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class SeedSet:
+    """All seeds at one moment, sorted by id, with what is needed to match posts with them."""
+
+    seeds: tuple[Seed, ...]
+    embeddings: Embeddings  # [k]
+    thresholds: F32  # [k]
+    digest: str  # 12 hex digits
+    refused: tuple[RefusedSeed, ...]
+    expiry: I64  # [k] milliseconds, or NEVER
+    paused: tuple[Seed, ...] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.seeds)
+        if not count == len(self.embeddings) == len(self.thresholds) == len(self.expiry):
+            raise InputError("seed set: seeds, embeddings, thresholds and expiry differ in number")
+        ids = [seed.id for seed in self.seeds]
+        if any(a >= b for a, b in pairwise(ids)):
+            raise InputError("seed set: the seeds' ids do not rise")
+        if not (self.thresholds > 0).all():
+            raise InputError("seed set: a threshold is not above 0")
+        if not np.isfinite(self.embeddings.dense).all():
+            raise InputError("seed set: a vector is not finite")
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @cached_property
+    def index(self) -> SeedIndex:
+        """What posts are scored with, built once."""
+        return SeedIndex.of(self.embeddings)
+
+    @classmethod
+    def empty(cls, enc: Encoder) -> Self:
+        """No seeds: nothing can match."""
+        none = np.zeros(0, np.float32)
+        return cls((), enc.articles([]), none, digest([])[:12], (), none.astype(np.int64))
+
+
+class SeedBook:
+    """The latest record of every key: all that the state of the seeds depends on."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._latest: dict[bytes | None, Seed | RefusedSeed] = {}  # long keys by their digests
+
+    def apply(self, key: bytes | None, value: bytes | None) -> None:
+        """Let one record of the control topic take effect."""
+        found = read_seed(key, value, self._limits)
+        if key is not None and len(key) > KEY_BYTES:
+            key = hashlib.sha512(key).digest()
+        if found is None:
+            self._latest.pop(key, None)
+        else:
+            self._latest[key] = found
+
+    @property
+    def seeds(self) -> tuple[Seed, ...]:
+        """The seeds that posts are compared with, sorted by id."""
+        over = too_many(self._latest.values(), self._limits)
+        return tuple(seed for seed in self._valid(paused=False) if seed.id not in over)
+
+    @property
+    def paused(self) -> tuple[Seed, ...]:
+        """The seeds that are to match nothing for now, sorted by id."""
+        return self._valid(paused=True)
+
+    @property
+    def refused(self) -> tuple[RefusedSeed, ...]:
+        """The seeds whose latest record is invalid, and those too many, sorted by id."""
+        invalid = (found for found in self._latest.values() if isinstance(found, RefusedSeed))
+        return tuple(sorted([*invalid, *too_many(self._latest.values(), self._limits).values()]))
+
+    def _valid(self, paused: bool) -> tuple[Seed, ...]:
+        valid = (seed for seed in self._latest.values() if isinstance(seed, Seed))
+        return tuple(sorted((s for s in valid if s.paused == paused), key=lambda seed: seed.id))
+
+
+def too_many(found: Iterable[Seed | RefusedSeed | None], limits: Limits) -> dict[str, RefusedSeed]:
+    """The valid seeds beyond limits.seeds, by their ids: by the latest records alone, that is."""
+    ids = sorted(seed.id for seed in found if isinstance(seed, Seed) and not seed.paused)
+    why = f"limits.seeds: {limits.seeds} are allowed, and as many come before it by their ids"
+    return {name: RefusedSeed(name, why) for name in ids[limits.seeds :]}
+
+
+def seed_set_digest(seeds: Iterable[Seed], threshold: float | None, background_rate: float) -> str:
+    """The 12 hex digits that name a set of seeds with their thresholds, on every worker alike."""
+
+    def cut(seed: Seed) -> str:
+        own = threshold if seed.threshold is None else seed.threshold
+        return f"auto {background_rate:.6f}" if own is None else f"{own:.6f}"
+
+    return digest(sorted([seed.id, seed.version, cut(seed)] for seed in seeds))[:12]

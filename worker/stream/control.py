@@ -1,0 +1,195 @@
+"""Control: the topic of seeds, read to its end and then followed; each change makes a new set."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+
+from worker.config import Limits
+from worker.errors import BrokerError
+from worker.kafka.metadata import Identity, identity
+from worker.posts.unreadable import Unreadable
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.record import RefusedSeed
+from worker.seeds.set import SeedBook, SeedSet
+from worker.stream.transactions import OpenTransactions
+from worker.watch.metrics import Metrics
+
+POLL_MS = 500
+BACKOFF_S = 0.5
+LOOK_S = 2.0  # between two questions whether the topic is still the one that was read
+NAMED = 10  # refused seeds that are logged by their ids
+REMEDY = (
+    "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
+    "or until the worker is started anew"
+)
+log = logging.getLogger("newsift.control")
+
+
+class Control:
+    """The reader of the control topic: without a group, so that every worker sees every record.
+
+    `seeds` is what the next batch is compared with. It is replaced as a whole, once the new
+    articles are embedded, in a thread of its own beside the hot path's. A topic that was made
+    again is read anew; one that is gone, or came back empty where this worker had seeds, holds
+    the posts up: what was lost by mistake must not pass for "nobody wants any matches".
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        topic: str,
+        metrics: Metrics,
+        limits: Limits,
+        check: Callable[[], None],
+        held: Callable[[str], None],
+    ) -> None:
+        self._make, self._topic, self._metrics, self._limits = make, topic, metrics, limits
+        self._check = check  # raises what makes a topic unfit
+        self._held = held
+        self._consumer: Any = None
+        self._open = OpenTransactions(metrics)
+        self._place = TopicPartition(topic, 0)
+        self._which: Identity | None = None
+        self._looked = 0.0
+        self._book = SeedBook(limits)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="seeds")
+        self._since, self._events = 0.0, list[str]()
+        self._told: frozenset[RefusedSeed] = frozenset()
+        self._had = False  # seeds, before the topic was lost
+        self.seeds: SeedSet | None = None
+        self.lost = ""  # why posts wait
+
+    async def start(self) -> None:
+        """Connect, and read every record that is there by now."""
+        self._consumer = self._make()
+        self._consumer.assign([self._place])  # else it does not ask for the topic at all
+        self._consumer.pause(self._place)  # a fetch that waits for records would hold up the rest
+        await self._consumer.start()
+        self._which = await identity(self._consumer._client, self._topic)
+        if self._which is None:
+            raise UnknownTopicOrPartitionError(self._topic)
+        await self._read()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        if self._consumer is not None:
+            await self._consumer.stop()
+
+    async def embed(self, embedder: SeedEmbedder) -> None:
+        """Make the set of seeds as the records say now, and put it in place."""
+        made = await asyncio.get_running_loop().run_in_executor(
+            self._thread, embedder.make, self._book
+        )
+        log.info("%d seeds, set %s", len(made), made.digest)
+        self._tell_refused(made.refused)
+        self.seeds, self._since = made, time.time()
+        self._had = bool(made) or (self._had and bool(self.lost))
+        self._events = sorted({seed.event for seed in made.seeds})
+        self.describe()
+
+    async def follow(self, embedder: SeedEmbedder) -> None:
+        """Let every further record take effect, for as long as this is awaited."""
+        while True:
+            try:
+                await self._step(embedder)
+            except (KafkaError, BrokerError) as error:
+                if isinstance(error, KafkaError) and not error.retriable:
+                    raise
+                log.warning("the control topic cannot be read and is tried again: %s", error)
+                await asyncio.sleep(BACKOFF_S)
+
+    def describe(self) -> None:
+        """Tell the metrics of the seeds as they are at this time."""
+        seeds = self.seeds
+        if seeds is None:
+            return
+        self._open.look(self._consumer)
+        expired = int((seeds.expiry <= int(time.time() * 1000)).sum())
+        counts = (len(seeds) - expired, len(seeds.refused), expired, len(seeds.paused))
+        self._metrics.seeds(*counts, seeds.digest, self._since, self._events)
+        self._events = []
+
+    async def _step(self, embedder: SeedEmbedder) -> None:
+        """Take what has arrived, and look now and then whether the topic is still the same."""
+        try:
+            found = await self._records()
+        except OffsetOutOfRangeError:
+            self._which, self._looked = None, 0.0  # records that were read are there no more
+            found = []
+        if found:
+            self._take(found)
+            await self.embed(embedder)
+        elif self.lost and self._which is not None and self.seeds:
+            self._hold("")
+        if time.monotonic() - self._looked > LOOK_S:
+            await self._look(embedder)
+            self._looked = time.monotonic()
+
+    async def _look(self, embedder: SeedEmbedder) -> None:
+        """Read the topic anew if it is not the one that was read."""
+        found = await identity(self._consumer._client, self._topic)
+        if found is None:
+            self._hold(f"the control topic {self._topic} is gone")
+            self._which = None
+        elif found != self._which:
+            await asyncio.to_thread(self._check)
+            self._book = SeedBook(self._limits)
+            await self._read()
+            log.warning("the control topic %s was made again or reset: it is read anew",
+                        self._topic)  # fmt: skip
+            empty = f"the control topic {self._topic} was made again and is empty"
+            self._hold(empty if self._had and not self._book.seeds else "")
+            await self.embed(embedder)
+            self._which = found
+
+    async def _read(self) -> None:
+        """Read the topic from its beginning to its end as it is now."""
+        begin = (await self._consumer.beginning_offsets([self._place]))[self._place]
+        end = (await self._consumer.end_offsets([self._place]))[self._place]
+        self._consumer.seek(self._place, begin)
+        self._consumer.resume(self._place)
+        # Compaction leaves gaps on the way.
+        while end > begin and await self._consumer.position(self._place) < end:
+            self._take(await self._records())
+
+    def _hold(self, why: str) -> None:
+        """Hold the posts up for a reason, or let them pass again for none."""
+        if why == self.lost:
+            return
+        if why:
+            seeds = f", and with it {len(self.seeds)} seeds" if self.seeds else ""
+            log.error("%s%s: %s", why, seeds, REMEDY)
+        else:
+            log.warning("the control topic %s has its seeds again", self._topic)
+        self.lost = why
+        self._held(why)
+
+    def _take(self, records: Sequence[Any]) -> None:
+        """Let records take effect in the book."""
+        for record in records:
+            if isinstance(record, Unreadable):
+                log.error("%s; whatever seeds they held are not known", record)
+                self._metrics.unreadable("seeds", record.count)
+                continue
+            self._book.apply(record.key, record.value)
+
+    async def _records(self) -> list[Any]:
+        """What has arrived."""
+        found = await self._consumer.getmany(timeout_ms=POLL_MS)
+        return [record for some in found.values() for record in some]
+
+    def _tell_refused(self, refused: Sequence[RefusedSeed]) -> None:
+        """Log each refusal once, and of many at a time only the first few."""
+        fresh = [seed for seed in refused if seed not in self._told]
+        for seed in fresh[:NAMED]:
+            log.warning("seed %r is refused: %s", seed.id, seed.reason)
+        if len(fresh) > NAMED:
+            log.warning("%d seeds more are refused; see `newsift seeds list`", len(fresh) - NAMED)
+        self._told = frozenset(refused)

@@ -1,0 +1,202 @@
+"""Delivery: every letter is sent, and waited for until it is acknowledged, through outages."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from aiokafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    UnknownTopicOrPartitionError,
+)
+
+from worker.errors import BrokerError
+from worker.kafka.errors import refused, told
+from worker.stream.producer import Letter, OpenProducer, Parcel
+from worker.stream.relay import BACKOFF_S, Gone, Link, Relay
+
+MISSED = 3  # deadlines in a row while the broker says that all is well
+REFUSED = 3  # attempts at least that a broker refuses before that is an error,
+REFUSED_S = 30.0  # over so many seconds
+LONGEST_S = 16.0  # between two attempts
+log = logging.getLogger("newsift.delivery")
+
+Shrink = Callable[[Letter], Letter | None]
+
+
+@dataclass(eq=False)
+class Patience:
+    """How long one delivery has gone on in vain although the broker answers."""
+
+    missed: int = 0  # deadlines
+    refused: int = 0  # attempts
+    since: float = 0.0  # the first of them
+
+    def refusal(self, topic: str, error: Exception) -> float:
+        """Count an attempt that the broker refused; how long to wait before the next."""
+        self.since = self.since if self.refused else monotonic()
+        self.refused += 1
+        seconds = monotonic() - self.since
+        if self.refused >= REFUSED and seconds >= REFUSED_S:
+            raise BrokerError(
+                f"topic {topic}: the broker refuses what the worker writes there ({told(error)}), "
+                f"{self.refused} times in {seconds:.0f} s; run `newsift topics check`, and look at "
+                "this machine's clock and the broker's log"
+            ) from error
+        if self.refused == 1:
+            return 0.0
+        return min(BACKOFF_S * 2.0 ** (self.refused - 2), LONGEST_S)
+
+    def outage(self) -> None:
+        """Forget it all: the broker is away, or has no leader or too few replicas for a topic."""
+        self.missed = self.refused = 0
+
+
+class Delivery:
+    """Sends letters and waits for their acknowledgement, however long an outage takes.
+
+    aiokafka sends an idempotent batch again without end, which is right while the broker is away,
+    so a missed deadline alone only says that the output stalls. If the broker answers, has leaders
+    for all partitions, and still does not acknowledge, then a fresh producer takes over; if that
+    does not help either, it is an error.
+
+    A batch that the broker refuses has used up sequence numbers: whatever the same producer sends
+    to that partition afterwards is out of order. So nothing is sent that is larger than the topic
+    takes, and if something is refused all the same, a fresh producer takes over, each a while
+    after the one before; in the end the refusal is an error.
+    """
+
+    def __init__(
+        self,
+        make: OpenProducer,
+        topics: Sequence[str],
+        deadline_s: float,
+        stalled: Callable[[bool], None],
+    ) -> None:
+        self._topics, self._deadline_s, self._stalled = topics, deadline_s, stalled
+        self._relay = Relay(make, topics)
+        self._late: set[object] = set()
+
+    async def start(self) -> None:
+        """Connect, and see that every topic of the output answers."""
+        await self._relay.start()
+
+    async def stop(self) -> None:
+        """Disconnect; what is not acknowledged by now is left."""
+        await self._relay.stop()
+
+    async def deliver(self, letters: Sequence[Letter], shrink: Shrink) -> None:
+        """Send all and return once each is acknowledged; `shrink` makes what is too large fit."""
+        left, patience = list(letters), Patience()
+        try:
+            while left:
+                left = await self._watched(left, shrink, patience)
+        finally:
+            self._late.discard(patience)
+            if self._relay.is_open:
+                self._stalled(bool(self._late))
+
+    async def _watched(
+        self, letters: list[Letter], shrink: Shrink, patience: Patience
+    ) -> list[Letter]:
+        """Attempt to send all, and look after it whenever a deadline passes."""
+        link = await self._relay.link()
+        attempt = asyncio.ensure_future(self._attempt(link, letters, shrink, patience))
+        try:
+            while not (await asyncio.wait({attempt}, timeout=self._deadline_s))[0]:
+                self._be_late(patience)
+                await self._missed(link, patience)
+            return attempt.result()
+        finally:
+            attempt.cancel()
+
+    async def _attempt(
+        self, link: Link, letters: list[Letter], shrink: Shrink, patience: Patience
+    ) -> list[Letter]:
+        """Send all once; what is still to be sent comes back, by a link that is sound."""
+        try:
+            parcels = await link.pack(letters)
+        except KafkaError as error:
+            await self._mend(link, letters[0].topic, error, patience)
+            return letters
+        sent = await asyncio.gather(*(self._send(link, parcel) for parcel in parcels))
+        failed = [(parcel, why) for parcel, why in zip(parcels, sent, strict=True) if why]
+        left = [letter for parcel, why in failed for letter in self._again(parcel, why, shrink)]
+        for parcel, why in failed:
+            if parcel.fits and not isinstance(why, KafkaTimeoutError):  # that was not even queued
+                await self._mend(link, parcel.topic, why, patience)
+                break
+        return left
+
+    async def _send(self, link: Link, parcel: Parcel) -> Exception | None:
+        """Send a parcel; what kept it from being acknowledged comes back."""
+        if not parcel.fits:
+            return MessageSizeTooLargeError()  # type: ignore[no-any-return]
+        try:
+            await link.acknowledged(parcel)
+        except (KafkaError, Gone) as error:
+            if refused(error):
+                raise
+            return error
+        return None
+
+    def _again(self, parcel: Parcel, error: Exception, shrink: Shrink) -> list[Letter]:
+        """What to send instead of what failed: less at once, or smaller, if it was too large."""
+        if not isinstance(error, MessageSizeTooLargeError):
+            return parcel.letters
+        if len(parcel.letters) > 1:
+            self._relay.room[parcel.topic] = parcel.packed.size() // 2
+            return parcel.letters
+        smaller = shrink(parcel.letters[0])
+        if smaller is None:
+            raise error
+        return [smaller]
+
+    async def _mend(self, link: Link, topic: str, error: Exception, patience: Patience) -> None:
+        """Put a fresh producer in the place of one that failed, the later the oftener it did."""
+        if refused(error):
+            raise error
+        pause = 0.0
+        if is_outage(error):
+            patience.outage()
+            pause = BACKOFF_S
+        elif not isinstance(error, Gone | MessageSizeTooLargeError):
+            pause = patience.refusal(topic, error)
+        await self._relay.replace(link, f"{topic}: {told(error)}", pause)
+
+    async def _missed(self, link: Link, patience: Patience) -> None:
+        """One deadline more has passed; if the broker says all is well, it is not an outage."""
+        if self._relay.is_replacing:
+            return
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await link.producer.ready(self._topics)
+        except UnknownTopicOrPartitionError as error:
+            patience.refusal(str(error.args[0]), error)
+            return
+        except (KafkaError, TimeoutError):
+            patience.outage()
+            return
+        patience.missed += 1
+        if patience.missed == MISSED:
+            link.cut()
+        if patience.missed == 2 * MISSED:
+            raise BrokerError(
+                f"no acknowledgement from {' or '.join(self._topics)} within "
+                f"{2 * MISSED * self._deadline_s:g} s, although the broker answers; see its log"
+            )
+
+    def _be_late(self, who: object) -> None:
+        if not self._late:
+            log.warning("the output has not acknowledged for %g s: pausing", self._deadline_s)
+        self._late.add(who)
+        self._stalled(True)
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether an error says that the broker is away, which it may be for as long as it likes."""
+    missing = isinstance(error, UnknownTopicOrPartitionError)
+    return isinstance(error, KafkaError) and bool(error.retriable) and not missing
