@@ -17,8 +17,9 @@ from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf
+from encoder.support.letters import fold
 from encoder.text.clean import article_chunks, clean_chunk, post_chunks
-from encoder.text.split import fold, split_words
+from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.text.vocabulary import Vocabulary, WordLevel, WordPiece
 from train.lessons import whole

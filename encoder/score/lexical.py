@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from encoder.errors import InputError
 from encoder.model.weights import F32, I32, I64
 from encoder.support.jit import jit
+from encoder.support.letters import fold
 from encoder.support.readonly import frozen, kept
-from encoder.text.split import fold
 
 SLOT_BITS = 18
 SLOTS = 2**SLOT_BITS

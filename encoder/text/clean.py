@@ -11,7 +11,8 @@ from typing import TypeAlias, TypeVar
 
 from encoder.errors import InputError
 from encoder.model.config import Side
-from encoder.text.split import Characters, bearable, invisible
+from encoder.support.letters import Characters, bearable
+from encoder.text.split import invisible
 
 POST_CHARS = 8192
 ARTICLE_CHARS = 131_072

@@ -1,17 +1,9 @@
 """How text falls into words: BERT's basic split, written once for both vocabularies."""
 
-import re
 import unicodedata
-from collections.abc import Callable
-from itertools import compress
 
-import numpy as np
-from numpy.typing import NDArray
+from encoder.support.letters import Characters
 
-REMEMBERED = 2**14
-MOST_MARKS = 30  # combining marks on one letter that are read, as in Unicode's stream-safe text
-BEYOND_MARKS = 0x1F000
-RARE = "\U000101fd-\U0001d244\U0001e000-\U0001e94a"  # where all marks beyond the first plane are
 IDEOGRAPHS = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
@@ -21,20 +13,6 @@ IDEOGRAPHS = (
     (0x2B920, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
-
-
-class Characters(dict[int, str]):
-    """A rule for single characters in the form str.translate wants, worked out when first met."""
-
-    def __init__(self, rule: Callable[[str], str]) -> None:
-        super().__init__()
-        self.rule = rule
-
-    def __missing__(self, code: int) -> str:
-        if len(self) >= REMEMBERED:
-            self.clear()  # so that rare ones do not keep the usual ones out for ever
-        value = self[code] = self.rule(chr(code))
-        return value
 
 
 def invisible(char: str) -> bool:
@@ -63,59 +41,9 @@ def spaced(char: str) -> str:
     return f" {char} " if alone else char
 
 
-def without_accent(char: str) -> str:
-    """What folding leaves of one character, marks apart: nothing of an accent."""
-    return "" if unicodedata.category(char) == "Mn" else char
-
-
-SPACED, WITHOUT_ACCENTS = Characters(spaced), Characters(without_accent)
-
-
-def is_mark(char: str) -> bool:
-    """Whether a character begins, taken apart, with a mark that has a place in an order."""
-    if unicodedata.category(char)[0] != "M":
-        return False
-    return unicodedata.combining(unicodedata.normalize("NFD", char)[0]) > 0
-
-
-MARKS = list(filter(is_mark, map(chr, range(0x300, BEYOND_MARKS))))
-IS_MARK = np.zeros(BEYOND_MARKS + 1, np.bool_)
-IS_MARK[list(map(ord, MARKS))] = True
-# Beyond the first plane a few long ranges, as a set of many short ones is searched slowly.
-COMMON = "".join(char for char in MARKS if char < "\U00010000")
-TWO_MARKS = re.compile(f"[{COMMON}{RARE}]{{2}}")
-
-
-def mark_numbers(text: str) -> NDArray[np.int64]:
-    """For each character how many marks it makes on its letter; 0 where it is none."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    marks = IS_MARK[np.minimum(codes, BEYOND_MARKS)]
-    places = np.arange(len(codes))
-    return places - np.maximum.accumulate(np.where(marks, -1, places))
-
-
-def most_marks(text: str) -> int:
-    """The combining marks on the letter that has most of them, 0 or 1 if none has two."""
-    return int(mark_numbers(text).max()) if TWO_MARKS.search(text) else 0
-
-
-def bearable(text: str) -> str:
-    """The text with no more marks on a letter than are read: to put n in order takes n² steps."""
-    if len(text) <= MOST_MARKS or most_marks(text) <= MOST_MARKS:
-        return text
-    kept = mark_numbers(text) <= MOST_MARKS
-    return "".join(compress(text, kept.tolist()))
+SPACED = Characters(spaced)
 
 
 def split_words(text: str) -> list[str]:
     """The words of a text, with their case and accents: punctuation and ideographs stand alone."""
     return text.translate(SPACED).split()
-
-
-def fold(word: str) -> str:
-    """The word in lower case and without accents, as BERT's uncased vocabularies write it."""
-    if word.isascii():
-        return word.lower()
-    bare = unicodedata.normalize("NFD", bearable(word)).translate(WITHOUT_ACCENTS)
-    # str.lower alone would turn a final Σ into ς
-    return bare.replace("Σ", "σ").lower()

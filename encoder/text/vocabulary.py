@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self
 
 from encoder.errors import InputError
-from encoder.text.split import fold
+from encoder.support.letters import fold
 
 WORD_CHARS = 100
 

@@ -13,7 +13,6 @@ import worker.kafka.metadata  # noqa: F401 - no consumer makes a topic
 from worker.config import Config
 from worker.kafka.batches.consumer import OpeningConsumer
 from worker.kafka.settings import aiokafka_settings, isolation_level
-from worker.stream.ledger import Offsets
 
 HEARTBEAT_S = 3.0  # at most: so late a worker hears that the partitions are dealt anew
 REVOKE_S = 6.0  # so long it may take to give up its own
@@ -21,6 +20,7 @@ JOIN_S = 1.0  # and so long to say that it has
 REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # whoever takes longer is left out of the group
 METADATA_S = 5.0  # so soon it is noticed that a topic was made anew, or has more partitions
 NO_LEADER = -1
+Offsets = dict[TopicPartition, int]
 FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
 
 

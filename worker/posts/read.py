@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from encoder.text.split import most_marks
+from encoder.support.letters import most_marks
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.posts import bluesky, mastodon, plain, x, x1
 from worker.posts.checks import diagnosis, refusal, rejected

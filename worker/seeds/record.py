@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from encoder.errors import InputError
+from encoder.support.letters import most_marks
 from encoder.text.clean import ARTICLE_CHARS
-from encoder.text.split import most_marks
 from worker.config import DEFAULT_LIMITS, Limits
 
 KEY_BYTES = 256

@@ -233,7 +233,7 @@ class Stream:
         self._metrics.model(enc, enc.model.mix)
         matching = config.matching
         rules = Settings(config.posts.format, config.limits, matching.max_matches, matching.why)
-        self._pipeline = Pipeline(enc, rules)
+        self._pipeline = Pipeline(enc, rules, perf_counter)
         embedder = SeedEmbedder(
             enc, config.cache.path, matching.background_rate, matching.threshold
         )

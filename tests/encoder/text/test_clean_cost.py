@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.model.config import Side
-from encoder.text.clean import URL, clean_article, clean_chunk
-from encoder.text.split import (
+from encoder.support.letters import (
     MOST_MARKS,
     REMEMBERED,
     Characters,
@@ -20,6 +19,7 @@ from encoder.text.split import (
     is_mark,
     most_marks,
 )
+from encoder.text.clean import URL, clean_article, clean_chunk
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES

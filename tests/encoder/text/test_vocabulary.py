@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from tokenizers import normalizers, pre_tokenizers
 
 from encoder.errors import InputError
+from encoder.support.letters import fold
 from encoder.text.clean import clean_article, clean_post
-from encoder.text.split import fold, split_words
+from encoder.text.split import split_words
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary, WordLevel, WordPiece
 from tests.encoder.wild import (
     encodable,
