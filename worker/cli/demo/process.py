@@ -70,7 +70,7 @@ def worker_process(
     kafka: str, folder: Path, settings: Mapping[str, str]
 ) -> Iterator[WorkerProcess]:
     """Run `faust -A worker worker` on a broker while the block lasts."""
-    port, log = free_port(), folder / "worker.service.log"
+    port, log = free_port(), folder / "worker.log"
     environment = {
         name: value for name, value in os.environ.items()
         if not name.startswith("NEWSIFT_") or name in KEPT
