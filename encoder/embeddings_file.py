@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from encoder.errors import InputError, MismatchError
-from encoder.support.files import is_regular, replacing
+from encoder.support.files import replacing
 from encoder.support.readonly import frozen
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def saving(path: Path) -> Iterator[EmbeddingsWriter]:
 
 def opened(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
     """The note and the arrays of a file of embeddings."""
-    if not is_regular(path):
+    if path.exists() and not path.is_file():
         raise InputError("it is no regular file")
     with safe_open(path, framework="numpy") as file:
         note = file.metadata() or {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from encoder.errors import InputError, ModelError, one_line
+from encoder.errors import ModelError, one_line
 from encoder.support.files import read_regular
 
 FORMAT = "newsift.model/1"
@@ -118,8 +118,6 @@ def _read_file(file: Path, facts: Mapping[str, Any]) -> bytes:
         content = read_regular(file, size)
     except OSError as error:
         raise ModelError(f"{file}: {error.strerror}; restore the model directory") from error
-    except InputError as error:
-        raise ModelError(f"{error}; it is another model's or damaged, restore it") from error
     if file.name != VOCABULARY and content.startswith(PICKLE_HEADS):
         raise ModelError(
             f"{file}: is a pickle, which newsift never opens; export it as safetensors"

@@ -4,6 +4,7 @@ What lies in a cache is run or believed, so it has to be our own: a folder or fi
 it belongs to us (or to root, who can do anything) and neither group nor others can write to it.
 """
 
+import errno
 import os
 import secrets
 import stat
@@ -42,21 +43,20 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 
 
-def is_regular(path: Path) -> bool:
-    """Whether there is a file with bytes of its own, and neither a folder, a pipe nor a device."""
-    return stat.S_ISREG(path.stat().st_mode)
-
-
 def read_regular(path: Path, most: int) -> bytes:
-    """The bytes of a file, at most so many; a pipe, a device or a larger file is refused unread."""
-    # Opened so, a pipe that nobody writes to does not hang.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    """The bytes of a file; OSError, unread, where there are more, or it is a pipe or a device."""
+    with open(path, "rb", opener=_without_waiting) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise InputError(f"{path}: is no regular file")
+            raise OSError(errno.EINVAL, "no regular file, but a pipe or a device", str(path))
         if found.st_size > most:
-            raise InputError(f"{path}: holds {found.st_size} bytes, {most} were expected")
+            raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
         return file.read(found.st_size)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to would keep us waiting for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def cache_root() -> Path:

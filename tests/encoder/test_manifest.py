@@ -209,7 +209,7 @@ def test_a_manifest_may_not_ask_for_more_than_a_file_may_hold(folder: Path) -> N
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert f"is no whole number up to {FILE_BYTES}" in refused(folder)
     (folder / "manifest.json").write_bytes(b" " * (MANIFEST_BYTES + 1))
-    assert f"{MANIFEST_BYTES} were expected" in refused(folder)
+    assert f"larger than {MANIFEST_BYTES} bytes" in refused(folder)
 
 
 def test_a_file_may_be_a_link_to_one(folder: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from encoder.support.files import read_regular
 from worker.config.kinds import INTEGER, NUMBER, Scalar, scalar
-from worker.config.regular import open_regular
 from worker.errors import ConfigError
 
 LARGEST = 2**20  # bytes
@@ -67,11 +67,7 @@ def _section(path: Path, section: str, node: yaml.Node) -> dict[str, Given]:
 
 def _text(path: Path) -> str:
     try:
-        with open_regular(path) as file:
-            raw = file.read(LARGEST + 1)
-        if len(raw) > LARGEST:
-            raise ConfigError(f"{path}: larger than {LARGEST} bytes; this is no config.yaml")
-        return raw.decode("utf-8-sig")
+        return read_regular(path, LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start + 1}; convert it") from error
     except (OSError, ValueError) as error:

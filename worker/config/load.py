@@ -6,10 +6,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from encoder.support.files import read_regular
 from worker.config import DEFAULTS, KINDS, RULES, SECTIONS, Config, Section, shown
 from worker.config.file import Given, read_file
 from worker.config.kinds import Kind
-from worker.config.regular import open_regular
 from worker.config.secret import Secret
 from worker.errors import ConfigError
 
@@ -187,8 +187,7 @@ def _secret_from_file(values: dict[str, Any], origins: dict[str, str]) -> None:
         raise ConfigError(f"{origin}: kafka.password_file: {variable_of(PASSWORD)} is set too; "
                           "unset one of the two")  # fmt: skip
     try:
-        with open_regular(path) as file:
-            text = file.read(LARGEST_SECRET).decode("utf-8").rstrip("\r\n")
+        text = read_regular(path, LARGEST_SECRET).decode("utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or "not UTF-8"
         raise ConfigError(f"{origin}: kafka.password_file: {shown(path)} cannot be read ({said}); "

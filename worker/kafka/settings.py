@@ -4,12 +4,13 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+from encoder.support.files import read_regular
 from worker.config import APP_ID, Config
-from worker.config.regular import open_regular
 from worker.errors import AccessError, BrokerError, ConfigError
 from worker.kafka.errors import explained
 from worker.kafka.reach import unreachable
 
+LARGEST_PEM = 2**24  # bytes
 BOOTSTRAP_S = 5.0  # a command should say soon that nobody answers
 
 
@@ -104,7 +105,7 @@ def _check_files(config: Config) -> None:
         path = getattr(config.kafka, key)
         try:
             if path is not None:
-                open_regular(path).close()
+                read_regular(path, LARGEST_PEM)
         except OSError as error:
             raise _bad_file(key, path, "certificates or a key", error) from error
 
