@@ -11,7 +11,7 @@ from tests.broker.clients import consumer, read_to_end
 from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
 from worker.cli.status import reading
-from worker.config import Config, Kafka, Topics
+from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.kafka.clients import administering, connected
 
 STALL_S = 3.0  # the watchdog's patience
@@ -30,9 +30,9 @@ def lag(story: Story, isolation: str = "read_committed") -> dict[int, int | None
 
 def configured(story: Story) -> Config:
     """What a command is told of a story's topics and group."""
-    kafka = Kafka(bootstrap_servers=story.server.address, group=f"{story.name}-group")
+    kafka = KafkaConfig(bootstrap_servers=story.server.address, group=f"{story.name}-group")
     named: dict[str, Any] = dict(story.topics)
-    return Config(kafka=kafka, topics=Topics(**named))
+    return Config(kafka=kafka, topics=TopicsConfig(**named))
 
 
 def status(story: Story) -> dict[int, int]:

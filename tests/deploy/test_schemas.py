@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import encoder
-from worker.config import Limits, Topics
+from worker.config import Limits, TopicsConfig
 from worker.match.pipeline import Pipeline, Settings
 from worker.posts.read import Post, Reason, read_post
 from worker.seeds.embedder import SeedEmbedder
@@ -157,7 +157,7 @@ def references(part: Any) -> set[str]:
 
 def test_asyncapi_names_the_topics_and_every_schema() -> None:
     document = yaml.safe_load((SCHEMAS / "asyncapi.yaml").read_text("utf-8"))
-    names = Topics()
+    names = TopicsConfig()
     assert {key: channel["address"] for key, channel in document["channels"].items()} == {
         key: getattr(names, key) for key in ("posts", "seeds", "matches", "rejected")
     }

@@ -41,7 +41,7 @@ class Section:
     """A part of the configuration; it refuses values that cannot be."""
 
     def __post_init__(self) -> None:
-        section = type(self).__name__.lower()
+        section = type(self).__name__.removesuffix("Config").lower()
         for name, rule in RULES[section].items():
             value = getattr(self, name)
             if value is not None and not rule.test(value):
@@ -55,7 +55,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Kafka(Section):
+class KafkaConfig(Section):
     """How to reach the broker, and as whom."""
 
     bootstrap_servers: Annotated[str, SERVERS] = "127.0.0.1:9092"
@@ -92,7 +92,7 @@ class Kafka(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Topics(Section):
+class TopicsConfig(Section):
     """The names of the topics, and how they are made."""
 
     posts: Annotated[str, TOPIC_NAME] = "tweets"
@@ -112,7 +112,7 @@ class Topics(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Posts(Section):
+class PostsConfig(Section):
     """What the input looks like."""
 
     format: Annotated[str, one_of(*FORMATS)] = "auto"
@@ -131,7 +131,7 @@ class Limits(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Matching(Section):
+class MatchingConfig(Section):
     """When a post is a match, and what is said about it."""
 
     threshold: Annotated[float | None, THRESHOLD] = None
@@ -141,7 +141,7 @@ class Matching(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Model(Section):
+class ModelConfig(Section):
     """The encoder."""
 
     name: Annotated[str, LINE] = "default"
@@ -150,7 +150,7 @@ class Model(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Stream(Section):
+class StreamConfig(Section):
     """How much is under way at once, and how long things may take."""
 
     in_flight: Annotated[int, counted(1, 64)] = 3
@@ -162,7 +162,7 @@ class Stream(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Web(Section):
+class WebConfig(Section):
     """Where metrics and health are served."""
 
     host: Annotated[str, LINE] = "127.0.0.1"
@@ -170,7 +170,7 @@ class Web(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Cache(Section):
+class CacheConfig(Section):
     """Where embedded seeds are kept between starts."""
 
     folder: Annotated[Path | None, FOLDER] = None
@@ -184,7 +184,7 @@ class Cache(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Log(Section):
+class LogConfig(Section):
     """How much is said on stderr."""
 
     level: Annotated[str, one_of("debug", "info", "warning", "error", "critical")] = "info"
@@ -194,21 +194,22 @@ class Log(Section):
 class Config:
     """Everything that can be configured, section by section."""
 
-    kafka: Kafka = field(default_factory=Kafka)
-    topics: Topics = field(default_factory=Topics)
-    posts: Posts = field(default_factory=Posts)
+    kafka: KafkaConfig = field(default_factory=KafkaConfig)
+    topics: TopicsConfig = field(default_factory=TopicsConfig)
+    posts: PostsConfig = field(default_factory=PostsConfig)
     limits: Limits = field(default_factory=Limits)
-    matching: Matching = field(default_factory=Matching)
-    model: Model = field(default_factory=Model)
-    stream: Stream = field(default_factory=Stream)
-    web: Web = field(default_factory=Web)
-    cache: Cache = field(default_factory=Cache)
-    log: Log = field(default_factory=Log)
+    matching: MatchingConfig = field(default_factory=MatchingConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    web: WebConfig = field(default_factory=WebConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    log: LogConfig = field(default_factory=LogConfig)
 
 
 SECTIONS: dict[str, type[Section]] = {
-    "kafka": Kafka, "topics": Topics, "posts": Posts, "limits": Limits,
-    "matching": Matching, "model": Model, "stream": Stream, "web": Web, "cache": Cache, "log": Log,
+    "kafka": KafkaConfig, "topics": TopicsConfig, "posts": PostsConfig, "limits": Limits,
+    "matching": MatchingConfig, "model": ModelConfig, "stream": StreamConfig, "web": WebConfig,
+    "cache": CacheConfig, "log": LogConfig,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from worker.config import Web as WebConfig
+from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.posts.times import rfc3339
 from worker.seeds.set import NEVER, SeedSet

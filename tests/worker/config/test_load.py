@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from worker.config import DEFAULTS, FORMATS, KINDS, RULES, Config, Kafka, Topics, load_config
+from worker.config import (
+    DEFAULTS,
+    FORMATS,
+    KINDS,
+    RULES,
+    Config,
+    KafkaConfig,
+    TopicsConfig,
+    load_config,
+)
 from worker.config.load import load
 from worker.config.secret import Secret
 from worker.errors import ConfigError
@@ -63,7 +72,7 @@ def test_a_file_changes_what_it_names(file: Path) -> None:
     assert (config.matching.threshold, config.matching.why) == (1.0, False)
     assert isinstance(config.matching.threshold, float)
     assert config.log.level == "debug"
-    assert config.topics == Topics()
+    assert config.topics == TopicsConfig()
 
 
 def test_a_variable_comes_before_the_file(file: Path) -> None:
@@ -196,7 +205,9 @@ def test_two_variables_may_not_name_two_brokers() -> None:
 
 def test_a_section_made_by_hand_refuses_nonsense_too() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap_servers: 'x' is not host:port"):
-        Kafka(bootstrap_servers="x")
+        KafkaConfig(bootstrap_servers="x")
     with pytest.raises(ConfigError, match=r"kafka\.password: null, and security_protocol"):
-        Kafka(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me")
-    Kafka(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me", password=Secret("x"))
+        KafkaConfig(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me")
+    KafkaConfig(
+        security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me", password=Secret("x")
+    )

@@ -10,8 +10,7 @@ from aiokafka import TopicPartition
 from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
 from worker.broker.running import running
-from worker.config import Config, Kafka
-from worker.config import Stream as StreamConfig
+from worker.config import Config, KafkaConfig, StreamConfig
 from worker.kafka.consumers import REBALANCE_S, REVOKE_S, Consumer, control_consumer, posts_consumer
 
 PARTITIONS = 64
@@ -29,7 +28,9 @@ def backlog() -> Any:
         with producer(address, batch_size=BATCH, linger_ms=50) as client:
             for number in range(PARTITIONS * POSTS):
                 client.send("tweets", POST, partition=number % PARTITIONS)
-        yield Config(kafka=Kafka(bootstrap_servers=address), stream=StreamConfig(batch_bytes=SIZE))
+        yield Config(
+            kafka=KafkaConfig(bootstrap_servers=address), stream=StreamConfig(batch_bytes=SIZE)
+        )
 
 
 def held(consumer: Consumer) -> int:
@@ -164,7 +165,7 @@ def test_giving_up_partitions_fits_into_what_the_group_waits(session: float) -> 
     """From the first word of a new deal to this member's answer: a heartbeat, the giving up."""
 
     async def run() -> tuple[float, float]:
-        kafka = Kafka(session_timeout_s=session)
+        kafka = KafkaConfig(session_timeout_s=session)
         consumer = posts_consumer(replace(Config(), kafka=kafka))
         rebalance, heartbeat = consumer._rebalance_timeout_ms, consumer._heartbeat_interval_ms
         await consumer.stop()
@@ -178,7 +179,7 @@ def test_giving_up_partitions_fits_into_what_the_group_waits(session: float) -> 
 @pytest.mark.parametrize("isolation", ["committed", "uncommitted"])
 def test_posts_and_seeds_are_read_as_the_configuration_says(isolation: str) -> None:
     async def run() -> None:
-        config = replace(Config(), kafka=Kafka(isolation=isolation))
+        config = replace(Config(), kafka=KafkaConfig(isolation=isolation))
         for consumer in (posts_consumer(config), control_consumer(config)):
             assert consumer._isolation_level == f"read_{isolation}"
             await consumer.stop()

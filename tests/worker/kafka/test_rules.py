@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from worker.config import Config, Topics, load_config
+from worker.config import Config, TopicsConfig, load_config
 from worker.kafka.rules import Difference, Found, differences, kafka_topics, new_topics, roomy
 
 CONFIG = Config()
@@ -106,7 +106,7 @@ def test_posts_have_to_be_kept_for_a_while() -> None:
 def test_one_partition_of_posts_is_for_one_worker() -> None:
     found = differences(CONFIG, GOOD | {"tweets": Found(1, 1, DELETED)}, 1)
     assert [(d.setting, d.serious) for d in found] == [("partitions", False)]
-    alone = Config(topics=Topics(partitions=1))
+    alone = Config(topics=TopicsConfig(partitions=1))
     assert differences(alone, GOOD | {"tweets": Found(1, 1, DELETED)}, 1) == []
 
 
@@ -114,7 +114,7 @@ def test_one_partition_of_posts_is_for_one_worker() -> None:
     ("wanted", "brokers", "said"), [(None, 1, None), (None, 2, "2"), (None, 9, "3"), (2, 5, "2")]
 )
 def test_copies(wanted: int | None, brokers: int, said: str | None) -> None:
-    config = Config(topics=Topics(replication=wanted))
+    config = Config(topics=TopicsConfig(replication=wanted))
     found = differences(config, GOOD, brokers)
     assert {(d.setting, d.wanted) for d in found} == ({("replication", said)} if said else set())
     assert len(found) == (4 if said else 0)
@@ -132,7 +132,7 @@ def test_a_record_must_be_on_two_of_three_brokers_and_cannot_be_on_more_than_the
 
 
 def test_three_copies_are_made_to_be_two_in_sync() -> None:
-    three = new_topics(Config(topics=Topics(replication=3)))
+    three = new_topics(Config(topics=TopicsConfig(replication=3)))
     for new in three.values():
         configs = new["configs"]
         assert isinstance(configs, dict)

@@ -11,8 +11,7 @@ from aiokafka import TopicPartition
 
 from tests.worker.small import Mail, seed_set
 from tests.worker.stream.fakes import FakeConsumer, met
-from worker.config import Config
-from worker.config import Stream as StreamConfig
+from worker.config import Config, StreamConfig
 from worker.errors import StalledError
 from worker.match.pipeline import Outcome
 from worker.match.records import Record

@@ -11,7 +11,7 @@ import pytest
 import worker.watch.visits
 import worker.watch.web
 from tests.worker.watch.test_web import seed_set, served
-from worker.config import Web as WebConfig
+from worker.config import WebConfig
 from worker.seeds.set import SeedSet
 from worker.watch.metrics import Metrics
 from worker.watch.visits import LARGEST, MOST, asks_for_loopback

@@ -15,7 +15,7 @@ import pytest
 
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SparseRows
-from worker.config import Web as WebConfig
+from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet

@@ -13,7 +13,7 @@ from worker.cli.demo.samples import read_articles, read_posts, seed_record
 from worker.cli.demo.script import ADDED, SHORTEST, Change, Message, Script, written
 from worker.cli.demo.show import change_line, match_lines, summary, taken_up_line
 from worker.cli.demo.wire import Wire, wire
-from worker.config import Config, Kafka
+from worker.config import Config, KafkaConfig
 
 HEAR_S = 0.01
 DRAIN_S = 15.0
@@ -52,7 +52,7 @@ def demo(seconds: float, port: int, model: str, device: str, threads: int | None
     if threads is not None:
         settings["NEWSIFT_MODEL__THREADS"] = str(threads)
     with interruptible(), running(port) as broker, tempfile.TemporaryDirectory() as scratch:
-        config = Config(kafka=Kafka(bootstrap_servers=broker.address))
+        config = Config(kafka=KafkaConfig(bootstrap_servers=broker.address))
         _show(config, written(read_posts(), seconds), Path(scratch), settings)
 
 

@@ -7,7 +7,7 @@ from tests.broker.clients import create, write
 from tests.broker.wire import Idempotent
 from tests.worker.kafka.batches.made import bomb
 from worker.broker.running import running
-from worker.config import Config, Kafka
+from worker.config import Config, KafkaConfig
 from worker.kafka.batches.header import Header
 from worker.kafka.clients import connected
 
@@ -28,7 +28,7 @@ def test_a_bomb_between_two_posts(capsys: Any) -> None:
         assert stranger.produce(poison).error_code == 0
         write(address, "tweets", [b"after"], compression_type="gzip")
         before = peak()
-        with connected(Config(kafka=Kafka(bootstrap_servers=address))) as cluster:
+        with connected(Config(kafka=KafkaConfig(bootstrap_servers=address))) as cluster:
             found = [row for batch in cluster.read("tweets") for row in batch]
     last = 1 + Header.of(poison).last_offset_delta
     assert [(row.offset, row.value) for row in found] == [(0, b"before"), (last + 1, b"after")]
