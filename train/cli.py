@@ -42,9 +42,9 @@ def train(
 
     import torch
 
-    from train.course import Asked
-    from train.course import train as run
-    from train.talk import Talk
+    from train.loop.progress import Talk
+    from train.run import Asked
+    from train.run import train as run
 
     if threads:
         torch.set_num_threads(threads)

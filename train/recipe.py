@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig
-from train.encoders import ENCODERS
+from train.model.encoders import ENCODERS
 
 RECIPES = Path(__file__).parent / "recipes"
 TEACHER = "teacher"

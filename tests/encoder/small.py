@@ -7,7 +7,7 @@ from encoder.model.config import AstConfig
 from encoder.model.weights import random_weights
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.vocabulary import WordPiece
-from train.export import export
+from train.model.export import export
 
 WORDS = (
     *("storm", "flood", "river", "city", "police", "fire", "match", "game", "cat", "music"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from encoder.errors import InputError
-from train.encoders import ENCODERS
+from train.model.encoders import ENCODERS
 from train.recipe import KINDS, RECIPES, Recipe, parse, read_recipe
 
 SHIPPED = sorted(file.stem for file in RECIPES.glob("*.yaml"))

@@ -7,8 +7,9 @@ import numpy as np
 
 from encoder.model.weights import F32
 from tests.encoder.small import LINES
-from train.store import VectorStore
-from train.teach import WIDTH, texts
+from train.teach import texts
+from train.teacher.chunks import WIDTH
+from train.teacher.store import VectorStore
 
 RECIPE = """
 encoder: {encoder}

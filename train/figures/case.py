@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from train.readers import Passed, Row, Story, rows
+from train.data.readers import Passed, Row, Story, rows
 
 SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
 NONE = "none"

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from encoder.model.weights import F32, I64
+from train.data.readers import Story
 from train.figures.style import BLACK, BLUE, GREEN, HATCHES, VERMILION, grid, page, shown
 from train.figures.subject import MissingDataError, Sheet, Subject
 from train.protocol.judge import Scores, blocks
 from train.protocol.peers import pair
 from train.protocol.ranking import Block
-from train.readers import Story
 
 F64 = NDArray[np.float64]
 BIN = 0.02

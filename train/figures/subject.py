@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 import encoder
 from encoder import Encoder
 from encoder.errors import InputError
+from train.data.readers import Passed
+from train.data.splits import Split
 from train.protocol.peers import Ours
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
-from train.readers import Passed
-from train.splits import Split
 
 
 class MissingDataError(InputError):

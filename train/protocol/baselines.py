@@ -12,10 +12,10 @@ from encoder.embeddings import unit_rows
 from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.text.tokenizer import Tokenizer, Tokens
-from train.baseline import Baseline, read_baseline
-from train.export import vectors
+from train.data.readers import Story
+from train.model.baseline import Baseline, read_baseline
+from train.model.export import vectors
 from train.protocol.peers import Vectors, pair
-from train.readers import Story
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoder.model.weights import F32, I64
+from train.data.splits import bare
 from train.protocol.ranking import Bool
-from train.splits import bare
 
 DRAWS = 1000
 INTERVAL = (2.5, 97.5)

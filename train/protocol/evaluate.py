@@ -10,7 +10,10 @@ import encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from encoder.support.files import cache_root
-from train.baseline import is_baseline
+from train.data.corpus import read_texts
+from train.data.readers import Passed
+from train.data.splits import Split, split_of_event, story_key
+from train.model.baseline import is_baseline
 from train.protocol.baselines import Compared
 from train.protocol.bootstrap import Interval, clusters, paired, paired_auc
 from train.protocol.judge import (
@@ -23,12 +26,9 @@ from train.protocol.judge import (
 )
 from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf, inverse
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
-from train.readers import Passed
-from train.splits import Split, split_of_event, story_key
-from train.store import VectorStore
-from train.teach import WIDTH
-from train.teacher import Kept, Teacher
-from train.texts import read_texts
+from train.teacher.chunks import WIDTH
+from train.teacher.minilm import Kept, Teacher
+from train.teacher.store import VectorStore
 
 Say = Callable[[str], None]
 DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without intervals

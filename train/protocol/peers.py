@@ -14,9 +14,9 @@ from encoder import Embeddings, Encoder
 from encoder.embeddings import unit_rows
 from encoder.model.weights import F32
 from encoder.score.lexical import NO_SLOT, SLOTS, SparseRows, slot
-from train.readers import Story
-from train.teach import chunks, readable
-from train.teacher import Embedder
+from train.data.readers import Story
+from train.teacher.chunks import chunks, readable
+from train.teacher.minilm import Embedder
 
 WORD = re.compile(r"\w+")
 K1, B = 1.2, 0.75

@@ -8,10 +8,10 @@ import numpy as np
 
 from encoder.errors import InputError
 from encoder.model.weights import I64
-from train.readers import CrisisPost, Pair, Passed, Story, read_crisis_posts, read_pairs
-from train.readers import rows as read_rows
-from train.splits import Split, share, split_pairs, story_key, without_copies
-from train.texts import KINDS, POOL
+from train.data.corpus import KINDS, POOL
+from train.data.readers import CrisisPost, Pair, Passed, Story, read_crisis_posts, read_pairs
+from train.data.readers import rows as read_rows
+from train.data.splits import Split, share, split_pairs, story_key, without_copies
 
 UNTAUGHT = 0.9  # posts of the streams above this share are never trained on
 BACKGROUND = 6_000

@@ -16,9 +16,10 @@ from matplotlib.text import Text
 from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import small_model
-from tests.train.data import folder, write
 from tests.train.figures.test_numbers import log_line, study
+from tests.train.folders import folder, write
 from tests.worker.fake import Command
+from train.data.readers import Passed
 from train.figures import cli
 from train.figures.case import confusion, judge, read_case
 from train.figures.draw import FIGURES, chosen, draw
@@ -27,7 +28,6 @@ from train.figures.softmax import MEAN_EXP, attention_weights, random_logits
 from train.figures.style import paper, rendered
 from train.figures.subject import Sheet, Subject
 from train.protocol.judge import Scores
-from train.readers import Passed
 
 
 @pytest.fixture(scope="module")

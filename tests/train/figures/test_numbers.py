@@ -23,8 +23,9 @@ from sklearn.metrics import (
 )
 
 from encoder.errors import InputError
-from tests.train.data import write
+from tests.train.folders import write
 from tests.worker.small import small_encoder
+from train.data.readers import Passed, Story
 from train.figures import case
 from train.figures.alpha import learned
 from train.figures.curves import named_apart, read_log
@@ -34,7 +35,6 @@ from train.figures.softmax import MEAN_EXP, attention_weights, random_logits, si
 from train.figures.subject import MissingDataError
 from train.figures.tsne import distances, layout, middle, most_shared
 from train.protocol.ranking import rank_pairs
-from train.readers import Passed, Story
 
 
 @pytest.mark.parametrize("count", [5, 25])

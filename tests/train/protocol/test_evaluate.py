@@ -11,13 +11,13 @@ import encoder
 from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import small_model
-from tests.train.data import EVENTS, folder, pair_rows, training_folder, write
+from tests.train.folders import EVENTS, folder, pair_rows, training_folder, write
 from tests.worker.fake import Command
+from train.data.readers import Pair, Passed, Story
 from train.protocol import evaluate as protocol
 from train.protocol.judge import PREVALENCE, Scores, crisis_figures, judge_pairs, judge_threshold
 from train.protocol.peers import Ours, Vectors
 from train.protocol.sets import CrisisSet, pair_set, read_crises, read_pair_sets
-from train.readers import Pair, Passed, Story
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from encoder.model.weights import F32
 from tests.train import tiny
+from train.data.readers import Story
 from train.protocol.peers import Bm25, MiniLm, Scorer, TfIdf, inverse
-from train.readers import Story
-from train.teach import CHUNK_WORDS, chunks, readable
+from train.teacher.chunks import CHUNK_WORDS, chunks, readable
 
 POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
 STORIES = [

@@ -1,0 +1,221 @@
+"""What a model learns from: nothing that tunes or judges, nor a near-copy of it, is on a shelf."""
+
+import gzip
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.model.config import Side
+from encoder.score.lexical import SLOTS, Idf
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import WordPiece
+from tests.encoder.small import LINES
+from tests.train import tiny
+from tests.train.folders import EVENTS, THINGS, training_folder, write
+from train.data.corpus import SENTENCES_EACH, Away, Texts, read_streams, read_texts, taught
+from train.data.readers import Pair, Passed, Story, read_pairs
+from train.data.splits import bare, split_of, split_of_event, story_key
+from train.loop.lessons import Shelf, shelve
+from train.teach import texts
+from train.teacher.chunks import WIDTH, chunks
+from train.teacher.store import VectorStore
+
+NOISE = ("{}", "RT @someone: {}", "{} https://t.co/abc", "@a {}!!", "{} ", "{} #")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return training_folder(tmp_path_factory.mktemp("data"))
+
+
+def rows(file: Path) -> list[dict[str, Any]]:
+    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    return [json.loads(line) for line in raw.splitlines()]
+
+
+def held(data: Path) -> tuple[set[str], set[str], set[str]]:
+    """Posts, titles and articles of dev and test, found by reading the files once more."""
+    posts: set[str] = set()
+    titles: set[str] = set()
+    articles: set[str] = set()
+    for name in ("small", "checked"):
+        for row in rows(data / "pairs" / f"{name}.jsonl.gz"):
+            if split_of(story_key(Story("", row["title"], row["article"]))) != "train":
+                posts.add(row["post"])
+                titles.add(row["title"])
+                articles.add(row["article"])
+    for row in rows(data / "crisis" / "events.jsonl"):
+        if split_of_event(row["event"]) != "train":
+            posts.add(row["text"])
+    return posts, titles, articles
+
+
+def test_nothing_of_dev_and_test_trains(data: Path) -> None:
+    posts, titles, articles = held(data)
+    assert len(posts) > 30
+    assert {split_of_event(event) for event in EVENTS} == {"train", "dev", "test"}
+    found = read_texts(data, Passed())
+    trained = [*found.posts, *(pair.post for pair in found.pairs)]
+    assert not {bare(post) for post in trained} & {bare(post) for post in posts}
+    stories = [
+        *found.articles,
+        *found.claims,
+        *((p.story.title, p.story.text) for p in found.pairs),
+    ]
+    assert not {title for title, _ in stories} & titles
+    assert not {text for _, text in stories} & articles
+    assert any(f"of {EVENTS[2]} " in post for post in found.posts)
+    assert len(found.pairs) > 60
+    assert len(found.claims) > len(THINGS)
+    assert len(found.articles) > 40
+
+
+def test_a_copy_of_a_held_out_text_is_found_wherever_it_stands(tmp_path: Path) -> None:
+    data = training_folder(tmp_path)
+    posts, titles, _ = held(data)
+    before = read_texts(data, Passed())
+    again = [{"text": form.format(post)} for post in posts for form in NOISE]
+    again += [{"text": title.upper()} for title in titles]
+    write(data / "tweets" / "again.jsonl", again)
+    stolen = [{"title": f"{title}!", "article": "another text"} for title in titles]
+    write(data / "articles" / "stolen.jsonl", stolen)
+    paired = [{"post": f"{p} @b", "title": f"new {i}", "article": f"new {i}"}
+              for i, p in enumerate(sorted(posts))]  # fmt: skip
+    write(data / "pairs" / "zz.jsonl", paired)
+    after = read_texts(data, Passed())
+    assert set(after.articles) == set(before.articles)
+    assert set(after.posts) == set(before.posts)
+    assert len(after.pairs) == len(before.pairs)
+
+
+def test_sentences_are_some_of_each_article_that_trains(data: Path) -> None:
+    found = read_texts(data, Passed())
+    every = {text: text.split(". ") for _, text in found.articles if text.count(". ") == 10}
+    assert len(every) == 40
+    for text, parts in every.items():
+        mine = [one for one in found.sentences if one in text]
+        assert len(mine) == SENTENCES_EACH < len(parts)
+        assert {one.rstrip(".") for one in mine} <= set(parts)
+    assert len(set(found.sentences)) == len(found.sentences)
+    assert set(found.sentences) <= set(texts(data))
+
+
+def test_a_sentence_that_is_a_held_out_post_does_not_train(tmp_path: Path) -> None:
+    data = training_folder(tmp_path)
+    quote = "All who live by the river must leave at once"
+    article = f"It was said by the mayor today. {quote}! More is to come of it."
+    write(data / "articles" / "quoting.jsonl", [{"title": "quoted", "article": article}])
+    assert f"{quote}!" in read_texts(data, Passed()).sentences
+    title = next(f"t{i}" for i in count() if split_of(f"t{i}") == "test")
+    held_out = {"post": f"RT @mayor: {quote}", "title": title, "article": "of the test split"}
+    write(data / "pairs" / "held.jsonl", [held_out])
+    assert f"{quote}!" not in read_texts(data, Passed()).sentences
+
+
+@given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=20), st.sampled_from(NOISE))
+def test_whatever_a_text_is_made_of_its_near_copy_is_held_back(
+    posts: list[str], one: str, form: str
+) -> None:
+    away = Away([], [*posts, one], [Story("", one, "the body of it")])
+    copy = form.format(one)
+    assert bool(bare(copy)) == (not away.frees(copy))
+    assert not away.frees_story(Story("", "x", "the body of it!"))
+
+
+def test_everyday_posts_fall_apart_into_those_that_train_and_those_that_judge(data: Path) -> None:
+    every = {row["text"] for row in rows(data / "tweets" / "everyday.jsonl.gz")}
+    train, judge = (set(read_streams(data, Passed(), side)) for side in (False, True))
+    assert train | judge == every
+    assert not train & judge
+    assert train == set(filter(taught, every))
+
+
+def reader() -> Tokenizer:
+    idf = Idf(np.ones(SLOTS, np.float32))
+    return Tokenizer(WordPiece.from_lines(LINES), idf, 32, 128)
+
+
+def test_shelves_hold_each_text_with_its_own_vector(data: Path, tmp_path: Path) -> None:
+    found = read_texts(data, Passed())
+    store = VectorStore(tiny.taught(data, tmp_path), WIDTH)
+    lessons = shelve(found, reader(), store)
+    for i in (0, 5, len(found.posts) - 1):
+        assert tokens(lessons.posts, i) == ids(found.posts[i], Side.POST)
+        own = store.get([found.posts[i]])[0]
+        assert lessons.posts.taught is not None
+        assert np.allclose(lessons.posts.taught[i], own / np.linalg.norm(own), atol=1e-6)
+    for post, article in lessons.own.tolist():
+        pair = found.pairs[post]
+        assert tokens(lessons.pair_posts, post) == ids(pair.post, Side.POST)
+        assert tokens(lessons.pair_articles, article) == ids(
+            (pair.story.title, pair.story.text), Side.ARTICLE
+        )
+    headed = [(title, text) for title, text in found.articles if title in set(found.posts)]
+    assert len(headed) == len(lessons.headlines) > 20
+    for body, ((title, text), post) in enumerate(zip(headed, lessons.headlines, strict=True)):
+        assert found.posts[post] == title
+        assert tokens(lessons.bodies, body) == ids(text, Side.ARTICLE)
+
+
+def tokens(shelf: Shelf, i: int) -> list[int]:
+    return list(shelf.tokens.ids[shelf.tokens.offsets[i] : shelf.tokens.offsets[i + 1]])
+
+
+def ids(text: str | tuple[str, str], side: Side) -> list[int]:
+    cap = 32 if side is Side.POST else 128
+    return [one for word in reader().words(text, side) for one in word.ids][:cap]
+
+
+def test_an_article_is_taught_by_its_chunks_the_lead_twice(tmp_path: Path) -> None:
+    long = " ".join(f"w{i}" for i in range(400))
+    store = VectorStore(tmp_path, WIDTH)
+    parts = chunks("title", long)
+    store.add(parts, tiny.vectors(parts))
+    unit = [row / np.linalg.norm(row) for row in store.get(parts)]
+    expected = unit[0] + sum(unit)
+    found = shelve(Texts([], [("title", long)], [], []), reader(), store).articles.taught
+    assert found is not None
+    assert torch.allclose(
+        found[0], torch.tensor(expected / np.linalg.norm(expected)).float(), atol=1e-5
+    )
+
+
+def test_copies_of_an_article_have_one_number(tmp_path: Path) -> None:
+    same = [Story("1", "A Title", "one text"), Story("2", "a title!", "another text")]
+    pairs = [Pair("p", story) for story in (*same, Story("3", "other", "one text more"))]
+    numbers = shelve(Texts([], [], [], pairs), reader(), None).pair_articles.story
+    assert numbers[0] == numbers[1] != numbers[2]
+
+
+def test_the_head_of_a_text_is_taken_and_tokens_are_left_out(data: Path) -> None:
+    shelf = shelve(read_texts(data, Passed()), reader(), None).articles
+    rng = np.random.default_rng(0)
+    chosen = np.array([3, 0, 3])
+    whole, head = shelf.take(chosen, 0, rng), shelf.take(chosen, 0, rng, 10)
+    assert list(whole.ids) == [*tokens(shelf, 3), *tokens(shelf, 0), *tokens(shelf, 3)]
+    assert list(head.ids) == [
+        *tokens(shelf, 3)[:10],
+        *tokens(shelf, 0)[:10],
+        *tokens(shelf, 3)[:10],
+    ]
+    many = np.arange(len(shelf))
+    left = len(shelf.take(many, 0.25, rng).ids) / len(shelf.take(many, 0, rng).ids)
+    assert 0.7 < left < 0.8
+    assert list(shelf.take(np.array([], np.int64), 0.5, rng).offsets) == [0]
+
+
+def test_the_teacher_is_asked_for_all_that_trains_and_nothing_else(data: Path) -> None:
+    posts, titles, articles = held(data)
+    asked = set(texts(data))
+    assert not asked & (posts | titles | articles)
+    trained = [
+        p for p in read_pairs(data / "pairs" / "small.jsonl.gz", Passed()) if p.post in asked
+    ]
+    assert len(trained) > 60

@@ -1,0 +1,245 @@
+"""The training loop: it learns, it comes back after a crash as if nothing had been, it refuses."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from encoder.errors import InputError
+from encoder.model.config import AstConfig, Side
+from train.loop.progress import Pace, Talk
+from train.loop.steps import Step
+from train.loop.token_rows import Flat, TokenTable
+from train.loop.trainer import Trainer, schedule
+from train.model.encoders import make_encoder
+from train.recipe import Recipe, Steps
+
+CONFIG = AstConfig(dim=8, heads=2, head_dim=4, residual=True, post_tokens=16, article_tokens=16)
+TARGET = torch.nn.functional.normalize(torch.arange(1.0, 9.0), dim=0)
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Crash(Exception):
+    """What a script throws where the process would have died."""
+
+
+class Towards:
+    """Steps that pull random texts towards one vector; a script may crash or spoil a step."""
+
+    def __init__(self, crash_at: int | None = None, nan_at: int | None = None) -> None:
+        self.crash_at, self.nan_at, self.drawn = crash_at, nan_at, 0
+
+    def step(self, table: TokenTable, number: int) -> Step:
+        if number == self.crash_at:
+            raise Crash
+        self.drawn += 1
+        rng = np.random.default_rng([5, number])
+        batch = Flat(rng.integers(0, 20, 12).astype(np.int32), np.array([0, 5, 12]))
+        rows = table.rows(batch)
+        loss = (1 - rows.embed(0, Side.POST) @ TARGET).mean()
+        return Step("posts", rows, loss * (torch.nan if number == self.nan_at else 1))
+
+
+def recipe(**steps: object) -> Recipe:
+    chosen = {"count": 40, "rate": 0.01, "table_rate": 0.02, "judge_every": 10, "keep_every": 10}
+    return Recipe(model=CONFIG, steps=msgspec.convert(chosen | steps, Steps))
+
+
+def fresh() -> nn.Module:
+    torch.manual_seed(0)
+    vectors = np.random.default_rng(1).standard_normal((20, 8), dtype=np.float32)
+    return make_encoder("ast", CONFIG, vectors, 3)
+
+
+def judge(model: nn.Module) -> dict[str, float]:
+    ids, offsets = torch.arange(20), torch.arange(0, 21, 5)
+    with torch.no_grad():
+        found = torch.nn.functional.normalize(model(ids, offsets, Side.POST), dim=1)
+    return {"score": float((found @ TARGET).mean())}
+
+
+def state(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_training_learns(tmp_path: Path) -> None:
+    model = fresh()
+    before = judge(model)["score"]
+    Trainer(model, recipe(), Towards(), judge, tmp_path).run()
+    assert judge(model)["score"] > before + 0.3
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [10, 20, 30, 40]
+    assert lines[-1]["losses"]["posts"] < lines[0]["losses"]["posts"]
+
+
+@pytest.mark.parametrize("crash", [1, 10, 15, 29, 39])
+@pytest.mark.parametrize("average_from", [0.0, 0.5, 1.0])
+def test_a_run_that_crashed_ends_where_the_uninterrupted_one_ends(
+    tmp_path: Path, crash: int, average_from: float
+) -> None:
+    plan = recipe(average_from=average_from, average_every=3, warm_up=5)
+    whole = Trainer(fresh(), plan, Towards(), judge, tmp_path / "whole").run()
+    broken = Trainer(fresh(), plan, Towards(crash_at=crash), judge, tmp_path / "broken")
+    with pytest.raises(Crash):
+        broken.run()
+    again = Towards()
+    resumed = Trainer(fresh(), plan, again, judge, tmp_path / "broken").run()
+    assert again.drawn == 40 - crash // 10 * 10
+    assert same(state(whole), state(resumed))
+    logs = [(tmp_path / name / "log.jsonl").read_text() for name in ("whole", "broken")]
+    assert logs[0] == logs[1]
+
+
+def test_the_best_judgement_is_what_comes_out(tmp_path: Path) -> None:
+    scores = iter([0.1, 0.9, 0.5, 0.2])
+    seen: list[dict[str, Tensor]] = []
+
+    def scripted(model: nn.Module) -> dict[str, float]:
+        seen.append(state(model))
+        return {"score": next(scores)}
+
+    model = Trainer(fresh(), recipe(), Towards(), scripted, tmp_path).run()
+    assert same(state(model), seen[1])
+
+
+def test_where_nothing_is_judged_the_last_state_comes_out(tmp_path: Path) -> None:
+    run = Trainer(fresh(), recipe(patience=1), Towards(), lambda _: {"score": 0.0}, tmp_path)
+    run.run()
+    assert run.progress.step == run.progress.best_step == 40
+
+
+def test_patience_ends_a_run_that_gains_nothing(tmp_path: Path) -> None:
+    scores = iter([0.5, 0.4, 0.3, 0.2])
+    drill = Towards()
+    run = Trainer(fresh(), recipe(patience=2), drill, lambda _: {"score": next(scores)}, tmp_path)
+    run.run()
+    assert run.progress.step == drill.drawn == 30
+    assert run.progress.best_step == 10
+
+
+def test_the_average_is_the_mean_of_late_states(tmp_path: Path) -> None:
+    plan = recipe(average_from=0.5, average_every=10, judge_every=40)
+    states: list[dict[str, Tensor]] = []
+    for count in (30, 40):
+        short = recipe(
+            average_from=1.0, judge_every=count, keep_every=100, decay=False, count=count
+        )
+        model = Trainer(fresh(), short, Towards(), judge, tmp_path / str(count)).run()
+        states.append(state(model))
+    plan = recipe(average_from=0.5, average_every=10, judge_every=40, decay=False)
+    found = state(Trainer(fresh(), plan, Towards(), judge, tmp_path / "mean").run())
+    for name, value in found.items():
+        assert torch.allclose(value, (states[0][name] + states[1][name]) / 2, atol=1e-6)
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_state(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"step 25: the loss of posts is nan; lower `steps\.rate`"):
+        Trainer(fresh(), recipe(), Towards(nan_at=25), judge, tmp_path).run()
+    assert Trainer(fresh(), recipe(), Towards(), judge, tmp_path).progress.step == 20
+
+
+def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Crash):
+        Trainer(fresh(), recipe(), Towards(crash_at=25), judge, tmp_path).run()
+    kept = (tmp_path / "last.safetensors").read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
+    assert (tmp_path / "last.safetensors").read_bytes() == kept
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "best.safetensors", "last.safetensors", "log.jsonl",
+    ]  # fmt: skip
+
+
+def test_a_gradient_that_is_no_number_never_reaches_the_model(tmp_path: Path) -> None:
+    class Spoilt(Towards):
+        def step(self, table: TokenTable, number: int) -> Step:
+            step = super().step(table, number)
+            root = (step.loss - step.loss.detach()).square().sqrt()  # 0, with NaN as its gradient
+            return Step("posts", step.rows, step.loss + root) if number == 25 else step
+
+    with pytest.raises(InputError, match="step 25: the gradient of posts is nan"):
+        Trainer(fresh(), recipe(), Spoilt(), judge, tmp_path).run()
+
+
+def test_the_average_leaves_alone_what_does_not_learn(tmp_path: Path) -> None:
+    """The α of softmax stands at minus infinity, of which no mean can be taken."""
+    model = make_encoder("ast-softmax", CONFIG, np.eye(20, 8, dtype=np.float32), 3)
+    plan = recipe(average_from=0.0, average_every=1)
+    trained = Trainer(model, plan, Towards(), judge, tmp_path).run()
+    assert torch.isneginf(trained.get_parameter("star.layers.0.ring.raw_alpha")).all()
+
+
+@pytest.mark.parametrize("other", [{"recipe": recipe(clip=2.0)}, {"data": "of yesterday"}])
+def test_a_folder_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
+    Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
+    chosen: dict[str, Any] = {"recipe": recipe(), "data": ""} | other
+    with pytest.raises(InputError, match=f"a run with other {next(iter(other))}; name another"):
+        Trainer(fresh(), chosen["recipe"], Towards(), judge, tmp_path, data=chosen["data"])
+
+
+def test_a_line_of_the_log_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
+    with pytest.raises(Crash):
+        Trainer(fresh(), recipe(), Towards(crash_at=25), judge, tmp_path).run()
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write('{"step": 30, "lo')
+    Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [10, 20, 30, 40]
+
+
+def test_what_is_said_stays_on_a_terminal_and_elsewhere() -> None:
+    for live in (True, False):
+        stream = io.StringIO()
+        talk = Talk(stream, live)
+        talk.progress("step 1")
+        talk.line("judged")
+        assert stream.getvalue() == ("\r\033[Kstep 1\r\033[Kjudged\n" if live else "judged\n")
+    assert Pace(10, 40)(20).startswith("step 20 of 40, ")
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x80\x04N.", b"x" * 200])
+def test_a_damaged_state_is_refused_with_the_remedy(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "last.safetensors").write_bytes(damage)
+    with pytest.raises(InputError, match="remove it to start anew"):
+        Trainer(fresh(), recipe(), Towards(), judge, tmp_path)
+
+
+def test_the_rate_rises_and_falls() -> None:
+    plan = Steps(count=100, warm_up=10)
+    assert schedule(plan, 0) == pytest.approx(0.1)
+    assert schedule(plan, 9) == pytest.approx(0.91)
+    assert schedule(plan, 99) == pytest.approx(0.01)
+    assert schedule(Steps(count=100, decay=False), 99) == 1
+
+
+def test_the_stars_rate_rises_from_the_step_in_which_it_joins(tmp_path: Path) -> None:
+    plan = recipe(star_from=0.5, star_rate=0.03, warm_up=10, decay=False)
+    assert (plan.steps.joins, Steps(count=7, star_from=0.5).joins) == (20, 4)
+    rates: dict[int, set[float]] = {}
+
+    class Watched(Trainer):
+        def _one(self) -> None:
+            super()._one()
+            found = {group["star"]: group["lr"] for group in self._adam.param_groups}
+            rates[self.progress.step - 1] = {round(found[True], 6), round(found[False], 6)}
+
+    Watched(fresh(), plan, Towards(), judge, tmp_path).run()
+    assert rates[4] == {0, 0.005}
+    assert rates[19] == {0, 0.01}
+    assert rates[20] == {0.003, 0.01}
+    assert rates[39] == {0.03, 0.01}

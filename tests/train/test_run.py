@@ -1,0 +1,266 @@
+"""`newsift train` from a recipe and a folder to a model, on a teacher that takes no time."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import encoder
+from tests.train import tiny
+from tests.train.folders import training_folder
+from tests.worker.fake import Command, Outcome
+from train.data.readers import Story
+from train.loop.checkpoint import Checkpoint
+from train.loop.steps import Drill, Step
+from train.model.baseline import read_baseline
+from train.protocol.baselines import Compared
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Crash(BaseException):
+    """What a script throws where the process would have died."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return training_folder(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def cache(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.taught(data, tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def teacher(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("train.model.start.Teacher", tiny.Teacher)
+
+
+class Trainings:
+    """Calls of the command, each with a place of its own unless one is named."""
+
+    def __init__(self, newsift: Command, data: Path, cache: Path, folder: Path) -> None:
+        self.newsift, self.data, self.cache, self.folder = newsift, data, cache, folder
+
+    def __call__(self, *options: object, recipe: object = None, out: str = "model") -> Outcome:
+        chosen = recipe or tiny.recipe(self.folder)
+        given = ("--data", self.data, "--cache", self.cache, "--out", self.folder / out)
+        return self.newsift("train", chosen, *given, *options)
+
+
+@pytest.fixture
+def train(newsift: Command, data: Path, cache: Path, tmp_path: Path) -> Trainings:
+    return Trainings(newsift, data, cache, tmp_path)
+
+
+def manifest(model: Path) -> dict[str, Any]:
+    return dict(json.loads((model / "manifest.json").read_text()))
+
+
+def test_a_recipe_and_a_folder_make_a_model_that_serves(train: Trainings, tmp_path: Path) -> None:
+    done = train()
+    assert done.code == 0, done.err
+    enc = encoder.load(tmp_path / "model")
+    assert done.out == f"{tmp_path / 'model'}: digest {enc.digest}\n"
+    assert enc.thresholds(enc.articles(["a storm"]), 0.1).shape == (1,)
+    figures = manifest(tmp_path / "model")["metrics"]["dev"]
+    assert figures["mix"] == enc.model.mix
+    assert {"score", "small mAP", "checked mAP", "event 1 AUC off"} <= set(figures)
+    log = [json.loads(x) for x in (tmp_path / "model.run" / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in log] == [8, 16, 24]
+    assert all(set(line) == {"step", "losses", "dev"} for line in log)
+    assert sum(line.startswith("step ") for line in done.err.splitlines()) == 3
+    frequent = enc.model.vocabulary.lines()[len(tiny.Teacher().vocabulary()) :]
+    assert len(frequent) == 4
+
+
+@pytest.mark.parametrize("crash", [4, 17])
+def test_a_run_that_crashed_ends_with_the_same_bytes(
+    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: int
+) -> None:
+    own = Drill.step
+
+    def script(self: Drill, table: Any, number: int) -> Step:
+        if number == crash:
+            raise Crash
+        return own(self, table, number)
+
+    whole = train(out="whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(Drill, "step", script)
+        with pytest.raises(Crash):
+            train(out="broken")
+    assert not (tmp_path / "broken").exists()
+    resumed = train(out="broken")
+    assert resumed.code == 0, resumed.err
+    assert ("going on from step" in resumed.err) == (crash > 6)
+    assert resumed.out.split()[-1] == whole.out.split()[-1]
+    logs = [(tmp_path / f"{name}.run" / "log.jsonl").read_text() for name in ("whole", "broken")]
+    assert logs[0] == logs[1]
+
+
+def test_a_finished_run_called_again_writes_the_same_model(train: Trainings) -> None:
+    assert train().out == train().out
+
+
+def test_a_seed_draws_another_model_of_the_same_recipe(train: Trainings, tmp_path: Path) -> None:
+    one, other = train(out="one"), train("--seed", 7, out="other")
+    assert other.code == 0, other.err
+    assert one.out.split()[-1] != other.out.split()[-1]
+    recipes = [manifest(tmp_path / name)["provenance"]["recipe"] for name in ("one", "other")]
+    assert recipes[0]["seed"] == 0
+    assert recipes[1] == recipes[0] | {"seed": 7}
+
+
+def test_an_encoder_that_cannot_serve_is_kept_to_be_compared(
+    train: Trainings, tmp_path: Path, data: Path
+) -> None:
+    for kind in ("cnn", "mean"):
+        done = train(recipe=tiny.recipe(tmp_path, kind), out=kind)
+        assert done.code == 0, done.err
+        kept = read_baseline(tmp_path / kind)
+        assert done.out.split()[-1] == kept.digest == manifest(tmp_path / kind)["digest"]
+        best = Checkpoint.read(tmp_path / f"{kind}.run" / "best.safetensors")
+        assert best is not None
+        for name, value in kept.model.state_dict().items():
+            assert torch.equal(value, best.tensors[name])
+    train(out="ours")
+    places = [tmp_path / name for name in ("ours", "cnn", "mean")]
+    given = ("--data", data, "--no-peers", "--json", "--draws", 5, "--rate", 0.05)
+    judged = train.newsift("evaluate", *places, *given, "--split", "all", "--mix", 0)
+    assert judged.code == 0, judged.err
+    pairs = json.loads(judged.out)[0]["figures"]
+    assert list(pairs) == list(map(str, places))
+    assert len({figures["mAP"] for figures in pairs.values()}) == 3
+
+
+def test_a_baselines_mix_can_be_set_aside(train: Trainings, tmp_path: Path) -> None:
+    train(recipe=tiny.recipe(tmp_path, "mean"), out="mean")
+    posts, stories = ["storm and flood"], [Story("", "flood", "a storm")]
+    found = Compared.load(str(tmp_path / "mean"), mix=0.25).prepare(posts, stories)
+    dense = float(found.posts.dense[0] @ found.articles.dense[0])
+    words = float(found.posts.lexical.dot(found.articles.lexical)[0, 0])
+    assert words > 0
+    assert float(found.block(slice(None))[0, 0]) == pytest.approx(0.75 * dense + 0.25 * words)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "vocabulary.txt", "manifest.json"])
+def test_a_damaged_baseline_is_refused(train: Trainings, tmp_path: Path, file: str) -> None:
+    train(recipe=tiny.recipe(tmp_path, "mean"), out="mean")
+    with (tmp_path / "mean" / file).open("ab") as opened:
+        opened.write(b"x")
+    done = train.newsift("evaluate", tmp_path / "mean", "--data", train.data, "--no-peers")
+    assert done.code == 2
+    assert file in done.err
+
+
+def test_word_vectors_out_of_a_file(train: Trainings, tmp_path: Path) -> None:
+    glove = tmp_path / "glove.txt"
+    rng = np.random.default_rng(0)
+    words = ("storm", "flood", "river", "city", "the", "number", "no", "and")
+    glove.write_text("".join(f"{w} {' '.join(map(str, rng.random(8)))}\n" for w in words))
+    file = tmp_path / "words.yaml"
+    file.write_text(
+        "model: {dim: 8, heads: 2, head_dim: 4}\nlosses: {triplet: 1}\n"
+        "batches: {pair_size: 16}\ntokens: {kind: words, vectors: none.txt}\n"
+        "steps: {count: 4, judge_every: 2}\n"
+    )
+    assert train("--vectors", glove, recipe=file).code == 0
+    assert encoder.load(tmp_path / "model").model.vocabulary.lines() == list(words)
+    lacking = train(recipe=file, out="other")
+    assert (lacking.code, lacking.err.count("\n")) == (2, 1)
+    assert "none.txt; name where it lies by --vectors FILE" in lacking.err
+
+
+def refused(done: Outcome, *said: str) -> None:
+    """One line on standard error, and the code of what is refused."""
+    lines = [line for line in done.err.splitlines() if line.startswith("newsift: ")]
+    assert done.code == 2
+    assert len(lines) == 1
+    for part in said:
+        assert part in lines[0]
+
+
+def test_what_cannot_be_trained_is_refused_in_a_line(
+    train: Trainings, tmp_path: Path, data: Path
+) -> None:
+    refused(train(recipe="papr"), "did you mean 'paper'")
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("stepz: {}\n")
+    refused(train(recipe=wrong), "unknown key stepz; did you mean 'steps'")
+    wrong.write_text("steps: {count: x}\n")
+    refused(train(recipe=wrong), "wrong.yaml: Expected `int`, got `str`")
+    refused(train("--cache", tmp_path / "empty"), "no vector from the teacher", "train.teach")
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    refused(train("--data", nothing), "everyday posts")
+    shutil.copytree(data / "tweets", nothing / "tweets")
+    wrong.write_text("tokens: {kind: words, vectors: x}\nlosses: {triplet: 1}\n")
+    (tmp_path / "x").write_text(f"storm {' '.join('1' * 300)}\n")
+    refused(
+        train("--data", nothing, "--vectors", tmp_path / "x", recipe=wrong),
+        "nothing for the steps", "pairs",
+    )  # fmt: skip
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_first_step(
+    train: Trainings, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").mkdir()
+    refused(train(out="taken"), "exists and is no model directory")
+    (tmp_path / "file").write_text("")
+    refused(train(out="file/model"), "cannot be written")
+    refused(train("--work", tmp_path / "file" / "run"), "cannot be made")
+    assert not (tmp_path / "taken.run").exists()
+
+
+def test_a_loss_that_is_no_number_leaves_the_last_state(
+    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Drill.step
+
+    def script(self: Drill, table: Any, number: int) -> Step:
+        step = own(self, table, number)
+        return Step(step.kind, step.rows, step.loss * torch.nan) if number == 13 else step
+
+    monkeypatch.setattr(Drill, "step", script)
+    refused(train(), "step 13: the loss of", "is nan; lower `steps.rate`")
+    last = Checkpoint.read(tmp_path / "model.run" / "last.safetensors")
+    assert last is not None
+    assert last.values["progress"]["step"] == 12
+
+
+def test_a_full_disk_leaves_the_last_state(
+    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train()
+    kept = {file: file.read_bytes() for file in (tmp_path / "model.run").iterdir()}
+    model = (tmp_path / "model" / "manifest.json").read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    shutil.copytree(tmp_path / "model.run", tmp_path / "copy.run")
+    (tmp_path / "copy.run" / "last.safetensors").unlink()
+    monkeypatch.setattr("os.fsync", full)
+    refused(train("--work", tmp_path / "copy.run"), "No space left on device")
+    monkeypatch.undo()
+    assert {file: file.read_bytes() for file in (tmp_path / "model.run").iterdir()} == kept
+    assert (tmp_path / "model" / "manifest.json").read_bytes() == model
+
+
+def test_a_work_folder_that_does_not_fit_is_refused_with_the_remedy(
+    train: Trainings, tmp_path: Path
+) -> None:
+    assert train().code == 0
+    other = tiny.recipe(tmp_path, extra="seed: 5\n")
+    refused(train(recipe=other), "holds a run with other recipe", "--work", "remove it")
+    state = tmp_path / "model.run" / "last.safetensors"
+    state.write_bytes(state.read_bytes()[:-100])
+    refused(train(), "last.safetensors: cannot be read; remove it to start anew")

@@ -1,0 +1,125 @@
+"""What a model learns from: texts as tokens, with the teacher's vectors where there are any."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from encoder.model.weights import I32, I64
+from encoder.score.lexical import SparseRows
+from encoder.text.tokenizer import Tokenizer, Tokens
+from train.data.corpus import Texts, Title
+from train.data.readers import Story
+from train.data.splits import story_key
+from train.loop.token_rows import Flat
+from train.teacher.chunks import unit, whole
+from train.teacher.store import VectorStore
+
+SHORTEST = 3  # tokens of which none is left out
+
+
+@dataclass(frozen=True, eq=False)
+class Shelf:
+    """Texts of one kind: their tokens, their words, and what the teacher makes of them."""
+
+    tokens: Tokens
+    taught: Tensor | None  # [n, teacher], unit
+    story: I64  # [n], the same for copies of one article
+
+    def __len__(self) -> int:
+        return len(self.tokens.offsets) - 1
+
+    @property
+    def words(self) -> SparseRows:
+        """The lexical rows of the texts."""
+        return self.tokens.lexical
+
+    @cached_property
+    def lengths(self) -> I64:
+        """How many tokens each text has."""
+        return np.diff(self.tokens.offsets)
+
+    def take(
+        self, chosen: I64, drop: float, rng: np.random.Generator,
+        cap: int | None = None,
+    ) -> Flat:  # fmt: skip
+        """Some of the texts, from their head, some tokens left out at random."""
+        ids, offsets = self.tokens.ids, self.tokens.offsets
+        parts = [ids[offsets[i] : offsets[i + 1]][:cap] for i in chosen]
+        if drop:
+            parts = [p[rng.random(len(p)) >= drop] if len(p) > SHORTEST else p for p in parts]
+        return flat(parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lessons:
+    """Everything a recipe may draw from; an empty shelf if the data has none of that kind."""
+
+    posts: Shelf
+    sentences: Shelf
+    articles: Shelf
+    claims: Shelf
+    pair_posts: Shelf
+    pair_articles: Shelf
+    bodies: Shelf
+    own: I64  # [pairs, 2]: of the pairs' posts and of their articles
+    headlines: I64  # [bodies]: of the posts, which is the title of a body
+
+
+def shelve(texts: Texts, reader: Tokenizer, store: VectorStore | None) -> Lessons:
+    """The texts as tokens, with the teacher's vectors if a store is given."""
+    shelver = Shelver(reader, store)
+    pair_articles = list(dict.fromkeys((p.story.title, p.story.text) for p in texts.pairs))
+    place = {article: i for i, article in enumerate(pair_articles)}
+    own = [(i, place[p.story.title, p.story.text]) for i, p in enumerate(texts.pairs)]
+    at = {post: i for i, post in enumerate(texts.posts)}
+    headed = [article for article in texts.articles if article[0] in at]
+    return Lessons(
+        shelver.posts(texts.posts),
+        shelver.posts(texts.sentences),
+        shelver.articles(texts.articles),
+        shelver.articles(texts.claims),
+        shelver.posts([pair.post for pair in texts.pairs]),
+        shelver.articles(pair_articles),
+        shelver.bodies(headed),
+        np.array(own, np.int64).reshape(-1, 2),
+        np.array([at[title] for title, _ in headed], np.int64),
+    )
+
+
+class Shelver:
+    """Reads texts into shelves; articles of one title or one beginning get the same number."""
+
+    def __init__(self, reader: Tokenizer, store: VectorStore | None) -> None:
+        self._reader, self._store = reader, store
+        self._numbers: dict[str, int] = {}
+
+    def posts(self, found: Sequence[str]) -> Shelf:
+        """Posts on a shelf."""
+        vectors = None if self._store is None else unit(self._store.get(found))
+        return Shelf(self._reader.posts(found), vectors, np.arange(len(found)))
+
+    def articles(self, found: Sequence[Title]) -> Shelf:
+        """Articles on a shelf, each with its title first."""
+        return Shelf(self._reader.articles(found), self._taught(found), self._story(found))
+
+    def bodies(self, found: Sequence[Title]) -> Shelf:
+        """Articles without their titles, which stand beside them as posts."""
+        tokens = self._reader.articles([text for _, text in found])
+        return Shelf(tokens, self._taught(found), self._story(found))
+
+    def _taught(self, found: Sequence[Title]) -> Tensor | None:
+        return None if self._store is None else whole(found, self._store)
+
+    def _story(self, found: Sequence[Title]) -> I64:
+        keys = (story_key(Story("", title, text)) for title, text in found)
+        numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in keys]
+        return np.array(numbers, np.int64)
+
+
+def flat(parts: Sequence[I32]) -> Flat:
+    """Lists of ids as flat tokens."""
+    ends = np.cumsum([0, *map(len, parts)]).astype(np.int64)
+    return Flat(np.concatenate([np.zeros(0, np.int32), *parts]), ends)

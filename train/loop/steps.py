@@ -1,0 +1,207 @@
+"""One step of each kind: which texts it reads, and the loss of what the model makes of them.
+
+What a step draws depends on the seed and the step's number alone, so that a run that was stopped
+goes on as if it had not been.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from encoder.errors import InputError
+from encoder.model.config import Side
+from encoder.model.weights import I64
+from encoder.score.lexical import SparseRows
+from train.loop.lessons import Lessons, Shelf, flat
+from train.loop.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
+from train.loop.token_rows import Flat, Rows, TokenTable
+from train.recipe import KINDS, Recipe
+
+CLOZE_SHORTEST, CLOZE_LONGEST = 8, 28
+CLOZE_ARTICLE = 100  # tokens that an article must have for a part to be taken out of it
+CLOZE_CAP = 500
+CAPS = (100, 200, 400)  # how much of the articles a step of pairs reads
+SAME_STORY = 0.95  # the teacher's cosine from which two articles tell the same story
+SAME_WORDS = 0.8  # the lexical one
+
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """The rows that a step trains, and its loss."""
+
+    kind: str
+    rows: Rows
+    loss: Tensor
+
+
+class Drill:
+    """Draws the steps of a recipe from the lessons."""
+
+    def __init__(self, recipe: Recipe, lessons: Lessons, directions: Tensor | None) -> None:
+        self.recipe, self.lessons = recipe, lessons
+        self._directions = directions  # [teacher, d]: from the teacher's vectors to the model's
+        self._long = np.flatnonzero(lessons.articles.lengths > CLOZE_ARTICLE)
+        self._kinds = [kind for kind in KINDS if recipe.asked(kind) and self._count(kind)]
+        if not self._kinds:
+            asked = ", ".join(filter(recipe.asked, KINDS))
+            raise InputError(f"data: holds nothing for the steps that the recipe asks for: {asked}")
+        weights = np.array([getattr(recipe.batches, kind) for kind in self._kinds])
+        self._shares = weights / weights.sum()
+
+    def step(self, table: TokenTable, number: int) -> Step:
+        """The step of this number."""
+        rng = np.random.default_rng([self.recipe.seed, number])
+        kind = str(rng.choice(self._kinds, p=self._shares))
+        if kind == "pairs":
+            return self._pairs(table, rng)
+        return self._cloze(table, rng) if kind == "cloze" else self._alone(table, rng, kind)
+
+    def _count(self, kind: str) -> int:
+        """How many texts or pairs there are for steps of one kind."""
+        if kind == "pairs":
+            heads = len(self.lessons.headlines) if self.recipe.batches.headline_size else 0
+            return len(self.lessons.own) + heads
+        return len(self._long) if kind == "cloze" else len(getattr(self.lessons, kind))
+
+    def _alone(self, table: TokenTable, rng: np.random.Generator, kind: str) -> Step:
+        """Texts alone, against the teacher's vectors of them."""
+        shelf: Shelf = getattr(self.lessons, kind)
+        batches = self.recipe.batches
+        size = batches.article_size if kind == "articles" else batches.post_size
+        as_posts = kind in ("posts", "sentences")
+        chosen = drawn(rng, len(shelf), size)
+        rows = table.rows(shelf.take(chosen, batches.drop, rng))
+        found = rows.embed(0, Side.POST if as_posts else Side.ARTICLE)
+        loss = imitate(found, self._project(teaching(shelf, chosen)).to(found.device))
+        return Step(kind, rows, self.recipe.losses.vectors * loss)
+
+    def _pairs(self, table: TokenTable, rng: np.random.Generator) -> Step:
+        """Posts and the articles they talk about, titles and their own bodies beside them."""
+        batches = self.recipe.batches
+        posts, stories, own = self._draw_pairs(rng)
+        cap = CAPS[rng.integers(len(CAPS))]
+        rows = table.rows(posts.take(batches.drop, rng), stories.take(batches.drop, rng, cap))
+        words = stories.words
+        lexical = posts.words.dot(words)  # [n, k]
+        lexical[rng.random(len(lexical)) < batches.hide] = 0
+        same = copies(stories, words)
+        spared = (own.astype(np.float32) @ same.astype(np.float32) > 0) & ~own
+        mine, theirs = rows.embed(0, Side.POST), rows.embed(1, Side.ARTICLE)
+        loss = self._score(
+            *(mine, theirs, own, spared, torch.from_numpy(lexical).to(mine.device)),
+            *(posts.taught, stories.taught),
+        )
+        return Step("pairs", rows, loss)
+
+    def _draw_pairs(self, rng: np.random.Generator) -> "tuple[Pile, Pile, Bool]":
+        """Posts, articles, and which belong together: [n, k]."""
+        lessons, batches = self.lessons, self.recipe.batches
+        own = lessons.own[drawn(rng, len(lessons.own), batches.pair_size)]
+        heads = drawn(rng, len(lessons.headlines), batches.headline_size)
+        articles, place = np.unique(own[:, 1], return_inverse=True)
+        posts = Pile([(lessons.pair_posts, own[:, 0]), (lessons.posts, lessons.headlines[heads])])
+        stories = Pile([(lessons.pair_articles, articles), (lessons.bodies, heads)])
+        label = np.concatenate([place, len(articles) + np.arange(len(heads))])
+        belongs = np.zeros((len(label), len(articles) + len(heads)), np.bool_)
+        belongs[np.arange(len(label)), label] = True
+        return posts, stories, belongs
+
+    def _score(
+        self, mine: Tensor, theirs: Tensor, own: Bool, spared: Bool, lexical: Tensor,
+        posts_taught: Tensor | None, stories_taught: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        """The loss of posts [n, d] and articles [k, d], mixed as the recipe says."""
+        losses, mix = self.recipe.losses, self.recipe.training_mix
+        score = (1 - mix) * (mine @ theirs.T) + mix * lexical
+        belongs, apart = (torch.from_numpy(x).to(mine.device) for x in (own, spared))
+        batch = Batch(mine, theirs, score, belongs, apart)
+        loss = score.new_zeros(())
+        for weight, part in (
+            (losses.triplet, Triplet(losses.margin)),
+            (losses.contrastive, Contrastive(losses.temperature)),
+            (losses.sigmoid, PairwiseSigmoid(temperature=losses.temperature)),
+        ):
+            loss = loss + weight * part(batch) if weight else loss
+        if losses.scores and posts_taught is not None and stories_taught is not None:
+            wanted = ((posts_taught @ stories_taught.T).to(mine.device) + lexical) / 2
+            loss = loss + losses.scores * agree(score, wanted, losses.temperature)
+        return loss
+
+    def _cloze(self, table: TokenTable, rng: np.random.Generator) -> Step:
+        """A few words out of an article, to be found again among the rests of all articles."""
+        shelf, losses = self.lessons.articles, self.recipe.losses
+        chosen = self._long[drawn(rng, len(self._long), self.recipe.batches.cloze_size)]
+        cut, rest = [], []
+        for i in chosen:
+            ids = shelf.take(np.array([i]), 0, rng, CLOZE_CAP).ids
+            width = rng.integers(CLOZE_SHORTEST, CLOZE_LONGEST)
+            start = rng.integers(len(ids) - width)
+            cut.append(ids[start : start + width])
+            rest.append(np.delete(ids, np.s_[start : start + width]))
+        rows = table.rows(flat(cut), flat(rest))
+        mine, theirs = rows.embed(0, Side.POST), rows.embed(1, Side.ARTICLE)
+        own = np.eye(len(chosen), dtype=np.bool_)
+        pile = Pile([(shelf, chosen)])
+        spared = copies(pile, pile.words) & ~own
+        belongs, apart = (torch.from_numpy(x).to(mine.device) for x in (own, spared))
+        loss = Contrastive(losses.temperature)(Batch(mine, theirs, mine @ theirs.T, belongs, apart))
+        return Step("cloze", rows, losses.cloze * loss)
+
+    def _project(self, vectors: Tensor) -> Tensor:
+        """The teacher's vectors in the directions of the model's, of length one."""
+        assert self._directions is not None
+        return torch.nn.functional.normalize(vectors @ self._directions, dim=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pile:
+    """Chosen texts of several shelves, one after the other."""
+
+    parts: list[tuple[Shelf, I64]]
+
+    def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> Flat:
+        """Their tokens."""
+        taken = [shelf.take(chosen, drop, rng, cap) for shelf, chosen in self.parts]
+        lengths = np.concatenate([np.diff(one.offsets) for one in taken])
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return Flat(np.concatenate([one.ids for one in taken]), offsets)
+
+    @property
+    def words(self) -> SparseRows:
+        """Their lexical rows."""
+        return SparseRows.concat([shelf.words[chosen] for shelf, chosen in self.parts])
+
+    @property
+    def story(self) -> I64:
+        """Their numbers, the same for copies of one article."""
+        return np.concatenate([shelf.story[chosen] for shelf, chosen in self.parts])
+
+    @property
+    def taught(self) -> Tensor | None:
+        """What the teacher makes of them."""
+        if any(shelf.taught is None for shelf, _ in self.parts):
+            return None
+        return torch.cat([teaching(shelf, chosen) for shelf, chosen in self.parts])
+
+
+def copies(stories: Pile, words: SparseRows) -> Bool:
+    """Which articles tell the same story, by title, by words or to the teacher: [k, k]."""
+    same: Bool = (stories.story[:, None] == stories.story) | (words.dot(words) > SAME_WORDS)
+    taught = stories.taught
+    return same if taught is None else same | (taught @ taught.T > SAME_STORY).numpy()
+
+
+def teaching(shelf: Shelf, chosen: I64) -> Tensor:
+    """The teacher's vectors of some of a shelf's texts."""
+    assert shelf.taught is not None
+    return shelf.taught[torch.from_numpy(chosen)]
+
+
+def drawn(rng: np.random.Generator, count: int, size: int) -> I64:
+    """So many different numbers below count, or all of them."""
+    return rng.choice(count, min(size, count), replace=False)

@@ -1,0 +1,151 @@
+"""Training what belongs to single tokens: only the rows that a batch reads take part in a step."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from encoder.model.config import Side
+from encoder.model.siamese import Siamese
+from encoder.model.weights import I32, I64
+from train.loop.bf16 import halves
+from train.model.export import blocks
+
+AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens: more at once is no faster
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+VECTORS, GATES = "embedding", "residual.log_gates"
+RESIDUAL = "residual"
+TABLES = (VECTORS, GATES)
+
+
+class RowAdam:
+    """Adam over the rows of a table; a row that no batch reads stays as it is."""
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table  # [rows, …], changed in place
+        self.first, self.second = torch.zeros_like(table), torch.zeros_like(table)
+        self.steps = 0
+
+    def step(self, rows: Tensor, gradient: Tensor, rate: float) -> None:
+        """Move these rows, each of which is named once, against their gradient."""
+        self.steps += 1
+        one, two = BETAS
+        first = self.first[rows].mul_(one).add_(gradient, alpha=1 - one)
+        second = self.second[rows].mul_(two).addcmul_(gradient, gradient, value=1 - two)
+        self.first[rows], self.second[rows] = first, second
+        size = first / (1 - one**self.steps)
+        spread = (second / (1 - two**self.steps)).sqrt_().add_(EPSILON)
+        self.table[rows] -= rate * size / spread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flat:
+    """Texts as flat token ids with offsets."""
+
+    ids: I32
+    offsets: I64
+
+
+class Rows:
+    """The rows that some batches read, as leaves of one step's graph."""
+
+    def __init__(self, table: "TokenTable", batches: tuple[Flat, ...]) -> None:
+        every = np.concatenate([batch.ids for batch in batches])
+        rows, place = np.unique(every, return_inverse=True)
+        device = table.vectors.table.device
+        self.rows = torch.from_numpy(rows).long().to(device)
+        self._place = torch.from_numpy(place).to(device)
+        self._ends = np.cumsum([0, *(len(batch.ids) for batch in batches)])
+        self._batches = batches
+        self._table = table
+        self.vectors = table.vectors.table[self.rows].requires_grad_()
+        gates = None if table.gates is None else table.gates.table[self.rows].requires_grad_()
+        self.gates = gates
+
+    def embed(self, batch: int, side: Side) -> Tensor:
+        """The unit vectors of the texts of one batch: [n, d]."""
+        ids = self._place[self._ends[batch] : self._ends[batch + 1]]
+        offsets = self._batches[batch].offsets
+        named = {VECTORS: self.vectors}
+        if self.gates is not None:
+            named[GATES] = self.gates.T
+        parts = []
+        for first, last in blocks(offsets, AT_ONCE[ids.device.type]):
+            own = offsets[first : last + 1]
+            ends = torch.from_numpy(own - own[0]).to(ids.device)
+            given = (ids[own[0] : own[-1]], ends, side)
+            parts.append(self._table.run(named, given))
+        return F.normalize(torch.cat(parts), dim=1)
+
+    def gradient_sum(self) -> Tensor:
+        """The sum of the gradients that the step has left: a number if all of them are."""
+        leaves = (self.vectors, self.gates)
+        grads = [leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None]
+        return torch.stack([grad.sum() for grad in grads]).sum() if grads else torch.zeros(())
+
+    def step(self, rate: float) -> None:
+        """Move the rows against the gradients that the step has left in them."""
+        for adam, leaf in ((self._table.vectors, self.vectors), (self._table.gates, self.gates)):
+            if adam is not None and leaf is not None and leaf.grad is not None:
+                adam.step(self.rows, leaf.grad, rate)
+
+
+class TokenTable:
+    """A model whose token vectors, and gates if it has any, are trained row by row.
+
+    With `in_halves` the star's matrix products are in bf16; what is kept never is.
+    """
+
+    def __init__(self, model: nn.Module, in_halves: bool = False) -> None:
+        self.model = model
+        self._in_halves = in_halves and isinstance(model, Siamese)
+        parameters = dict(model.named_parameters())
+        self.vectors = RowAdam(parameters["embedding"].detach())
+        gates = parameters.get(GATES)
+        # one row a token, as the vectors have it: [vocabulary, sides]
+        self.gates = None if gates is None else RowAdam(gates.detach().T.contiguous())
+        own = set(TABLES)
+        self.rest = {
+            name: parameter
+            for name, parameter in parameters.items()
+            if name not in own and parameter.requires_grad
+        }
+
+        self.star = True  # without it the gated mean alone is trained, many times as fast
+
+    def rows(self, *batches: Flat) -> Rows:
+        """The rows that these batches read."""
+        return Rows(self, batches)
+
+    def run(self, named: dict[str, Tensor], given: tuple[Tensor, Tensor, Side]) -> Tensor:
+        """The vectors of some texts, with these rows in the place of the tables: [n, d]."""
+        if self.star or self.gates is None:
+            with halves(self.vectors.table.device, self._in_halves):
+                return cast(Tensor, functional_call(self.model, named, given)).float()
+        ids, offsets, side = given
+        mean = self.model.get_submodule(RESIDUAL)
+        gates = {GATES.removeprefix(f"{RESIDUAL}."): named[GATES]}
+        embedded = F.embedding(ids, named[VECTORS])
+        return cast(Tensor, functional_call(mean, gates, (embedded, ids, offsets, side)))
+
+    @property
+    def adams(self) -> dict[str, RowAdam]:
+        """The tables by name."""
+        both = {"vectors": self.vectors, "gates": self.gates}
+        return {name: rows for name, rows in both.items() if rows is not None}
+
+    def settle(self) -> None:
+        """Put the trained gates back into the model; its token vectors are the table itself."""
+        if self.gates is not None:
+            with torch.no_grad():
+                self.model.get_parameter(GATES).copy_(self.gates.table.T)
+
+    def unsettle(self) -> None:
+        """Take the gates out of the model again."""
+        if self.gates is not None:
+            self.gates.table.copy_(self.model.get_parameter(GATES).detach().T)

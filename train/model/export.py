@@ -1,0 +1,89 @@
+"""From weights to a model that a directory can hold: rounding, background, self-check."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from encoder.directory import Background, Model, SelfCheck, snap
+from encoder.embeddings import unit_rows
+from encoder.errors import InputError
+from encoder.model.config import Side
+from encoder.model.siamese import Siamese
+from encoder.model.weights import F32, I32, I64, Weights
+from encoder.score.lexical import Idf
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import Vocabulary
+
+CHECKED_TEXTS = 64
+TOKENS_AT_ONCE = 2**13
+
+
+def export(
+    weights: Weights,
+    vocabulary: Vocabulary,
+    idf: Idf | None,
+    mix: float,
+    background: Sequence[str],
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+) -> Model:
+    """A model with its token vectors rounded as they ship, its background and its self-check."""
+    if len(background) < CHECKED_TEXTS:
+        raise InputError(f"background: {len(background)} posts are too few; give some thousands")
+    weights = snap(weights)
+    config = weights.config
+    tokens = Tokenizer(vocabulary, idf, config.post_tokens, config.article_tokens).posts(background)
+    reference = Siamese.from_weights(weights).eval()
+    dense = vectors(reference, tokens.ids, tokens.offsets)
+    offsets = tokens.offsets[: CHECKED_TEXTS + 1]
+    ids = tokens.ids[: offsets[-1]]
+    return Model(
+        weights=weights,
+        vocabulary=vocabulary,
+        idf=idf,
+        mix=mix,
+        background=Background(unit_rows(dense), tokens.lexical),
+        check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets), Side.POST),
+        article_check=article_check(reference, tokens.ids),
+        metrics=metrics,
+        provenance=provenance,
+    )
+
+
+def article_check(reference: Siamese, ids: I32) -> SelfCheck:
+    """The self-check of articles: short ones, one as long as can be, and one without a token."""
+    longest = min(reference.config.article_tokens, len(ids))
+    lengths = [1, min(200, longest), 0, longest]
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    joined = np.concatenate([ids[:length] for length in lengths])
+    found = vectors(reference.double(), joined, offsets, Side.ARTICLE)
+    return SelfCheck(joined, offsets, found, Side.ARTICLE)
+
+
+@torch.inference_mode()
+def vectors(
+    model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST, device: str = "cpu"
+) -> F32:
+    """The vectors of texts by a model, in its own precision, rounded to float32: [n, d]."""
+    parts = []
+    for start, stop in blocks(offsets, TOKENS_AT_ONCE):
+        own = offsets[start : stop + 1]
+        block = torch.from_numpy(ids[own[0] : own[-1]]).long().to(device)
+        found = model(block, torch.from_numpy(own - own[0]).to(device), side)  # [block, d]
+        parts.append(found.cpu().numpy().astype(np.float32))
+    return np.concatenate(parts)
+
+
+def blocks(offsets: I64, tokens: int) -> Iterator[tuple[int, int]]:
+    """The texts in blocks of so many tokens at most, or a single text; at least one block."""
+    start, count = 0, len(offsets) - 1
+    while start < count:
+        stop = int(np.searchsorted(offsets, offsets[start] + tokens, "right")) - 1
+        stop = min(max(stop, start + 1), count)
+        yield start, stop
+        start = stop
+    if not count:
+        yield 0, 0

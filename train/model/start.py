@@ -1,0 +1,185 @@
+"""What a model starts from: a vocabulary, its vectors, the idf, and the teacher's directions."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from encoder.embeddings import unit_rows
+from encoder.errors import InputError
+from encoder.model.config import AstConfig, Side
+from encoder.model.weights import F32
+from encoder.score.lexical import SLOTS, Idf
+from encoder.support.letters import fold
+from encoder.text.clean import article_chunks, clean_chunk, post_chunks
+from encoder.text.split import split_words
+from encoder.text.tokenizer import Tokenizer, Tokens
+from encoder.text.vocabulary import Vocabulary, WordLevel, WordPiece
+from train.data.corpus import Texts, Title
+from train.data.word_vectors import read_vectors
+from train.recipe import TEACHER, Recipe
+from train.recipe import Tokens as Wanted
+from train.teacher.chunks import whole
+from train.teacher.minilm import Teacher
+from train.teacher.store import VectorStore
+
+Shares = NDArray[np.float64]
+T = TypeVar("T")
+
+SAMPLE = 40_000
+FEWEST_LETTERS = 3  # of a whole word that is added to the word pieces
+TOKENS = "tokens"  # the folder of the teacher's vectors of single tokens, inside that of texts
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LEAST_GATE = np.float32(1e-3)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """All that is fixed before the first step, and the vectors that training begins with."""
+
+    vocabulary: Vocabulary
+    idf: Idf
+    vectors: F32  # [vocabulary, d]
+    gates: F32  # [vocabulary], how much each token counts in the gated mean
+    directions: Tensor | None  # [teacher, d]
+
+
+def make_start(
+    recipe: Recipe, texts: Texts, store: VectorStore | None, file: Path | None = None
+) -> Start:
+    """Vocabulary, vectors and idf as the recipe names them, counted on the texts that train."""
+    config, tokens = recipe.model, recipe.tokens
+    directions = None if store is None else main_directions(texts, store, config.dim)
+    vocabulary: Vocabulary
+    if tokens.vectors == TEACHER:
+        assert store is not None
+        assert directions is not None
+        own = VectorStore(store.folder / TOKENS, store.width)
+        vocabulary, vectors = taught_tokens(directions, own, texts, tokens.whole_words)
+    else:
+        vocabulary, vectors = from_file(tokens, file, config)
+    pieces, words = frequencies(vocabulary, texts, config)
+    return Start(
+        vocabulary, Idf(inverse(words)), vectors,
+        np.maximum(inverse(pieces) * known(vocabulary), LEAST_GATE),
+        None if directions is None else torch.from_numpy(directions),
+    )  # fmt: skip
+
+
+def main_directions(texts: Texts, store: VectorStore, width: int) -> F32:
+    """The directions in which the teacher's vectors of real texts differ most: [teacher, width]."""
+    if width > store.width:
+        raise InputError(f"model.dim: {width} is more than the {store.width} of the teacher")
+    stories = [(pair.story.title, pair.story.text) for pair in texts.pairs]
+    posts = [*texts.posts[:SAMPLE], *(pair.post for pair in texts.pairs)]
+    articles = whole([*texts.articles[: SAMPLE // 4], *stories], store).numpy()
+    found = np.concatenate([unit_rows(store.get(posts)), articles])
+    _, _, rows = np.linalg.svd(found.T @ found)
+    return np.ascontiguousarray(rows[:width].T, dtype=np.float32)
+
+
+def taught_tokens(
+    directions: F32, own: VectorStore, texts: Texts, whole_words: int
+) -> tuple[WordPiece, F32]:
+    """The teacher's word pieces, frequent words beside them, and its vector of each alone."""
+    teacher = Teacher()
+    lines = teacher.vocabulary()
+    if missing := own.missing(lines):
+        place = {line: i for i, line in enumerate(lines)}
+        own.add(missing, teacher.pieces()[[place[line] for line in missing]])
+    more = frequent_words(texts, WordPiece.from_lines(lines), whole_words)
+    if missing := own.missing(more):
+        own.add(missing, teacher.texts(missing))
+    vectors = unit_rows(own.get([*lines, *more]))
+    vectors = unit_rows((vectors - vectors[: len(lines)].mean(0)) @ directions)
+    return WordPiece.from_lines([*lines, *more]), vectors
+
+
+def frequent_words(texts: Texts, pieces: WordPiece, count: int) -> list[str]:
+    """The words that occur most often among those that are several word pieces."""
+    if not count:
+        return []
+    stories = [(pair.story.title, pair.story.text) for pair in texts.pairs]
+    chunks = {
+        Side.POST: Counter(chain.from_iterable(map(post_chunks, posts_of(texts)))),
+        Side.ARTICLE: Counter(
+            chain.from_iterable(map(article_chunks, (*texts.articles, *stories)))
+        ),
+    }
+    words: Counter[str] = Counter()
+    for side, found in chunks.items():
+        for chunk, times in found.items():
+            for word in split_words(clean_chunk(chunk, side)):
+                words[fold(word)] += times
+    long = (
+        word
+        for word, _ in sorted(words.items(), key=lambda one: (-one[1], one[0]))
+        if len(word) >= FEWEST_LETTERS and word.isalpha() and len(pieces.pieces(word)) > 1
+    )
+    return [word for word, _ in zip(long, range(count), strict=False)]
+
+
+def posts_of(texts: Texts) -> Iterable[str]:
+    """All posts that train, those of the pairs too."""
+    return chain(texts.posts, (pair.post for pair in texts.pairs))
+
+
+def from_file(tokens: Wanted, file: Path | None, config: AstConfig) -> tuple[Vocabulary, F32]:
+    """Whole words with their vectors out of a file."""
+    path = file or Path(tokens.vectors)
+    if not path.is_file():
+        raise InputError(f"tokens.vectors: no file {path}; name where it lies by --vectors FILE")
+    read = read_vectors(path, config.dim, tokens.most)
+    return WordLevel.from_lines(read.words), read.values
+
+
+def frequencies(vocabulary: Vocabulary, texts: Texts, config: AstConfig) -> tuple[Shares, Shares]:
+    """In what share of the texts each token, and each hashed word, occurs."""
+    reader = Tokenizer(
+        vocabulary, Idf(np.ones(SLOTS, np.float32)), config.post_tokens, config.article_tokens
+    )
+    pieces, words, count = np.zeros(vocabulary.size), np.zeros(SLOTS), 0
+    stories: list[Title] = [(pair.story.title, pair.story.text) for pair in texts.pairs]
+    for tokens in chain(
+        map(reader.posts, blocks(posts_of(texts))),
+        map(reader.articles, blocks([*texts.articles, *stories])),
+    ):
+        pieces += distinct_pieces(tokens, vocabulary.size)
+        words += np.bincount(tokens.lexical.slots, minlength=SLOTS)
+        count += len(tokens.lexical)
+    return pieces / max(count, 1), words / max(count, 1)
+
+
+def known(vocabulary: Vocabulary) -> F32:
+    """Zero for the tokens that stand for no word, one for all others: [vocabulary]."""
+    return np.array([line not in SPECIAL for line in vocabulary.lines()], np.float32)
+
+
+def distinct_pieces(tokens: Tokens, size: int) -> NDArray[np.int64]:
+    """In how many of the texts each word piece occurs: [vocabulary]."""
+    text = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
+    found = np.unique(text * size + tokens.ids) % size
+    return np.bincount(found, minlength=size)
+
+
+def blocks(items: Iterable[T], size: int = 2048) -> Iterator[list[T]]:
+    """The items in lists of this many."""
+    block: list[T] = []
+    for item in items:
+        block.append(item)
+        if len(block) == size:
+            yield block
+            block = []
+    yield block
+
+
+def inverse(frequency: NDArray[np.float64]) -> F32:
+    """The idf of each share of texts, never negative, and bounded for what was hardly seen."""
+    return np.clip(-np.log(frequency + 1e-5), 0, None).astype(np.float32)

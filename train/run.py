@@ -1,0 +1,150 @@
+"""`newsift train`: from a recipe and a folder of data to a model directory."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from encoder.directory import snap, write_model
+from encoder.errors import DeviceError, InputError, ModelError
+from encoder.manifest import MANIFEST
+from encoder.model.siamese import Siamese
+from encoder.text.tokenizer import Tokenizer
+from train.data.corpus import Texts, read_streams, read_texts
+from train.data.readers import Passed
+from train.data.splits import share
+from train.loop.dev import Dev
+from train.loop.lessons import shelve
+from train.loop.progress import Talk
+from train.loop.steps import Drill
+from train.loop.trainer import Trainer
+from train.model.baseline import Baseline, write_baseline
+from train.model.encoders import make_encoder
+from train.model.export import CHECKED_TEXTS, export
+from train.model.start import Start, make_start
+from train.recipe import Recipe
+from train.teacher.chunks import WIDTH, teacher_folder
+from train.teacher.store import VectorStore
+
+BACKGROUND_POSTS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    recipe: Recipe
+    name: str
+    data: Path
+    out: Path
+    work: Path
+    device: str = "cpu"
+    cache: Path | None = None
+    vectors: Path | None = None
+
+
+def train(asked: Asked, talk: Talk) -> str:
+    """Train, tune λ on dev, and write the model; its digest."""
+    recipe, passed = asked.recipe, Passed()
+    check(asked)
+    talk.progress("reading")
+    background = everyday(asked.data, passed)
+    texts = read_texts(asked.data, passed)
+    tell(passed, talk)
+    if not texts.pairs and not texts.posts and not texts.articles:
+        raise InputError(f"{asked.data}: holds no pairs, posts or articles to train on")
+    store = VectorStore(teacher_folder(asked.cache), WIDTH) if recipe.needs_teacher else None
+    talk.progress("counting words")
+    start = make_start(recipe, texts, store, asked.vectors)
+    model = begin(recipe, start).to(asked.device)
+    reader = Tokenizer(
+        start.vocabulary, start.idf, recipe.model.post_tokens, recipe.model.article_tokens
+    )
+    dev = Dev(asked.data, reader, recipe.mix, Passed())
+    if not len(dev):
+        talk.line("nothing falls into the dev split: no early stop, and the first λ is taken")
+    drill = Drill(recipe, shelve(texts, reader, store), start.directions)
+    made_of = fingerprint(texts, start)
+    trainer = Trainer(model, recipe, drill, dev.judge, asked.work, talk, made_of)
+    return finish(asked, trainer.run().cpu().eval(), start, dev, background)
+
+
+def check(asked: Asked) -> None:
+    """Refuse what would fail only after the last step: a place that cannot be written, a device."""
+    if asked.device == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("device: no CUDA here; use --device cpu")
+    if asked.out.exists() and not (asked.out / MANIFEST).exists():
+        raise ModelError(f"{asked.out}: exists and is no model directory; name another place")
+    try:
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=asked.out.parent):
+            pass
+    except OSError as error:
+        raise ModelError(f"{asked.out}: cannot be written ({error.strerror})") from error
+
+
+def everyday(data: Path, passed: Passed) -> list[str]:
+    """Everyday posts that never train, for the automatic threshold."""
+    found = sorted(set(read_streams(data, passed, judging=True)), key=share)[:BACKGROUND_POSTS]
+    if len(found) < CHECKED_TEXTS:
+        raise InputError(
+            f"{data}/tweets: {len(found)} everyday posts that do not train; a model needs at least "
+            f"{CHECKED_TEXTS} for its automatic threshold, better some thousands"
+        )
+    return found
+
+
+def tell(passed: Passed, talk: Talk) -> None:
+    """Name the rows that could not be used."""
+    if passed.count:
+        talk.line(f"rows passed over: {passed.count} ({'; '.join(passed.told)}, …)")
+
+
+def begin(recipe: Recipe, start: Start) -> nn.Module:
+    """The untrained model, its gates at the idf of their tokens."""
+    model = make_encoder(recipe.encoder, recipe.model, start.vectors, recipe.seed)
+    if isinstance(model, Siamese) and model.residual is not None:
+        with torch.no_grad():
+            gates = torch.from_numpy(start.gates).log()
+            model.residual.log_gates.copy_(gates.expand_as(model.residual.log_gates))
+    return model
+
+
+def fingerprint(texts: Texts, start: Start) -> str:
+    """What tells a run's data from every other: its texts, and the vectors that it starts with."""
+    seen = hashlib.sha256(start.vectors.tobytes())
+    pairs: Iterable[tuple[str, ...]] = ((p.post, p.story.title, p.story.text) for p in texts.pairs)
+    alone = ((text,) for text in (*texts.posts, *texts.sentences))
+    for row in (*alone, *texts.articles, *texts.claims, *pairs):
+        seen.update("\0".join(row).encode("utf-8", "surrogatepass") + b"\n")
+    return seen.hexdigest()[:12]
+
+
+def finish(asked: Asked, model: nn.Module, start: Start, dev: Dev, background: list[str]) -> str:
+    """Write what was trained with its figures on dev, as it is served, and where it comes from."""
+    recipe = asked.recipe
+    provenance: dict[str, Any] = {
+        "trained": True,
+        "how": f"newsift train {asked.name}",
+        "recipe": asdict(recipe),
+        "data": "public posts and articles, see SOURCES.json of the data",
+    }
+    if not isinstance(model, Siamese):
+        figures = dev.judge(model)
+        made = Baseline(
+            recipe.encoder, recipe.model, model, start.vocabulary, start.idf, figures["mix"],
+            {"dev": figures}, provenance,
+        )  # fmt: skip
+        return write_baseline(asked.out, made)
+    weights = snap(model.weights())
+    figures = dev.judge(Siamese.from_weights(weights).eval())
+    served = export(
+        weights, start.vocabulary, start.idf, figures["mix"], background, {"dev": figures},
+        provenance,
+    )  # fmt: skip
+    return write_model(asked.out, served)
