@@ -1,1 +1,4 @@
-"""What the README claims about speed, as commands."""
+"""What the README claims, as commands that print it: `newsift bench`.
+
+It may use every room, and no room uses it.
+"""

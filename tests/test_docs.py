@@ -37,9 +37,11 @@ def test_every_make_target_that_the_readme_names_exists() -> None:
     assert {"demo", "test", "lint", "bench"} <= targets
 
 
-def test_files_that_the_readme_names_exist() -> None:
-    for path in re.findall(r"(?:worker|encoder|train|bench)/[\w/.-]+\.\w+", README):
-        assert (ROOT / path).exists(), path
+def test_files_that_the_pages_name_exist() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for path in re.findall(r"\b(?:worker|encoder|train|bench|tests)/[\w/.-]+\.\w+",
+                               page.read_text("utf-8")):  # fmt: skip
+            assert (ROOT / path).exists(), (page.name, path)
 
 
 def test_every_alert_has_its_paragraph() -> None:

@@ -1,4 +1,7 @@
-"""The stream, and the command line around it."""
+"""The stream, and the command line around it: posts of a topic, matched with articles of another.
+
+A post enters by `stream.ingest` and leaves by `stream.delivery`; `app` is Faust's, made when asked.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,7 @@
-"""The `newsift` command: a table of commands, each imported when it is called."""
+"""The `newsift` command: a table of commands, each imported when it is called.
+
+One module a command, or one room where a command has several; nothing below imports them.
+"""
 
 import importlib.metadata
 import os
