@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from worker.cli import COMMANDS
-from worker.config import DEFAULTS
+from worker.config import KEYS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -53,7 +53,7 @@ def test_every_alert_has_its_paragraph() -> None:
 
 def test_every_limit_stands_in_the_security_page() -> None:
     told = (ROOT / "SECURITY.md").read_text("utf-8")
-    assert re.findall(r"^\| `limits\.(\w+)`", told, re.MULTILINE) == [*DEFAULTS["limits"]]
+    assert re.findall(r"^\| `limits\.(\w+)`", told, re.MULTILINE) == [*KEYS["limits"]]
 
 
 def test_the_changelog_knows_this_version() -> None:

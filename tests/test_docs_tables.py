@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from train.recipe import RECIPES, Recipe
-from worker.config import DEFAULTS, KINDS, RULES, load_config
+from worker.config import KEYS, load_config
 from worker.watch.table import METRICS, OTHER, Row
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -28,9 +28,8 @@ def labels(row: Row) -> str:
 
 def test_every_key_stands_with_its_default_and_its_rule() -> None:
     wanted = [
-        [f"`{section}.{key}`", f"`{yaml.safe_dump(default).splitlines()[0]}`",
-         RULES[section][key].says + (", or null" if KINDS[section][key].optional else "")]
-        for section, keys in DEFAULTS.items() for key, default in keys.items()
+        [f"`{section}.{name}`", f"`{yaml.safe_dump(key.default).splitlines()[0]}`", key.wanted]
+        for section, keys in KEYS.items() for name, key in keys.items()
     ]  # fmt: skip
     assert rows("config.md", "key | default | what it may be") == wanted
 

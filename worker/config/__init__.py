@@ -1,13 +1,17 @@
-"""The configuration: every key of config.yaml, typed, with its default and its rule."""
+"""The configuration: every key of config.yaml, typed, with its default and its rule.
+
+Each section goes to whom it is about: `kafka` to the clients, `stream` to the stream and so on.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, get_type_hints
 
-from worker.config.kinds import (
+from encoder.support.files import cache_root
+from worker.config.rules import (
     ANY,
     FILE,
     FOLDER,
@@ -17,7 +21,7 @@ from worker.config.kinds import (
     SERVERS,
     THRESHOLD,
     TOPIC_NAME,
-    Kind,
+    Key,
     Rule,
     between,
     counted,
@@ -37,15 +41,16 @@ GROUP = Rule(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Section:
     """A part of the configuration; it refuses values that cannot be."""
 
     def __post_init__(self) -> None:
         section = type(self).__name__.removesuffix("Config").lower()
-        for name, rule in RULES[section].items():
+        for name, key in keys_of(type(self)).items():
             value = getattr(self, name)
-            if value is not None and not rule.test(value):
-                raise ConfigError(f"{section}.{name}: {shown(value)} is not {rule.says}")
+            if value is not None and not key.rule.test(value):
+                raise ConfigError(f"{section}.{name}: {key.refusal(value)}")
         for complaint in self.complaints():
             raise ConfigError(f"{section}.{complaint}")
 
@@ -178,9 +183,7 @@ class CacheConfig(Section):
     @property
     def path(self) -> Path:
         """The folder itself: as configured, else NEWSIFT_CACHE, else the user's own cache."""
-        if named := self.folder or os.environ.get("NEWSIFT_CACHE"):
-            return Path(named)
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "newsift"
+        return self.folder or cache_root()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,55 +193,31 @@ class LogConfig(Section):
     level: Annotated[str, one_of("debug", "info", "warning", "error", "critical")] = "info"
 
 
+def keys_of(section: type[Section]) -> dict[str, Key]:
+    """The keys of a section by name."""
+    hints = get_type_hints(section, include_extras=True)
+    return {item.name: Key.of(hints[item.name], item.default) for item in fields(section)}
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """Everything that can be configured, section by section."""
 
-    kafka: KafkaConfig = field(default_factory=KafkaConfig)
-    topics: TopicsConfig = field(default_factory=TopicsConfig)
-    posts: PostsConfig = field(default_factory=PostsConfig)
-    limits: Limits = field(default_factory=Limits)
-    matching: MatchingConfig = field(default_factory=MatchingConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    stream: StreamConfig = field(default_factory=StreamConfig)
-    web: WebConfig = field(default_factory=WebConfig)
-    cache: CacheConfig = field(default_factory=CacheConfig)
-    log: LogConfig = field(default_factory=LogConfig)
+    kafka: KafkaConfig = KafkaConfig()
+    topics: TopicsConfig = TopicsConfig()
+    posts: PostsConfig = PostsConfig()
+    limits: Limits = Limits()
+    matching: MatchingConfig = MatchingConfig()
+    model: ModelConfig = ModelConfig()
+    stream: StreamConfig = StreamConfig()
+    web: WebConfig = WebConfig()
+    cache: CacheConfig = CacheConfig()
+    log: LogConfig = LogConfig()
 
 
-SECTIONS: dict[str, type[Section]] = {
-    "kafka": KafkaConfig, "topics": TopicsConfig, "posts": PostsConfig, "limits": Limits,
-    "matching": MatchingConfig, "model": ModelConfig, "stream": StreamConfig, "web": WebConfig,
-    "cache": CacheConfig, "log": LogConfig,
-}  # fmt: skip
-
-
-def _rules(section: type[Section]) -> dict[str, Rule]:
-    hints = get_type_hints(section, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items()}
-
-
-def _kinds(section: type[Section]) -> dict[str, Kind]:
-    return {name: Kind.of(hint) for name, hint in get_type_hints(section).items()}
-
-
-def _defaults(section: type[Any]) -> dict[str, Any]:
-    return {item.name: item.default for item in fields(section)}
-
-
-# By section and key.
-RULES = {name: _rules(section) for name, section in SECTIONS.items()}
-KINDS = {name: _kinds(section) for name, section in SECTIONS.items()}
-DEFAULTS = {name: _defaults(section) for name, section in SECTIONS.items()}
 DEFAULT_LIMITS = Limits()
-
-
-def shown(value: object) -> str:
-    """A value as an error names it: short, and without what stands before an @."""
-    said = repr(str(value) if isinstance(value, Path) else value)
-    if "@" in said:
-        said = f"'***{said[said.rindex('@') :]}"
-    return said if len(said) <= 80 else said[:77] + "…"
+SECTIONS: dict[str, type[Section]] = get_type_hints(Config)
+KEYS = {name: keys_of(section) for name, section in SECTIONS.items()}
 
 
 def load_config(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Config:

@@ -2,13 +2,12 @@
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from worker.config import DEFAULTS, Config
-from worker.config.kinds import scalar
+from worker.config import KEYS, Config
 from worker.config.load import Loaded
+from worker.config.rules import scalar
 from worker.config.secret import HIDDEN, Secret
 
 BARE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,-]*(?<!:)")
@@ -24,29 +23,23 @@ def packaged() -> str:
 def plain(config: Config) -> dict[str, dict[str, Any]]:
     """The values by section and key, for JSON; a secret is hidden."""
     return {
-        section: {item.name: _plain(getattr(getattr(config, section), item.name))
-                  for item in fields(getattr(config, section))}
-        for section in DEFAULTS
-    }  # fmt: skip
+        section: {key: _plain(getattr(getattr(config, section), key)) for key in keys}
+        for section, keys in KEYS.items()
+    }
 
 
 def rendered(found: Loaded) -> str:
     """The configuration in force as a config.yaml that would give it again, but for secrets."""
     lines = []
-    for section, keys in DEFAULTS.items():
+    for section, keys in KEYS.items():
         lines.append(f"{section}:")
-        for key in keys:
-            value = getattr(getattr(found.config, section), key)
-            origin = found.origins[f"{section}.{key}"]
-            said = "" if value == keys[key] else _comment(value, origin)
-            lines.append(f"  {key}: {_yaml(value)}{said}")
+        for name, key in keys.items():
+            value = getattr(getattr(found.config, section), name)
+            hidden = f"{HIDDEN} " if isinstance(value, Secret) else ""
+            where = repr(found.origins[f"{section}.{name}"])[1:-1]
+            said = "" if value == key.default else f"  # {hidden}from {where}"
+            lines.append(f"  {name}: {_yaml(value)}{said}")
     return "\n".join(lines) + "\n"
-
-
-def _comment(value: object, origin: str) -> str:
-    hidden = f"{HIDDEN} " if isinstance(value, Secret) else ""
-    where = "".join(char if char.isprintable() else "?" for char in origin)
-    return f"  # {hidden}from {where}"
 
 
 def _plain(value: Any) -> Any:

@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.config import DEFAULTS, Config, load_config
+from worker.config import KEYS, Config, load_config
 from worker.config.file import read_file
-from worker.config.kinds import scalar
 from worker.config.load import load
+from worker.config.rules import scalar
 from worker.config.text import rendered
 from worker.errors import ConfigError
 
@@ -113,12 +113,12 @@ def test_wild_bytes_are_read_or_refused(file: Path, raw: bytes) -> None:
         assert str(error).startswith(str(file))  # noqa: PT017 - either outcome is right
 
 
-KEYS = [(section, key) for section, keys in DEFAULTS.items() for key in keys]
+NAMES = [(section, key) for section, keys in KEYS.items() for key in keys]
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.dictionaries(st.sampled_from(KEYS), LEAVES | st.lists(LEAVES, max_size=2), max_size=6))
+@given(st.dictionaries(st.sampled_from(NAMES), LEAVES | st.lists(LEAVES, max_size=2), max_size=6))
 def test_wild_values_give_a_configuration_or_a_refusal(
     file: Path, values: dict[tuple[str, str], object]
 ) -> None:
@@ -137,7 +137,7 @@ def test_wild_values_give_a_configuration_or_a_refusal(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.sampled_from(KEYS), st.text(max_size=30))
+@given(st.sampled_from(NAMES), st.text(max_size=30))
 def test_wild_variables_give_a_configuration_or_a_refusal(key: tuple[str, str], text: str) -> None:
     variable = f"NEWSIFT_{key[0]}__{key[1]}".upper()
     try:
