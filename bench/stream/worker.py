@@ -89,7 +89,6 @@ class Worker:
             "kafka": {"bootstrap_servers": self.scene.kafka, "group": self.group},
             "topics": names | {"seeds": self.scene.topic(self.seeds)},
             "web": {"port": self.port},
-            "cache": {"folder": str(self.folder / "cache")},
         }
 
     def _answers(self) -> bool:

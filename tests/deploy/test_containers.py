@@ -98,7 +98,6 @@ def test_the_configuration_of_the_containers_is_one_that_the_worker_takes() -> N
     config = load(None, given | {"NEWSIFT_CONFIG": str(ROOT / "config.yaml")}).config
     listeners = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert f"INSIDE://{config.kafka.bootstrap_servers}" in listeners.split(",")
-    assert str(config.cache.folder) == environment()["NEWSIFT_CACHE"]
     assert config.web.host == "0.0.0.0"
     scrape = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text("utf-8"))
     target = scrape["scrape_configs"][0]["dns_sd_configs"][0]

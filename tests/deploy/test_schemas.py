@@ -61,7 +61,7 @@ def outcome() -> Any:
     full = {"author": "ann", "created_at": "2026-03-01T10:00:00+02:00", "lang": "en", "url": "u"}
     values = [json.dumps(plain).encode(), json.dumps(plain | full).encode(), b"{", None, b"x" * 999]
     messages = [Sent(n, value, attempt=b"2") for n, value in enumerate(values)]
-    seeds = SeedEmbedder(enc, None, 0.001, None).make(book)
+    seeds = SeedEmbedder(enc, 0.001, None).make(book)
     pipeline = Pipeline(enc, Settings(limits=Limits(post_bytes=500)))
     return pipeline.run(messages, seeds, lambda: "2026-03-01T10:00:00.000Z")
 

@@ -7,7 +7,6 @@ that a story can tell a fault survived from a fault that never came.
 
 import json
 import os
-import resource
 import signal
 import socket
 import time
@@ -98,8 +97,6 @@ def install() -> None:
     if "clock_s" in script:
         set_clock(script["clock_s"])
         fault.prove(f"clock {script['clock_s']:+} s")
-    if "file_bytes" in script:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (script["file_bytes"],) * 2)
     if "refused_s" in script:
         delivery.REFUSED_S = script["refused_s"]
     if "poll_s" in script:

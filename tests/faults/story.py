@@ -80,7 +80,6 @@ class Story:
             "stream": {
                 "batch_posts": BATCH_POSTS, "in_flight": IN_FLIGHT, "produce_deadline_s": 1,
             },
-            "cache": {"folder": str(self.folder / "cache")},
             "web": {"port": 0},
         }  # fmt: skip
 

@@ -17,7 +17,7 @@ def warm_up() -> None:
     enc = Encoder(model, *open_backend(model, "cpu", 1))
     book = SeedBook()
     book.apply(b"seed", b'{"text": "storm flood", "threshold": 0.001}')
-    seeds = SeedEmbedder(enc, None, 0.01, None).make(book)
+    seeds = SeedEmbedder(enc, 0.01, None).make(book)
     message = SimpleNamespace(
         topic="t", partition=0, offset=0, timestamp=0, key=None, headers=(),
         value=b'{"id": "1", "text": "storm flood"}',

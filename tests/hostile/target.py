@@ -81,7 +81,6 @@ class Target:
             "topics": self.topics | {"partitions": PARTITIONS},
             "model": {"name": str(model), "device": "cpu", "threads": 1},
             "matching": {"threshold": 0.4},
-            "cache": {"folder": str(self.folder / "cache")},
             "web": {"port": 0},
         }  # fmt: skip
         return {name: settings.get(name, {}) | more.get(name, {}) for name in settings | more}

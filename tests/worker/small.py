@@ -66,4 +66,4 @@ def book_of(**seeds: Mapping[str, object]) -> SeedBook:
 def seed_set(threshold: float | None = 0.4, rate: float = 0.01, **more: object) -> SeedSet:
     """The set of the four articles above, each with `more` in its record."""
     book = book_of(**{name: {"text": text, **more} for name, text in ARTICLES.items()})
-    return SeedEmbedder(small_encoder(), None, rate, threshold).make(book)
+    return SeedEmbedder(small_encoder(), rate, threshold).make(book)

@@ -100,7 +100,7 @@ def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, Seed
     book = SeedBook(config.limits)
     book.apply(key, latest[key].value)
     matching = config.matching
-    made = SeedEmbedder(enc, None, matching.background_rate, matching.threshold).make(book)
+    made = SeedEmbedder(enc, matching.background_rate, matching.threshold).make(book)
     for refused in made.refused:
         raise InputError(f"seed {name!r}: is refused: {refused.reason}")
     settings = Settings(config.posts.format, config.limits, matching.max_matches, matching.why)

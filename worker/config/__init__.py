@@ -10,11 +10,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
-from encoder.support.files import cache_root
 from worker.config.rules import (
     ANY,
     FILE,
-    FOLDER,
     LINE,
     RATE,
     SECRET,
@@ -175,18 +173,6 @@ class WebConfig(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class CacheConfig(Section):
-    """Where embedded seeds are kept between starts."""
-
-    folder: Annotated[Path | None, FOLDER] = None
-
-    @property
-    def path(self) -> Path:
-        """The folder itself: as configured, else NEWSIFT_CACHE, else the user's own cache."""
-        return self.folder or cache_root()
-
-
-@dataclass(frozen=True, slots=True)
 class LogConfig(Section):
     """How much is said on stderr."""
 
@@ -211,7 +197,6 @@ class Config:
     model: ModelConfig = ModelConfig()
     stream: StreamConfig = StreamConfig()
     web: WebConfig = WebConfig()
-    cache: CacheConfig = CacheConfig()
     log: LogConfig = LogConfig()
 
 

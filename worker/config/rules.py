@@ -143,7 +143,6 @@ def is_servers(text: str) -> bool:
 ANY = Rule("true or false", lambda _: True)
 LINE = Rule("a text on one line", is_line)
 FILE = Rule("the path of a file", is_line)
-FOLDER = Rule("the path of a folder", is_line)
 SECRET = Rule("a secret", lambda x: bool(x.reveal()))
 TOPIC_NAME = Rule(
     "a name of 1 to 249 letters, digits, dots, _ or -", lambda x: bool(TOPIC.fullmatch(x))

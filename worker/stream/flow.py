@@ -234,9 +234,7 @@ class Stream:
         matching = config.matching
         rules = Settings(config.posts.format, config.limits, matching.max_matches, matching.why)
         self._pipeline = Pipeline(enc, rules, perf_counter)
-        embedder = SeedEmbedder(
-            enc, config.cache.path, matching.background_rate, matching.threshold
-        )
+        embedder = SeedEmbedder(enc, matching.background_rate, matching.threshold)
         await self._control.embed(embedder)
         await asyncio.to_thread(warm_up, enc, matching.why)
         return embedder
@@ -264,7 +262,7 @@ def warm_up(enc: Encoder, why: bool) -> None:
     """Take a made-up match through all stages: what is not compiled yet is compiled now."""
     book = SeedBook()
     book.apply(b"warm", b'{"text": "warm up"}')
-    seeds = SeedEmbedder(enc, None, 0.5, 0.01).make(book)
+    seeds = SeedEmbedder(enc, 0.5, 0.01).make(book)
     value = b'{"id": "1", "text": "warm up"}'
     message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
     with crashpoint.unwatched():

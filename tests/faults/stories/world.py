@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from tests.broker.clients import read_to_end
 from tests.broker.kafka import answers
 from tests.faults.network import Network
-from tests.faults.stories.seeds import silent_seeds
 from tests.faults.story import ONE_CRASH, Story, Tell
 
 DAY_S = 86_400
@@ -80,25 +79,8 @@ def a_bad_network(story: Story) -> None:
         assert worker.terminate() == 0, worker.said
 
 
-def no_room_on_the_disk(story: Story) -> None:
-    """The cache of seeds cannot be made, and then not be finished: a warning, and posts go on."""
-    silent_seeds(story, 1000)
-    file = story.folder / "a-file"
-    file.touch()
-    for folder, fault in ((file / "cache", {}), (story.folder / "full", {"file_bytes": 2**15})):
-        story.posts(40)
-        config = story.settings()
-        config["cache"]["folder"] = str(folder)
-        worker = story.worker(config, **fault)
-        assert story.nothing_lost().duplicates == 0
-        assert f"{folder}: seeds are not cached" in worker.said
-        story.events += 1
-        assert worker.terminate() == 0, worker.said
-
-
 STORIES: dict[str, Tell] = {
     "10 broker restarted": the_broker_restarts,
     "20 the clock a day off": a_wrong_clock,
     "24 a bad network": a_bad_network,
-    "25 no room on the disk": no_room_on_the_disk,
 }

@@ -58,7 +58,7 @@ def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
     enc = encoder.load("default", device="cpu")
     book = SeedBook()
     book.apply(b"ferry-fire", SEED)
-    seeds = SeedEmbedder(enc, None, 0.001, None).make(book)
+    seeds = SeedEmbedder(enc, 0.001, None).make(book)
     outcome = Pipeline(enc, Settings()).run(kafka.records(POSTS), seeds, lambda: "now")
     expected = [json.loads(r.value) for r in outcome.records if r.kind == "match" and r.value]
     for row in expected:

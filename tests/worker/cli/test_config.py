@@ -68,11 +68,13 @@ def test_show_can_be_read_again(newsift: Command, monkeypatch: pytest.MonkeyPatc
 
 
 def test_show_as_json(newsift: Command) -> None:
-    Path("config.yaml").write_text("log: {level: debug}\ncache: {folder: c}\n")
+    Path("config.yaml").write_text(
+        "log: {level: debug}\nkafka: {ca_file: c, security_protocol: SSL}\n"
+    )
     found = json.loads(newsift("config", "show", "--json").out)
     assert found["file"] == "config.yaml"
     assert found["values"]["log"] == {"level": "debug"}
-    assert found["values"]["cache"] == {"folder": "c"}
+    assert found["values"]["kafka"]["ca_file"] == "c"
     assert found["values"]["kafka"]["password"] is None
     assert found["origins"]["log.level"] == "config.yaml line 1"
     assert found["origins"]["web.port"] == "default"

@@ -77,13 +77,14 @@ def test_a_variable_comes_before_the_file(file: Path) -> None:
     env = {
         "NEWSIFT_TOPICS__POSTS": "no", "NEWSIFT_MATCHING__WHY": "false", "NEWSIFT_KAFKA": "b:1",
         "NEWSIFT_MATCHING__THRESHOLD": "", "NEWSIFT_WEB__PORT": "80", "PATH": "x",
-        "NEWSIFT_STREAM__STALL_S": "1e2", "NEWSIFT_CACHE__FOLDER": "~/c", "NEWSIFT_DEBUG": "1",
+        "NEWSIFT_STREAM__STALL_S": "1e2", "NEWSIFT_KAFKA__CA_FILE": "~/c",
+        "NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL", "NEWSIFT_DEBUG": "1",
     }  # fmt: skip
     config = load_config(file, env)
     assert (config.topics.posts, config.topics.partitions) == ("no", 7)
     assert (config.matching.why, config.matching.threshold) == (False, None)
     assert (config.kafka.bootstrap_servers, config.web.port) == ("b:1", 80)
-    assert (config.stream.stall_s, config.cache.folder) == (100.0, Path.home() / "c")
+    assert (config.stream.stall_s, config.kafka.ca_file) == (100.0, Path.home() / "c")
 
 
 def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,18 +100,9 @@ def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_paths_are_relative_to_the_file(file: Path) -> None:
-    file.write_text("cache: {folder: seeds}\n")
-    assert load_config(file, {}).cache.folder == file.parent / "seeds"
-    assert load_config(file, {"NEWSIFT_CACHE__FOLDER": "x"}).cache.folder == Path("x")
-
-
-def test_the_cache_has_a_folder_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NEWSIFT_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", "cached")
-    assert Config().cache.path == Path("cached/newsift")
-    monkeypatch.setenv("NEWSIFT_CACHE", "mine")
-    assert Config().cache.path == Path("mine")
-    assert load_config(None, {"NEWSIFT_CACHE__FOLDER": "f"}).cache.path == Path("f")
+    file.write_text("kafka: {security_protocol: SSL, ca_file: ca.pem}\n")
+    assert load_config(file, {}).kafka.ca_file == file.parent / "ca.pem"
+    assert load_config(file, {"NEWSIFT_KAFKA__CA_FILE": "x"}).kafka.ca_file == Path("x")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +151,7 @@ def test_the_cache_has_a_folder_in_any_case(monkeypatch: pytest.MonkeyPatch) -> 
         ("kafka: {security_protocol: SSL, key_file: k}", "key_file: set, and cert_file is not"),
         ("kafka: {security_protocol: SASL_SSL}", "sasl_mechanism: null, and security_protocol"),
         (
-            "cache: {folder: ~nobody-here/x}",
+            "kafka: {ca_file: ~nobody-here/x}",
             "'~nobody-here/x' is refused; give a path; there is no",
         ),
         ('"a\\nb": {}', r": a\nb: unknown section"),

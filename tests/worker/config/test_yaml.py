@@ -156,6 +156,7 @@ def test_wild_variables_give_a_configuration_or_a_refusal(key: tuple[str, str], 
 )
 def test_what_is_shown_can_be_read_again(file: Path, host: str) -> None:
     loaded = load(None, {"NEWSIFT_WEB__HOST": host, "NEWSIFT_MATCHING__THRESHOLD": "0.25",
-                         "NEWSIFT_CACHE__FOLDER": f"/{host}"})  # fmt: skip
+                         "NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL",
+                         "NEWSIFT_KAFKA__CA_FILE": f"/{host}"})  # fmt: skip
     file.write_text(rendered(loaded), "utf-8")
     assert load_config(file, {}) == loaded.config

@@ -23,13 +23,13 @@ def test_a_paused_seed_is_neither_compared_with_nor_counted() -> None:
     book = SeedBook(Limits(seeds=1))
     book.apply(b"a", value(text="Dam", paused=True))
     book.apply(b"b", value(text="Fire", paused=False))
-    made = SeedEmbedder(small_encoder(), None, 0.01, 0.4).make(book)
+    made = SeedEmbedder(small_encoder(), 0.01, 0.4).make(book)
     assert [seed.id for seed in made.seeds] == ["b"]
     assert [seed.id for seed in made.paused] == ["a"]
     assert made.refused == ()
     alone = SeedBook()
     alone.apply(b"b", value(text="Fire"))
-    assert made.digest == SeedEmbedder(small_encoder(), None, 0.01, 0.4).make(alone).digest
+    assert made.digest == SeedEmbedder(small_encoder(), 0.01, 0.4).make(alone).digest
 
 
 def test_keys_of_any_length_are_told_apart_and_cost_little() -> None:

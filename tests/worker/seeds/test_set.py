@@ -186,7 +186,7 @@ def test_any_batching_and_compaction_ends_in_the_same_set(
     wanted = sorted((s for s in readings.values() if isinstance(s, Seed)), key=lambda s: s.id)
     refused = sorted(s for s in readings.values() if isinstance(s, RefusedSeed))
 
-    embedder = SeedEmbedder(small_encoder(), None, 0.01, None)
+    embedder = SeedEmbedder(small_encoder(), 0.01, None)
     book = SeedBook()
     for at, record in enumerate(compacted(log, dropped)):
         book.apply(*record)
@@ -248,7 +248,7 @@ def test_a_set_refuses_nonsense_at_the_door() -> None:
 def test_the_empty_set() -> None:
     none = SeedSet.empty(small_encoder())
     assert (len(none), none.digest, none.refused) == (0, sha("[]")[:12], ())
-    made = SeedEmbedder(small_encoder(), None, 0.01, None).make(SeedBook())
+    made = SeedEmbedder(small_encoder(), 0.01, None).make(SeedBook())
     assert (len(made), made.digest) == (0, none.digest)
 
 

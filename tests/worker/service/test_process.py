@@ -43,7 +43,7 @@ def expected() -> dict[str, list[str]]:
         Mail(json.dumps({"id": str(n), "text": text}).encode()) for n, text in enumerate(TEXTS)
     ]
     enc = small_encoder()
-    made = SeedEmbedder(enc, None, 0.01, 0.4).make(book)
+    made = SeedEmbedder(enc, 0.01, 0.4).make(book)
     outcome = Pipeline(enc, Settings()).run(mails, made, lambda: "")
     values = [json.loads(record.value or b"") for record in outcome.records]
     return {v["post"]["id"]: [m["match_id"] for m in v["matches"]] for v in values}

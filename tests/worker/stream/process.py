@@ -72,7 +72,6 @@ def environment(address: str, folder: Path, **more: str) -> dict[str, str]:
         "NEWSIFT_MODEL__THREADS": "1",
         "NEWSIFT_MODEL__DEVICE": "cpu",
         "NEWSIFT_MATCHING__THRESHOLD": "0.4",
-        "NEWSIFT_CACHE__FOLDER": str(folder / "cache"),
         "NEWSIFT_WEB__PORT": "0",
         **more,
     }

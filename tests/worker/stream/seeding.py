@@ -65,7 +65,7 @@ class Bench:
             )
 
         control = Control(make, TOPIC, self.metrics, Limits(), self.check, self.held.append)
-        embedder = SeedEmbedder(small_encoder(), None, 0.01, 0.4)
+        embedder = SeedEmbedder(small_encoder(), 0.01, 0.4)
         await control.start()
         await control.embed(embedder)
         return control, embedder

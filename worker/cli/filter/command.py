@@ -152,7 +152,7 @@ def _seed_set(
             raise InputError(f"--{name} {given:g}: is not above 0 and at most 1")
     cut = config.matching.threshold if threshold is None else threshold
     share = config.matching.background_rate if rate is None else rate
-    made = SeedEmbedder(enc, config.cache.folder, share, cut if rate is None else threshold)
+    made = SeedEmbedder(enc, share, cut if rate is None else threshold)
     seed_set = made.make(book)
     _refuse(seed_set)
     return seed_set

@@ -30,7 +30,7 @@ def opened() -> Target:
     def feed(value: bytes) -> bool:
         book = SeedBook()
         book.apply(b"seed", value)
-        made = SeedEmbedder(enc, None, 0.01, None).make(book)
+        made = SeedEmbedder(enc, 0.01, None).make(book)
         json.dumps(seeds_listed(made), ensure_ascii=False).encode()
         assert len(made) + len(made.refused) == 1
         assert all(seed.reason.isprintable() for seed in made.refused)
