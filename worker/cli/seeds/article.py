@@ -29,7 +29,7 @@ META_CHARSET = re.compile(
 def article_of(page: Page, seconds: float = SECONDS) -> dict[str, Any]:
     """The article of a page, within bounds of time and memory, whatever the page holds."""
     # The same modules as here, and none from the folder where somebody happens to be.
-    start = f"import sys; sys.path[:] = {sys.path!r}; from worker.cli.seeds.article import main; main()"
+    start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
     head = json.dumps([page.url, page.charset, seconds, MEMORY]).encode()
     try:
         done = subprocess.run(
