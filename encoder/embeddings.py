@@ -1,23 +1,28 @@
 """What a text becomes: a dense unit vector and its own words, side by side, one score."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from safetensors import SafetensorError
 
 from encoder.embeddings_file import opened, saving
 from encoder.errors import InputError, MismatchError
-from encoder.model.weights import F32
+from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores, rounding
-from encoder.score.lexical import SparseRows
+from encoder.score.lexical import SLOTS, SparseRows
 from encoder.support.blas import one_thread
 from encoder.support.readonly import frozen, kept
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 WORTH_THREADS = 2**20  # scores
+SEARCHED = 2**22  # scores at a time
+CUTS = 256  # articles at a time
 UNIT_SLACK = 1e-3
 
 
@@ -52,6 +57,10 @@ class Embeddings:
         if not 0 <= self.mix < 1:
             raise InputError(f"mix: {self.mix} is outside [0, 1)")
 
+    def __repr__(self) -> str:
+        texts, dim = self.dense.shape
+        return f"Embeddings({texts} texts, dim {dim}, λ {self.mix:g}, model {self.digest[:12]})"
+
     def __len__(self) -> int:
         return len(self.dense)
 
@@ -85,10 +94,41 @@ class Embeddings:
             score += np.float32(self.mix) * self.lexical.dot(other.lexical)
         return np.clip(score, -1, 1, out=score)
 
+    def search(self, other: "Embeddings", k: int = 10) -> tuple[F32, I64]:
+        """The k best of the other for every text: scores and their places [n, k], falling.
+
+        Of equal scores the first comes first; where the other has fewer than k there are fewer.
+        """
+        if k != int(k) or k < 1:
+            raise InputError(f"k: {k!r} is not a whole number of at least 1")
+        self._same_model(other)
+        refuse_odd(texts=self, others=other)
+        k = min(int(k), len(other))
+        scores, places = np.empty((len(self), k), np.float32), np.empty((len(self), k), np.int64)
+        step = max(1, SEARCHED // max(1, len(other)))
+        for start in range(0, len(self), step):
+            rows = slice(start, start + step)
+            found = self[rows].similarity(other)  # [step, others]
+            best = _highest(found, k)  # [step, k]
+            scores[rows], places[rows] = np.take_along_axis(found, best, axis=1), best
+        return scores, places
+
+    def as_vectors(self) -> "csr_matrix":
+        """Both halves in one sparse row a text [n, d + slots]: a dot product is a score."""
+        try:
+            from scipy.sparse import csr_matrix, hstack
+        except ImportError as error:
+            raise InputError("as_vectors: needs scipy; pip install scipy") from error
+        words = self.lexical
+        weights = np.float32(np.sqrt(self.mix)) * words.weights
+        dense = csr_matrix(np.float32(np.sqrt(1 - self.mix)) * self.dense)
+        lexical = csr_matrix((weights, words.slots, words.indptr), shape=(len(self), SLOTS))
+        return hstack([dense, lexical], format="csr")
+
     def save(self, path: str | Path) -> None:
         """Write the embeddings to a safetensors file, whole or not at all."""
-        with saving(Path(path)) as file:
-            file.add(self)
+        with saving(Path(path), self.dense.shape[1], self.mix, self.digest) as file:
+            file.add(self.dense, self.lexical)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -104,17 +144,21 @@ class Embeddings:
         return found
 
     @classmethod
-    def concat(cls, parts: "Sequence[Embeddings]") -> Self:
+    def concat(cls, parts: "Iterable[Embeddings]") -> Self:
         """Several embeddings of one model, one after the other."""
+        parts = list(parts)
         if not parts:
             raise InputError("concat: no embeddings given; there is no model to take")
-        for part in parts[1:]:
+        for part in parts:
             parts[0]._same_model(part)
         dense = frozen(np.concatenate([p.dense for p in parts]))
         lexical = SparseRows.concat([p.lexical for p in parts])
         return cls(dense, lexical, parts[0].mix, parts[0].digest)
 
-    def _same_model(self, other: "Embeddings") -> None:
+    def _same_model(self, other: object) -> None:
+        if not isinstance(other, Embeddings):
+            kind = type(other).__name__
+            raise InputError(f"a {kind} was given for embeddings; embed its texts first")
         if (self.digest, self.mix) != (other.digest, other.mix):
             raise MismatchError(
                 f"embeddings of model {self.digest[:12]} (λ {self.mix:g}) and of "
@@ -122,19 +166,26 @@ class Embeddings:
             )
 
 
+def refuse_odd(**named: Embeddings) -> None:
+    """Refuse embeddings that no text has, by their names."""
+    for name, given in named.items():
+        if not given.is_unit():
+            raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them anew")
+
+
 def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:
     """The score that this share of the background posts reaches, for each article: [k]."""
     if not 0 < rate < 1:
         raise InputError(f"rate: {rate!r} is no share between 0 and 1")
-    if not articles.is_unit():
-        raise InputError("articles: a row is neither of length 1 nor zero; embed them anew")
+    articles._same_model(background)
+    refuse_odd(articles=articles, background=background)
     reach = round(rate * len(background))
     if reach < 1:
         raise InputError(
             f"rate: {rate:g} is finer than {len(background)} background posts can tell; "
             f"use {1 / max(len(background), 1):.1g} or more"
         )
-    blocks = (articles[start : start + 256] for start in range(0, len(articles), 256))
+    blocks = (articles[start : start + CUTS] for start in range(0, len(articles), CUTS))
     cuts = [_reached_by(reach, background, block) for block in blocks]
     all_cuts: F32 = np.concatenate([np.zeros(0, np.float32), *cuts])
     return np.maximum(all_cuts, np.finfo(np.float32).tiny)
@@ -143,17 +194,28 @@ def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32
 def _reached_by(count: int, background: Embeddings, articles: Embeddings) -> F32:
     """The highest score that so many background posts reach: [k].
 
-    What the product leaves within rounding of it is summed up again in one order, so that an
-    article has the same threshold whatever articles stand beside it.
+    What the product says may be among them is summed up again in one order, so that an article
+    has the same threshold whatever articles stand beside it.
     """
     score = articles.similarity(background)  # [k, background]
-    near = np.partition(score, -count, axis=1)[:, [-count]]  # [k, 1]
-    slack = np.float32(rounding(articles.dense.shape[1]))
-    above = (score > near + slack).sum(axis=1)  # [k]
-    pairs = np.argwhere(np.abs(score - near) <= slack)
+    least = np.partition(score, -count, axis=1)[:, [-count]]  # [k, 1]
+    pairs = np.argwhere(score >= least - np.float32(rounding(articles.dense.shape[1])))
     sides = (articles.dense, articles.lexical), (background.dense, background.lexical)
     exact = pair_scores(*sides, articles.mix, pairs)
-    order = np.lexsort((-exact, pairs[:, 0]))
-    first = np.searchsorted(pairs[order, 0], np.arange(len(articles)))
-    cut: F32 = exact[order][first + count - 1 - above]
+    rising = exact[np.lexsort((exact, pairs[:, 0]))]  # article after article
+    ends = np.searchsorted(pairs[:, 0], np.arange(len(articles)), side="right")  # [k]
+    cut: F32 = rising[ends - count]
     return cut
+
+
+def _highest(scores: F32, k: int) -> I64:
+    """Where the k highest of each row stand, by falling score and then by place: [n, k]."""
+    if k == 0:
+        return np.zeros((len(scores), 0), np.int64)
+    least = np.partition(scores, -k, axis=1)[:, [-k]]  # [n, 1]
+    above, level = scores > least, scores == least
+    room = k - above.sum(axis=1, keepdims=True)  # [n, 1]
+    kept = above | (level & (level.cumsum(axis=1) <= room))
+    places = np.nonzero(kept)[1].reshape(-1, k)
+    order = np.argsort(-np.take_along_axis(scores, places, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1)

@@ -6,18 +6,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from encoder.errors import InputError, MismatchError
+from encoder.errors import InputError
+from encoder.model.weights import F32
+from encoder.score.lexical import SparseRows
 from encoder.support.files import replacing
 from encoder.support.readonly import frozen
-
-if TYPE_CHECKING:
-    from encoder.embeddings import Embeddings
 
 FORMAT = "newsift.embeddings/1"
 # By falling width, so that every number stands at a multiple of its own.
@@ -30,29 +29,25 @@ KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
 
 
 class EmbeddingsWriter:
-    """Takes embeddings part by part; `saving` makes one."""
+    """Takes the rows of one model's embeddings part by part; `saving` makes one."""
 
-    def __init__(self, spools: Mapping[str, IO[bytes]]) -> None:
-        self._spools = spools
-        self._like: Embeddings | None = None
+    def __init__(self, spools: Mapping[str, IO[bytes]], dim: int) -> None:
+        self._spools, self._dim = spools, dim
         self._rows = self._entries = 0
         self._append("lexical.indptr", np.zeros(1, np.int64))
 
-    def add(self, part: "Embeddings") -> None:
-        """Append some rows, all of one model."""
-        like = self._like = part[:0] if self._like is None else self._like
-        if (part.digest, part.mix) != (like.digest, like.mix):
-            raise MismatchError("embeddings of two models; embed all with one model")
-        self._append("lexical.indptr", part.lexical.indptr[1:] + self._entries)
-        self._append("dense", part.dense)
-        self._append("lexical.slots", part.lexical.slots)
-        self._append("lexical.weights", part.lexical.weights)
-        self._rows += len(part)
-        self._entries += len(part.lexical.slots)
+    def add(self, dense: F32, words: SparseRows) -> None:
+        """Append some rows of both halves."""
+        self._append("lexical.indptr", words.indptr[1:] + self._entries)
+        self._append("dense", dense)
+        self._append("lexical.slots", words.slots)
+        self._append("lexical.weights", words.weights)
+        self._rows += len(dense)
+        self._entries += len(words.slots)
 
-    def write(self, file: IO[bytes]) -> None:
-        """Write all that was added as one file."""
-        header = self._header()
+    def write(self, file: IO[bytes], note: Mapping[str, str]) -> None:
+        """Write all that was added as one file, with a note of what it is."""
+        header = self._header(note)
         file.write(len(header).to_bytes(8, "little") + header)
         for spool in self._spools.values():
             spool.seek(0)
@@ -61,31 +56,26 @@ class EmbeddingsWriter:
     def _append(self, name: str, array: NDArray[Any]) -> None:
         self._spools[name].write(np.ascontiguousarray(array, KINDS[name][1]).data)
 
-    def _header(self) -> bytes:
-        like = self._like
-        if like is None:
-            raise InputError("no embeddings given; there is no model to take")
+    def _header(self, note: Mapping[str, str]) -> bytes:
         shapes = {
             "lexical.indptr": [self._rows + 1],
-            "dense": [self._rows, like.dense.shape[1]],
+            "dense": [self._rows, self._dim],
             "lexical.slots": [self._entries],
             "lexical.weights": [self._entries],
         }
-        note = {"format": FORMAT, "mix": repr(like.mix), "digest": like.digest}
         header: dict[str, Any] = {"__metadata__": note}
         end = 0
         for name, (kind, dtype) in KINDS.items():
             begin, end = end, end + int(np.prod(shapes[name], dtype=np.int64)) * dtype.itemsize
-            header[name] = {
-                "dtype": kind, "shape": shapes[name], "data_offsets": [begin, end]
-            }  # fmt: skip
+            place = [begin, end]
+            header[name] = {"dtype": kind, "shape": shapes[name], "data_offsets": place}
         text = json.dumps(header, separators=(",", ":")).encode()
         return text + b" " * (-len(text) % 8)
 
 
 @contextmanager
-def saving(path: Path) -> Iterator[EmbeddingsWriter]:
-    """A file of embeddings that takes the place of the old one only when all went well.
+def saving(path: Path, dim: int, mix: float, digest: str) -> Iterator[EmbeddingsWriter]:
+    """A file of a model's embeddings that takes the place of the old one when all went well.
 
     What is added waits on the disk of the file, which takes its size twice until it is complete.
     """
@@ -94,10 +84,10 @@ def saving(path: Path) -> Iterator[EmbeddingsWriter]:
             spools = {
                 name: stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for name in KINDS
             }
-            writer = EmbeddingsWriter(spools)
+            writer = EmbeddingsWriter(spools, dim)
             yield writer
             with replacing(path) as file:
-                writer.write(file)
+                writer.write(file, {"format": FORMAT, "mix": repr(mix), "digest": digest})
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 

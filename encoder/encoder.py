@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -17,12 +17,13 @@ from encoder.model.config import Side
 from encoder.model.weights import F32
 from encoder.support.readonly import frozen
 from encoder.support.threads import PerProcess
-from encoder.text.clean import Article, checked
+from encoder.text.clean import POST_CHARS, Article, checked
 from encoder.text.tokenizer import Tokenizer, Tokens
 
 MODELS = Path(__file__).parent / "models"
 BLOCK = 4096
 PAIRS = 256
+CUT = ("…", 0.0)
 T = TypeVar("T")
 
 
@@ -54,6 +55,10 @@ class Encoder:
         self._background = Embeddings(stored.dense, stored.lexical, model.mix, model.digest)
         _ = self._tokenizer
 
+    def __repr__(self) -> str:
+        name = repr(self._source.name_or_path) if self._source else "made of parts"
+        return f"Encoder({name}, {self.path}, dim {self.dim}, model {self.digest[:12]})"
+
     def close(self) -> None:
         """End its threads; whatever is asked of it from now on is refused."""
         self._closed = True
@@ -76,6 +81,11 @@ class Encoder:
         return self.model.weights.config.dim
 
     @property
+    def mix(self) -> float:
+        """λ: how much of a score the lexical half makes."""
+        return self.model.mix
+
+    @property
     def digest(self) -> str:
         """The hex digest of the model's content."""
         return self.model.digest
@@ -93,10 +103,25 @@ class Encoder:
         """The embeddings of articles, each a text or a pair of title and text."""
         return self._embed(_read(self._tokenizer.articles, texts, Side.ARTICLE), Side.ARTICLE)
 
-    def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
-        """The score that this share of everyday posts reaches, for each article: [k]."""
+    def thresholds(
+        self, articles: Embeddings, rate: float = 0.001, background: Embeddings | None = None
+    ) -> F32:
+        """The score that this share of everyday posts, or of the background, reaches: [k]."""
         _ = self._tokenizer  # refuses when closed
-        return thresholds(self._background, articles, rate)
+        return thresholds(self._background if background is None else background, articles, rate)
+
+    def tokenize(self, text: str) -> list[tuple[str, float]]:
+        """The words of a post, each with its weight in the lexical half.
+
+        A "…" stands where the dense half reads no further, and at the end of a post that is cut.
+        """
+        words, row = self._tokenizer.words(text, Side.POST), self._tokenizer.posts([text]).lexical
+        weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
+        told = [(word.text, weights.get(word.slot, 0.0)) for word in words]
+        room, ends = self.model.weights.config.post_tokens, accumulate(len(w.ids) for w in words)
+        read = sum(end <= room for end in ends)
+        unread = [CUT, *told[read:]] if read < len(told) else []
+        return [*told[:read], *unread, *([CUT] if len(text) > POST_CHARS else [])]
 
     def explain(
         self, text: str, articles: Embeddings | None = None, k: int = 0
@@ -110,10 +135,8 @@ class Encoder:
         article = articles[k : k + 1]
         score = float(self.posts([text]).similarity(article)[0, 0])
         seen = (article.lexical.slots, article.lexical.weights)
-        mix = self.model.mix
-        return explain_pair(
-            words, self.model.weights, Side.POST, mix, article.dense[0], seen, score
-        )
+        pair = (self.mix, article.dense[0], seen, score)
+        return explain_pair(words, self.model.weights, Side.POST, *pair)
 
     def contributions(
         self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]]
@@ -143,14 +166,14 @@ class Encoder:
 
     def _embedded(self, tokens: Tokens, side: Side) -> Embeddings:
         dense = unit_rows(self._backend.forward(tokens.ids, tokens.offsets, side))  # [n, d]
-        return Embeddings(frozen(dense), tokens.lexical, self.model.mix, self.digest)
+        return Embeddings(frozen(dense), tokens.lexical, self.mix, self.digest)
 
 
 def _read(
     reader: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side
 ) -> Iterator[Tokens]:
     """The tokens of the texts, so many at a time that memory stays bounded."""
-    rest, first = _each(texts, side), 0
+    rest, first = each_of(texts, side), 0
     while block := list(islice(rest, BLOCK)):
         try:
             yield reader(block)
@@ -160,7 +183,7 @@ def _read(
         first += len(block)
 
 
-def _each(texts: Iterable[T], side: Side) -> Iterator[T]:
+def each_of(texts: Iterable[T], side: Side) -> Iterator[T]:
     """The texts one by one; what is no collection of them is refused with the remedy."""
     kind = type(texts).__name__
     if isinstance(texts, str | bytes):

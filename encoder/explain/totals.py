@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from encoder.model.weights import F32, I32, I64
-from encoder.score.lexical import NO_SLOT, SparseRows, unit_rows
+from encoder.score.lexical import NO_SLOT, SparseRows, word_rows
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed
 from encoder.text.tokenizer import Word
@@ -29,7 +29,7 @@ def word_parts(
     names, ids, *lexical = zip(*chain([FIRST], *texts), strict=True)
     pieces = np.fromiter(map(len, ids[1:]), np.int64, len(ids) - 1)
     slots, idf = np.array(lexical[0][1:], np.int32), np.array(lexical[1][1:], np.float32)
-    rows = unit_rows(slots, idf, offsets)  # a word without a slot has no weight either
+    rows = word_rows(slots, idf, offsets)  # a word without a slot has no weight either
     ends = np.cumsum(lengths[pairs[:, 0]]).tolist()
     out = np.zeros(ends[-1], np.float64)
     write_parts(

@@ -52,6 +52,9 @@ class SparseRows:
                 f"sparse rows: each needs ascending slots below {SLOTS} and finite weights"
             )
 
+    def __repr__(self) -> str:
+        return f"SparseRows({len(self)} rows, {len(self.slots)} words)"
+
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
@@ -131,7 +134,7 @@ class Idf:
         return 0.0 if place == NO_SLOT else float(self.table[place])
 
 
-def unit_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
+def word_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
     """The unit rows of texts given as their words' slots and idf, weighted (1 + log tf)·idf."""
     indptr, slots, weights = map(frozen, weighted(slots, idf, offsets))
     return SparseRows(indptr, slots, frozen(scaled(indptr, weights)))

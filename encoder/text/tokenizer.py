@@ -10,7 +10,7 @@ import numpy as np
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.weights import I32, I64
-from encoder.score.lexical import NO_SLOT, Idf, SparseRows, slot, unit_rows
+from encoder.score.lexical import NO_SLOT, Idf, SparseRows, slot, word_rows
 from encoder.text.chunk_cache import Chunks, record
 from encoder.text.clean import (
     Article,
@@ -122,7 +122,7 @@ class Tokenizer:
         read, read_places = self._missed(data, misses, side) if len(misses) else NONE
         expanded = expand(found, snapshot, read, read_places, self._idf, self._caps[side])
         ids, offsets, slots, idf, slot_offsets = expanded
-        return Tokens(ids, offsets, unit_rows(slots, idf, slot_offsets))
+        return Tokens(ids, offsets, word_rows(slots, idf, slot_offsets))
 
     def _missed(self, data: bytes, misses: I64, side: Side) -> tuple[I32, I64]:
         """The records of the chunks that start and stop here, and the place of each."""

@@ -3,6 +3,8 @@
 import copy
 import os
 import pickle
+import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
+from sklearn.metrics.pairwise import cosine_similarity
 
 from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, MismatchError
-from encoder.score.lexical import SparseRows
+from encoder.score.lexical import SLOTS, SparseRows
 
 
 def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddings:
@@ -52,6 +55,68 @@ def test_similarity_is_the_mixed_cosine_of_every_pair(mix: float) -> None:
     expected = [[slow_score(a, i, b, k) for k in range(9)] for i in range(13)]
     np.testing.assert_allclose(score, expected, atol=1e-6)
     assert np.abs(score).max() <= 1
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
+@pytest.mark.parametrize("step", [1, 40, 10**6])
+def test_a_search_finds_the_best_by_falling_score(
+    mix: float, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("encoder.embeddings.SEARCHED", step)
+    a, b = some(13, 1, mix), some(9, 2, mix)
+    for k in (1, 4, 9, 20):
+        scores, places = a.search(b, k)
+        assert (scores.dtype, scores.shape, places.shape) == (np.float32, *[(13, min(k, 9))] * 2)
+        for i in range(13):
+            exact = [slow_score(a, i, b, j) for j in range(9)]
+            np.testing.assert_allclose(scores[i], sorted(exact, reverse=True)[:k], atol=1e-6)
+            np.testing.assert_allclose(scores[i], [exact[j] for j in places[i]], atol=1e-6)
+            assert len(set(places[i].tolist())) == min(k, 9)
+
+
+def test_of_equal_scores_a_search_takes_the_first() -> None:
+    nothing = Embeddings(np.zeros((30, 7), np.float32), SparseRows.empty(30), 0.5, "d")
+    scores, places = some(4).search(nothing, 5)
+    assert not scores.any()
+    np.testing.assert_array_equal(places, [range(5)] * 4)
+    assert [found.shape for found in some(4).search(some(0))] == [(4, 0), (4, 0)]
+    assert some(0).search(some(4))[1].shape == (0, 4)
+
+
+def test_a_search_needs_no_room_for_all_scores() -> None:
+    many, others = some(30_000), some(4000, 1)
+    many.search(others[:9], 3)
+    tracemalloc.start()
+    many.search(others, 3)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 30_000 * 4000 * 4 / 2
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
+def test_the_dot_product_of_two_vectors_is_their_score(mix: float) -> None:
+    a, b = some(13, 1, mix), some(9, 2, mix)
+    left, right = a.as_vectors(), b.as_vectors()
+    assert (left.format, left.shape, left.dtype) == ("csr", (13, 7 + SLOTS), np.float32)
+    expected = [[slow_score(a, i, b, k) for k in range(9)] for i in range(13)]
+    np.testing.assert_allclose((left @ right.T).toarray(), expected, atol=1e-6)
+    angles = cosine_similarity(left, right)  # the same, where both halves are there
+    whole = np.outer(left.power(2).sum(1) > 0.99, right.power(2).sum(1) > 0.99)
+    np.testing.assert_allclose(angles[whole], np.array(expected)[whole], atol=1e-6)
+
+
+def test_vectors_without_scipy_are_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    with pytest.raises(InputError, match="pip install scipy"):
+        some(2).as_vectors()
+
+
+def test_embeddings_are_shown_on_one_short_line() -> None:
+    e = some(4000, mix=0.25, digest="1f08a91bd27a" * 5)
+    assert repr(e) == "Embeddings(4000 texts, dim 7, λ 0.25, model 1f08a91bd27a)"
+    assert repr(e[:3].lexical) == f"SparseRows(3 rows, {len(e[:3].lexical.slots)} words)"
 
 
 @given(st.lists(st.integers(-11, 10), max_size=8), st.slices(11))
@@ -103,7 +168,12 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", [some(2, digest="e"), some(2, mix=0.4)])
 def test_another_models_embeddings_are_refused(other: Embeddings) -> None:
-    for put_together in (lambda a, b: a.similarity(b), lambda a, b: Embeddings.concat([a, b])):
+    for put_together in (
+        lambda a, b: a.similarity(b),
+        lambda a, b: a.search(b),
+        lambda a, b: thresholds(b, a, 0.5),
+        lambda a, b: Embeddings.concat([a, b]),
+    ):
         with pytest.raises(MismatchError, match="embed both with one model"):
             put_together(some(2), other)
 
@@ -179,6 +249,10 @@ def test_thresholds_refuse_what_is_no_unit_row(row: float) -> None:
     odd = Embeddings(dense, articles.lexical, articles.mix, articles.digest)
     with np.errstate(over="ignore"), pytest.raises(InputError, match="embed them anew"):
         thresholds(some(500), odd, 0.1)
+    with np.errstate(over="ignore"), pytest.raises(InputError, match="background: a row is neith"):
+        thresholds(odd, some(3), 0.5)
+    with np.errstate(over="ignore"), pytest.raises(InputError, match="others: a row is neither"):
+        some(3).search(odd)
 
 
 def test_nonsense_is_refused_at_the_door() -> None:
@@ -191,6 +265,10 @@ def test_nonsense_is_refused_at_the_door() -> None:
         Embeddings(e.dense, e.lexical, 1.0, "d")
     with pytest.raises(InputError, match="index 1"):
         e[1]  # type: ignore[index]
+    with pytest.raises(InputError, match="k: 0 is not a whole number"):
+        e.search(e, 0)
+    with pytest.raises(InputError, match="a list was given for embeddings; embed its texts"):
+        e.similarity(["storm"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no embeddings"):
         Embeddings.concat([])
 

@@ -14,7 +14,7 @@ from encoder.directory import write_model
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.config import Side
 from tests.encoder.reference import reference
-from tests.encoder.small import TOPICS, WORDS, small_model
+from tests.encoder.small import TOPICS, WORDS, background, small_model
 
 ARTICLES: list[str | tuple[str, str]] = [
     ("storm", "the river storm flood in the city"),
@@ -131,6 +131,45 @@ def test_one_background_post_in_a_hundred_reaches_the_threshold(enc: encoder.Enc
     reached = enc._background.similarity(A) >= enc.thresholds(A, rate=0.01) - np.float32(1e-6)
     assert (reached.sum(0) >= 4).all()
     assert (reached.mean(0) <= 0.02).all()
+
+
+def test_thresholds_may_come_from_posts_of_ones_own(enc: encoder.Encoder) -> None:
+    A, B = enc.articles(ARTICLES[:2]), enc.posts(background(100))
+    own = enc.thresholds(A, 0.05, background=B)
+    ranked = np.sort(B.similarity(A), axis=0)[::-1]  # [posts, articles]
+    np.testing.assert_allclose(own, np.maximum(ranked[4], 0), atol=1e-6)
+    with pytest.raises(InputError, match=r"rate: 0\.001 is finer than 100 background posts"):
+        enc.thresholds(A, background=B)
+    with pytest.raises(InputError, match="a list was given for embeddings"):
+        enc.thresholds(A, 0.05, background=["storm"])  # type: ignore[arg-type]
+
+
+def test_the_words_of_a_post_have_their_weights(enc: encoder.Encoder) -> None:
+    told = enc.tokenize("Storm storm, city! qqrq https://t.co/abc")
+    assert [word for word, _ in told] == ["Storm", "storm", ",", "city", "!", "qqrq"]
+    found = dict(told)
+    idf = enc.model.idf
+    if idf is None:
+        assert set(found.values()) == {0.0}
+        return
+    raw = {"storm": (1 + np.log(2)) * idf["storm"], "city": idf["city"], "qqrq": idf["qqrq"]}
+    length = np.sqrt(sum(value**2 for value in raw.values()))
+    for word in (",", "!", *raw):
+        assert found[word] == pytest.approx(raw.get(word, 0) / length, abs=1e-6)
+
+
+def test_what_is_cut_off_is_marked(enc: encoder.Encoder) -> None:
+    cut = ("…", 0.0)
+    assert cut not in enc.tokenize("storm " * 32)
+    longer = enc.tokenize("storm " * 33)
+    assert [at for at, told in enumerate(longer) if told == cut] == [32]
+    assert len(longer) == 34
+    assert enc.tokenize("storm" + " " * 9000) == [("storm", longer[0][1]), cut]
+    assert enc.tokenize("") == []
+
+
+def test_an_encoder_is_shown_on_one_short_line(enc: encoder.Encoder, folder: Path) -> None:
+    assert repr(enc) == f"Encoder('{folder}', {enc.path}, dim 12, model {enc.digest[:12]})"
 
 
 def test_no_texts_are_no_rows(enc: encoder.Encoder) -> None:

@@ -122,6 +122,7 @@ def test_a_closed_encoder_has_no_threads_and_refuses_in_one_line(folder: Path) -
         lambda: enc.articles(TOPICS),
         lambda: enc.thresholds(A, 0.01),
         lambda: enc.explain("storm"),
+        lambda: enc.tokenize("storm"),
         lambda: enc.explain("storm", A, 0),
         lambda: enc.contributions(["storm"], A, [(0, 0)]),
     ):

@@ -27,6 +27,8 @@ class FakeEncoder:
     """Two dimensions: how long a text is, and whether it speaks of a ferry."""
 
     digest: str = "ab" * 32
+    dim: int = 2
+    mix: float = 0.0
     calls: list[tuple[str, list[object]]] = field(default_factory=list)
 
     def posts(self, texts: Sequence[object]) -> Embeddings:
@@ -44,7 +46,7 @@ class FakeEncoder:
         dense /= np.linalg.norm(dense, axis=1, keepdims=True)
         n = len(dense)
         lexical = SparseRows(np.arange(n + 1), np.full(n, 7, np.int32), np.ones(n, np.float32))
-        return Embeddings(dense, lexical, 0.0, self.digest)
+        return Embeddings(dense, lexical, self.mix, self.digest)
 
     def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
         """The same for every article."""

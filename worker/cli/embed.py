@@ -104,11 +104,10 @@ def embed(
             for batch in intake:
                 _print(batch, _embedded(enc, batch, articles))
         else:
-            with saving(out.resolve()) as made:
+            with saving(out.resolve(), enc.dim, enc.mix, enc.digest) as made:
                 for batch in intake:
-                    made.add(_embedded(enc, batch, articles))
-                if not intake.good:
-                    made.add(enc.posts([]))
+                    part = _embedded(enc, batch, articles)
+                    made.add(part.dense, part.lexical)
 
 
 def _embedded(enc: Encoder, batch: list[Row], articles: bool) -> Embeddings:

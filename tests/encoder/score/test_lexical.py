@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from encoder.errors import InputError
-from encoder.score.lexical import NO_SLOT, SLOTS, Idf, SparseRows, slot, unit_rows
+from encoder.score.lexical import NO_SLOT, SLOTS, Idf, SparseRows, slot, word_rows
 
 Row = dict[int, float]
 few_slots = st.integers(0, 12).map(lambda place: place * (SLOTS // 12 - 1))
@@ -106,7 +106,7 @@ def test_rows_weigh_each_word_by_how_often_and_how_rare(texts: list[list[str]]) 
     slots = [[slot(word) for word in text if slot(word) != NO_SLOT] for text in texts]
     offsets = np.cumsum([0, *map(len, slots)]).astype(np.int64)
     flat = np.array(list(chain.from_iterable(slots)), np.int32)
-    rows = unit_rows(flat, idf.table[flat], offsets)
+    rows = word_rows(flat, idf.table[flat], offsets)
     for text, row in zip(slots, dicts(rows), strict=True):
         counts = Counter(text)
         raw = {place: (1 + log(tf)) * float(idf.table[place]) for place, tf in counts.items()}
@@ -122,7 +122,7 @@ def test_long_rows_and_short_rows_are_weighed_alike() -> None:
     idf = ramp()
     for count in (1, 5, 40, 5000):
         slots = (rng.zipf(1.2, count) % SLOTS).astype(np.int32)
-        rows = unit_rows(slots, idf.table[slots], np.array([0, count], np.int64))
+        rows = word_rows(slots, idf.table[slots], np.array([0, count], np.int64))
         places, tf = np.unique(slots, return_counts=True)
         raw = (1 + np.log(tf)) * idf.table[places].astype(np.float64)
         expected = {
@@ -134,7 +134,7 @@ def test_long_rows_and_short_rows_are_weighed_alike() -> None:
 def test_a_word_that_all_texts_have_takes_no_entry() -> None:
     idf = Idf.fit([["the"], ["the", "storm"]])
     slots = np.array([slot("the"), slot("the"), slot("storm")], np.int32)
-    rows = unit_rows(slots, idf.table[slots], np.array([0, 1, 3], np.int64))
+    rows = word_rows(slots, idf.table[slots], np.array([0, 1, 3], np.int64))
     assert dicts(rows) == [{}, {slot("storm"): 1.0}]
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.integrate import quad  # type: ignore[import-untyped]
+from scipy.integrate import quad
 from sklearn.manifold import trustworthiness
 from sklearn.metrics import (
     average_precision_score,
