@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from tests.broker.clients import admin, create
 from tests.broker.server import Server
-from worker.kafka.metadata import NO_ID, identity
+from worker.kafka.metadata import identity
 from worker.stream.producer import KafkaProducer
 
 ASKING_S = 1.0
@@ -76,4 +76,4 @@ def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> Non
     create(server.address, unique)
     again = asyncio.run(told())
     assert [found.partitions for found in (first, again)] == [3, 1]  # type: ignore[attr-defined]
-    assert len({first.id, again.id, NO_ID}) == 3  # type: ignore[attr-defined]
+    assert len({first.id, again.id, None}) == 3  # type: ignore[attr-defined]

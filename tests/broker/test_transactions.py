@@ -16,7 +16,7 @@ from tests.faults.expected import Oracle, SeedWanted
 from tests.faults.story import PARTITIONS, Story
 from worker.cli.seeds.topic import SeedTopic
 from worker.errors import RunError
-from worker.kafka.clients import connected
+from worker.kafka.reading import connected
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
 from worker.cli.status import reading
 from worker.config import Config, KafkaConfig, TopicsConfig
-from worker.kafka.clients import administering, connected
+from worker.kafka.reading import connected
+from worker.kafka.topics import administering
 
 STALL_S = 3.0  # the watchdog's patience
 

@@ -15,7 +15,8 @@ from worker.cli.seeds.topic import Latest, SeedTopic, known
 from worker.cli.view.table import counted, flush
 from worker.cli.view.times import since as moment
 from worker.config import Config
-from worker.kafka.clients import Outbox, connected, sending
+from worker.kafka.reading import connected
+from worker.kafka.sending import Outbox, sending
 
 if TYPE_CHECKING:
     from worker.cli.view.match import View

@@ -14,7 +14,8 @@ from worker.cli.letters import Letter, letters, sent_again
 from worker.cli.view.table import counted, print_json, shown
 from worker.cli.view.times import since as moment
 from worker.config import Config
-from worker.kafka.clients import connected, sending
+from worker.kafka.reading import connected
+from worker.kafka.sending import sending
 from worker.posts.times import rfc3339
 from worker.visible import one_line
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from worker.config import Config
-from worker.kafka.clients import Cluster, Headers, Message
+from worker.kafka.reading import StoredMessage, TopicReader
+from worker.kafka.sending import Headers
 from worker.posts.times import rfc3339
 from worker.posts.unreadable import Why
 
@@ -59,7 +60,7 @@ class Letter:
         }
 
 
-def to_letter(message: Message) -> Letter:
+def to_letter(message: StoredMessage) -> Letter:
     """The dead letter in a message; without the worker's headers it is named after its place."""
     told = _texts(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"
@@ -74,7 +75,7 @@ def to_letter(message: Message) -> Letter:
     )  # fmt: skip
 
 
-def letters(cluster: Cluster, config: Config, start: int | None = None) -> Iterator[Letter]:
+def letters(cluster: TopicReader, config: Config, start: int | None = None) -> Iterator[Letter]:
     """The dead letters that are there now, each once, from a time on."""
     topic = config.topics.rejected
     seen: set[tuple[str, int]] = set()
@@ -86,7 +87,7 @@ def letters(cluster: Cluster, config: Config, start: int | None = None) -> Itera
                 yield letter
 
 
-def sent_again(cluster: Cluster, config: Config, chosen: Iterable[Letter]) -> set[str]:
+def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[Letter]) -> set[str]:
     """Which letters were sent before, by the posts that came after the oldest of the chosen."""
     oldest = min((letter.rejected_at for letter in chosen), default=None)
     if oldest is None:

@@ -9,7 +9,7 @@ from worker.cli.common import kafka_options, say
 from worker.cli.view.table import flush
 from worker.cli.view.times import since as moment
 from worker.config import Config
-from worker.kafka.clients import Cluster, Message, connected
+from worker.kafka.reading import StoredMessage, TopicReader, connected
 
 
 @click.command()
@@ -66,8 +66,8 @@ def _none(topic: str, since: bool, narrowed: bool) -> str:
 
 
 def _batches(
-    cluster: Cluster, config: Config, start: int | None, live: bool
-) -> Iterator[list[Message]]:
+    cluster: TopicReader, config: Config, start: int | None, live: bool
+) -> Iterator[list[StoredMessage]]:
     topic = config.topics.matches
     offsets = None if start is None else cluster.at(topic, start)
     if not live:

@@ -16,7 +16,8 @@ from worker.cli.filter.read import rows_as_they_come
 from worker.cli.rows import LONGEST_LINE, opened
 from worker.cli.view.table import counted
 from worker.config import FORMATS, Config, Limits
-from worker.kafka.clients import Outbox, connected, sending
+from worker.kafka.reading import connected
+from worker.kafka.sending import Outbox, sending
 from worker.posts.times import milliseconds
 
 GRACE = 5.0  # seconds for what is under way when it ends early

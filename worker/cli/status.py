@@ -14,7 +14,8 @@ from worker.cli.seeds.topic import SeedTopic
 from worker.cli.status_output import print_status
 from worker.cli.view.table import print_json
 from worker.config import Config
-from worker.kafka.clients import Cluster, Offsets, administering, connected
+from worker.kafka.reading import Offsets, TopicReader, connected
+from worker.kafka.topics import administering
 from worker.stream.backlog import Backlog
 
 APART = 1.0  # seconds between the two readings of a rate
@@ -75,7 +76,7 @@ def status(as_json: bool, config: Config) -> None:
         print_status(found)
 
 
-def reading(cluster: Cluster, admin: Any, config: Config) -> Reading:
+def reading(cluster: TopicReader, admin: Any, config: Config) -> Reading:
     """Where posts, group and output stand now."""
     posts, name = config.topics.posts, config.kafka.group
     offsets = patiently(lambda: admin.list_group_offsets({name: None}))[name]
@@ -148,7 +149,7 @@ def rates(before: Reading, after: Reading) -> dict[str, float]:
     return {name: round(max(count, 0) / seconds, 1) for name, count in moved.items()}
 
 
-def seeds(cluster: Cluster, config: Config) -> Row | None:
+def seeds(cluster: TopicReader, config: Config) -> Row | None:
     """How many seeds are live, refused or expired; None without the topic."""
     if not cluster.exists(config.topics.seeds):
         return None

@@ -10,35 +10,48 @@ from worker.errors import AccessError, BrokerError
 
 Verdict = tuple[type[AccessError] | type[BrokerError], str]
 
-LOGIN = {
-    "AuthenticationFailedError", "SaslAuthenticationFailed", "SaslAuthenticationFailedError",
+LOGIN = (
+    "the login of {kafka.username} is refused; check kafka.username, NEWSIFT_KAFKA__PASSWORD or "
+    "kafka.password_file, and kafka.sasl_mechanism"
+)
+MECHANISM = (
+    "does not offer kafka.sasl_mechanism {kafka.sasl_mechanism}; set the one that the broker's "
+    "listener has, and check kafka.security_protocol"
+)
+TRANSACTION = "{who} has no right on the transactional id{what}; grant Write"
+# Waiting cures none of these.
+REFUSALS = {
+    **dict.fromkeys(("AuthenticationFailedError", "SaslAuthenticationFailed",
+                     "SaslAuthenticationFailedError"), LOGIN),
+    **dict.fromkeys(("UnsupportedSaslMechanismError", "AuthenticationMethodNotSupported",
+                     "IllegalSaslStateError"), MECHANISM),
+    "TopicAuthorizationFailedError": "{who} has no right on the topic{what}; grant Describe and "
+    "Read on what is read, Write on what is written",
+    "GroupAuthorizationFailedError": "{who} has no right on the consumer group{what}; grant Read "
+    "on it",
+    "ClusterAuthorizationFailedError": "{who} has no right on the cluster{what}; grant "
+    "IdempotentWrite, and Create or Alter for commands that create topics",
+    **dict.fromkeys(("TransactionalIdAuthorizationFailedError",
+                     "TransactionalIdAuthorizationFailed"), TRANSACTION),
 }  # fmt: skip
-MECHANISM = {
-    "UnsupportedSaslMechanismError", "AuthenticationMethodNotSupported", "IllegalSaslStateError",
+LACKS = {
+    **dict.fromkeys(("IncompatibleBrokerVersion", "UnrecognizedBrokerVersion",
+                     "UnsupportedVersionError"),
+                    "does not speak what newsift needs ({error}); use Kafka 2.4 or later"),
+    **dict.fromkeys(("UnknownTopicOrPartitionError", "UnknownTopicIdError"),
+                    "a topic{what} is missing; run `newsift topics create`"),
 }  # fmt: skip
-OLD = {"IncompatibleBrokerVersion", "UnrecognizedBrokerVersion", "UnsupportedVersionError"}
-MISSING = {"UnknownTopicOrPartitionError", "UnknownTopicIdError"}
-RIGHTS = {
-    "TopicAuthorizationFailedError": "no right on the topic{}; grant Describe and Read on what is "
-    "read, Write on what is written",
-    "GroupAuthorizationFailedError": "no right on the consumer group{}; grant Read on it",
-    "ClusterAuthorizationFailedError": "no right on the cluster{}; grant IdempotentWrite, and "
-    "Create or Alter for commands that create topics",
-    "TransactionalIdAuthorizationFailedError": "no right on the transactional id{}; grant Write",
-}
+LARGE = {"MessageSizeTooLargeError", "RecordTooLargeError", "RecordListTooLargeError"}
 NO_TLS = {
     "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF_WHILE_READING",
 }  # fmt: skip
 BROKER_S = re.compile(r"error_message='([^']*)'")
-LARGE = {"MessageSizeTooLargeError", "RecordTooLargeError", "RecordListTooLargeError"}
 UNREACHABLE = {
     "KafkaConnectionError", "NoBrokersAvailable", "KafkaUnavailableError", "KafkaTimeoutError",
     "RequestTimedOutError", "NodeNotReadyError", "BrokerNotAvailableError", "ConnectionError",
     "MetadataEmptyBrokerList", "TimeoutError", "gaierror",
 }  # fmt: skip
 NETWORK = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
-
-REFUSALS = {*LOGIN, *MECHANISM, *RIGHTS, "TransactionalIdAuthorizationFailed"}
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
@@ -58,7 +71,7 @@ def names(error: BaseException) -> set[str]:
 
 def refused(error: BaseException) -> bool:
     """Whether the broker refuses for a reason that waiting does not cure."""
-    return bool(names(error) & REFUSALS)
+    return bool(names(error) & REFUSALS.keys())
 
 
 def is_unreachable(error: BaseException) -> bool:
@@ -88,38 +101,19 @@ def explained(error: BaseException, config: Config) -> Verdict | None:
 
 
 def _one(error: BaseException, config: Config) -> Verdict | None:
-    kafka, known = config.kafka, names(error)
     if isinstance(error, AccessError):
         return AccessError, str(error)
     if isinstance(error, ssl.SSLError):
         return AccessError, tls_said(error)
-    if known & LOGIN:
-        return AccessError, login_said(config)
-    if known & MECHANISM:
-        return AccessError, (
-            f"does not offer kafka.sasl_mechanism {kafka.sasl_mechanism}; "
-            "set the one that the broker's listener has, and check kafka.security_protocol"
-        )
-    for name in known & set(RIGHTS):
-        what = f" {error.args[0]}" if error.args else ""
-        user = f"user {kafka.username}" if kafka.username else "an anonymous client"
-        return AccessError, f"{user} has {RIGHTS[name].format(what)}"
-    if known & MISSING:
-        what = f" {error.args[0]}" if error.args else ""
-        return AccessError, f"a topic{what} is missing; run `newsift topics create`"
-    if known & OLD:
-        return AccessError, f"does not speak what newsift needs ({error}); use Kafka 2.4 or later"
+    known, kafka = names(error), config.kafka
     if known & LARGE:
         return BrokerError, "a record is too large; raise max.message.bytes of the topic"
+    for name in known & {*REFUSALS, *LACKS}:
+        what = f" {error.args[0]}" if error.args else ""
+        who = f"user {kafka.username}" if kafka.username else "an anonymous client"
+        said = (REFUSALS | LACKS)[name]
+        return AccessError, said.format(kafka=kafka, who=who, what=what, error=error)
     return None
-
-
-def login_said(config: Config) -> str:
-    """What to say when the name or the password is wrong."""
-    return (
-        f"the login of {config.kafka.username} is refused; check kafka.username, "
-        "NEWSIFT_KAFKA__PASSWORD or kafka.password_file, and kafka.sasl_mechanism"
-    )
 
 
 def tls_said(error: ssl.SSLError) -> str:

@@ -3,14 +3,15 @@
 import asyncio
 import socket
 import ssl
-import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from worker.config import Config
 from worker.errors import AccessError, BrokerError
 from worker.kafka.errors import Verdict, chain, explained, is_unreachable, tls_said, told
 
+KNOCK_S = 2.0
 PATIENCE_S = 3.0
 ADDRESSES = 3  # tried at most, so that it does not take for ever
 START = "start it (`newsift broker` runs a small one), or set NEWSIFT_KAFKA"
@@ -19,6 +20,26 @@ NO_LOGIN = (
     "hangs up on who does not log in; set kafka.security_protocol to SASL_PLAINTEXT or SASL_SSL, "
     "and kafka.sasl_mechanism"
 )
+
+
+def knock(config: Config) -> None:
+    """Fail at once where nobody listens: a client would go on trying for seconds."""
+    import kafka.errors
+
+    failed: OSError | None = None
+    for address in config.kafka.bootstrap_servers.split(","):
+        try:
+            socket.create_connection(_place(address), KNOCK_S).close()
+            return
+        except OSError as error:
+            failed = error
+    raise kafka.errors.KafkaConnectionError(str(failed)) from failed
+
+
+def _place(address: str) -> tuple[str, int]:
+    """The host and the port of an address."""
+    host, _, port = address.strip().rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def unreachable(error: BaseException, settings: Mapping[str, Any], config: Config) -> Verdict:
@@ -41,13 +62,12 @@ def _said(error: BaseException) -> str:
 
 def _try(address: str, context: ssl.SSLContext | None) -> Verdict | None:
     """What is wrong with one address, as far as sockets can tell; None if nothing is."""
-    host, _, port = address.rpartition(":")
-    where = (host.strip("[]"), int(port))
+    place = _place(address)
     try:
-        with socket.create_connection(where, PATIENCE_S) as plain:
-            return _try_tls(plain, where[0], context)
+        with socket.create_connection(place, PATIENCE_S) as plain:
+            return _try_tls(plain, place[0], context)
     except socket.gaierror:
-        return BrokerError, f"the host {where[0]} is not known; check NEWSIFT_KAFKA"
+        return BrokerError, f"the host {place[0]} is not known; check NEWSIFT_KAFKA"
     except TimeoutError:
         return BrokerError, f"no answer within {PATIENCE_S:g} s; check the address and the firewall"
     except OSError as error:
@@ -80,13 +100,9 @@ def _speaks_tls(plain: socket.socket) -> Verdict | None:
 
 def _login(addresses: Sequence[str], settings: Mapping[str, Any], config: Config) -> Verdict | None:
     """Connect and log in, one address after the other, for the reason that the clients keep."""
-    failed: list[BaseException] = []
     # A thread of its own: the caller may be a coroutine, whose event loop must not run another.
-    thread = threading.Thread(
-        target=lambda: failed.extend(asyncio.run(_logins(addresses, settings)))
-    )
-    thread.start()
-    thread.join()
+    with ThreadPoolExecutor(1) as thread:
+        failed = thread.submit(asyncio.run, _logins(addresses, settings)).result()
     verdicts = [explained(error, config) for error in failed]
     return next((verdict for verdict in verdicts if verdict), None)
 
@@ -100,9 +116,8 @@ async def _logins(addresses: Sequence[str], settings: Mapping[str, Any]) -> list
     failed: list[BaseException] = []
     was, log.disabled = log.disabled, True
     for address in addresses:
-        host, _, port = address.rpartition(":")
         try:
-            link = await create_conn(host.strip("[]"), int(port), **given)
+            link = await create_conn(*_place(address), **given)
             try:
                 if "sasl_mechanism" not in given:
                     await _answer(link)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from worker.config import Config
 
@@ -13,7 +14,7 @@ MARGIN = 2**18  # bytes that a record of ours may hold beside the post
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Actual:
     """A topic as the broker has it."""
 
     partitions: int
@@ -34,23 +35,22 @@ class Difference:
     serious: bool = True
 
 
-def new_topics(config: Config) -> dict[str, dict[str, object]]:
+def new_topics(config: Config) -> dict[str, dict[str, Any]]:
     """How each topic is made, in the form of kafka-python's create_topics."""
     topics = config.topics
     copies = -1 if topics.replication is None else topics.replication
     safe = {"min.insync.replicas": str(IN_SYNC)} if copies >= COPIES else {}
 
-    def made(partitions: int, **settings: str) -> dict[str, object]:
-        given = {name.replace("_", "."): value for name, value in settings.items()} | safe
-        found: dict[str, object] = {"num_partitions": partitions, "replication_factor": copies}
-        return found | ({"configs": given} if given else {})
+    def made(partitions: int, settings: Mapping[str, str]) -> dict[str, Any]:
+        found = {"num_partitions": partitions, "replication_factor": copies}
+        return found | ({"configs": given} if (given := {**settings, **safe}) else {})
 
-    ours = {"max_message_bytes": str(roomy(config))}
+    ours = {"max.message.bytes": str(roomy(config))}
     return {
-        topics.posts: made(topics.partitions),
-        topics.seeds: made(1, cleanup_policy="compact"),
-        topics.matches: made(topics.partitions, **ours),
-        topics.rejected: made(topics.partitions, **ours),
+        topics.posts: made(topics.partitions, {}),
+        topics.seeds: made(1, {"cleanup.policy": "compact"}),
+        topics.matches: made(topics.partitions, ours),
+        topics.rejected: made(topics.partitions, ours),
     }
 
 
@@ -60,7 +60,7 @@ def roomy(config: Config) -> int:
 
 
 def differences(
-    config: Config, found: Mapping[str, Found | None], brokers: int
+    config: Config, found: Mapping[str, Actual | None], brokers: int
 ) -> list[Difference]:
     """Where the topics are not as they should be, the missing ones first."""
     wanted = new_topics(config)
@@ -74,7 +74,7 @@ def differences(
     ]
 
 
-Check = Callable[[Config, str, Found, int], Iterator[Difference]]
+Check = Callable[[Config, str, Actual, int], Iterator[Difference]]
 
 
 def _rules(config: Config, name: str) -> tuple[Check, ...]:
@@ -89,61 +89,52 @@ def _rules(config: Config, name: str) -> tuple[Check, ...]:
 
 
 def _missing(config: Config, name: str) -> Difference:
-    command = kafka_topics(config, name)
     why = "the worker needs all four; a user without the right to Describe does not see them"
-    return Difference(
-        name, "topic", "missing", "present", why, f"newsift topics create, or {command}"
-    )
+    fix = f"newsift topics create, or {kafka_topics(config, name)}"
+    return Difference(name, "topic", "missing", "present", why, fix)
 
 
 def kafka_topics(config: Config, name: str) -> str:
     """Kafka's own command that makes a topic as newsift would."""
     new = new_topics(config)[name]
-    extra = "".join(f" --config {key}={value}" for key, value in _configs(new).items())
+    extra = "".join(f" --config {key}={value}" for key, value in new.get("configs", {}).items())
     copies = new["replication_factor"]
     copies = "" if copies == -1 else f" --replication-factor {copies}"
-    return (
-        f"kafka-topics.sh --bootstrap-server {config.kafka.bootstrap_servers} --create "
-        f"--topic {name} --partitions {new['num_partitions']}{copies}{extra}"
-    )
+    partitions = f"--partitions {new['num_partitions']}"
+    return f"{_tool(config, 'topics')} --create --topic {name} {partitions}{copies}{extra}"
 
 
-def _configs(new: Mapping[str, object]) -> dict[str, str]:
-    found = new.get("configs", {})
-    assert isinstance(found, dict)
-    return found
+def _tool(config: Config, name: str) -> str:
+    return f"kafka-{name}.sh --bootstrap-server {config.kafka.bootstrap_servers}"
 
 
 def _alter(config: Config, name: str, setting: str, value: str) -> str:
-    return (
-        f"kafka-configs.sh --bootstrap-server {config.kafka.bootstrap_servers} --alter "
-        f"--entity-type topics --entity-name {name} --add-config {setting}={value}"
-    )
+    command = f"{_tool(config, 'configs')} --alter --entity-type topics"
+    return f"{command} --entity-name {name} --add-config {setting}={value}"
 
 
-def _several(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+def _several(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
     if topic.partitions == 1 and config.topics.partitions > 1:
         yield Difference(
             name, "partitions", "1", str(config.topics.partitions),
             "as many workers as there are partitions can share the posts: here only one",
-            f"kafka-topics.sh --bootstrap-server {config.kafka.bootstrap_servers} --alter "
-            f"--topic {name} --partitions {config.topics.partitions}", serious=False,
+            f"{_tool(config, 'topics')} --alter --topic {name} "
+            f"--partitions {config.topics.partitions}", serious=False,
         )  # fmt: skip
 
 
-def _one_partition(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+def _one_partition(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
     if topic.partitions != 1:
         yield Difference(
             name, "partitions", str(topic.partitions), "1",
             "what a seed is is its latest record, and only one partition has one order; were "
             "partitions added, a seed's records would stand in two",
-            f"newsift seeds export seeds.jsonl; kafka-topics.sh --bootstrap-server "
-            f"{config.kafka.bootstrap_servers} --delete --topic {name}; newsift topics create; "
-            "newsift seeds import seeds.jsonl",
+            f"newsift seeds export seeds.jsonl; {_tool(config, 'topics')} --delete --topic {name}; "
+            "newsift topics create; newsift seeds import seeds.jsonl",
         )  # fmt: skip
 
 
-def _compacted(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+def _compacted(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
     policy = topic.settings.get("cleanup.policy", "compact")
     if _words(policy) != {"compact"}:
         yield Difference(
@@ -153,7 +144,7 @@ def _compacted(config: Config, name: str, topic: Found, _brokers: int) -> Iterat
         )  # fmt: skip
 
 
-def _kept(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+def _kept(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
     policy = topic.settings.get("cleanup.policy", "delete")
     if "compact" in _words(policy):
         yield Difference(
@@ -163,7 +154,7 @@ def _kept(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Di
         )  # fmt: skip
 
 
-def _large(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+def _large(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
     limit = int(topic.settings.get("max.message.bytes", 2**62))
     if limit < roomy(config):
         yield Difference(
@@ -174,7 +165,7 @@ def _large(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[D
         )  # fmt: skip
 
 
-def _retained(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+def _retained(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
     least, what = (HOUR_MS, "posts") if name == config.topics.posts else (DAY_MS, "dead letters")
     kept = int(topic.settings.get("retention.ms", -1))
     if 0 <= kept < least:
@@ -185,19 +176,18 @@ def _retained(config: Config, name: str, topic: Found, _brokers: int) -> Iterato
         )  # fmt: skip
 
 
-def _visible(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+def _visible(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
     if not topic.settings:
         user = config.kafka.username or "ANONYMOUS"
         yield Difference(
             name, "settings", "hidden", "visible",
             "nobody can tell whether it is compacted, or how long it keeps its records",
-            f"kafka-acls.sh --bootstrap-server {config.kafka.bootstrap_servers} --add "
-            f"--allow-principal User:{user} --operation DescribeConfigs --topic {name}",
-            serious=False,
+            f"{_tool(config, 'acls')} --add --allow-principal User:{user} "
+            f"--operation DescribeConfigs --topic {name}", serious=False,
         )  # fmt: skip
 
 
-def _replicated(config: Config, name: str, topic: Found, brokers: int) -> Iterator[Difference]:
+def _replicated(config: Config, name: str, topic: Actual, brokers: int) -> Iterator[Difference]:
     wanted = config.topics.replication or (min(brokers, 3) if brokers > 1 else 1)
     if topic.replication < wanted:
         yield Difference(
@@ -208,7 +198,7 @@ def _replicated(config: Config, name: str, topic: Found, brokers: int) -> Iterat
         )  # fmt: skip
 
 
-def _in_sync(config: Config, name: str, topic: Found, _brokers: int) -> Iterator[Difference]:
+def _in_sync(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
     least = int(topic.settings.get("min.insync.replicas", 1))
     if least > topic.replication:
         yield Difference(

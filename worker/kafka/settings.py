@@ -1,6 +1,10 @@
 """How every client reaches the broker, and what its errors mean: TLS and SASL in one place."""
 
+import logging
+import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +12,7 @@ from encoder.support.files import read_regular
 from worker.config import APP_ID, Config
 from worker.errors import AccessError, BrokerError, ConfigError
 from worker.kafka.errors import explained
-from worker.kafka.reach import unreachable
+from worker.kafka.reach import knock, unreachable
 
 LARGEST_PEM = 2**24  # bytes
 BOOTSTRAP_S = 5.0  # a command should say soon that nobody answers
@@ -16,18 +20,50 @@ BOOTSTRAP_S = 5.0  # a command should say soon that nobody answers
 
 def aiokafka_settings(config: Config) -> dict[str, Any]:
     """The settings that aiokafka's consumer, producer and admin client share."""
-    return _settings(config)
+    kafka = config.kafka
+    found: dict[str, Any] = {
+        "bootstrap_servers": [part.strip() for part in kafka.bootstrap_servers.split(",")],
+        "client_id": APP_ID,
+        "security_protocol": kafka.security_protocol,
+        "request_timeout_ms": round(kafka.request_timeout_s * 1000),
+    }
+    if context := tls_context(config):
+        found["ssl_context"] = context
+    if kafka.security_protocol.startswith("SASL"):
+        assert kafka.password is not None  # Config refuses SASL without one
+        found |= {
+            "sasl_mechanism": kafka.sasl_mechanism,
+            "sasl_plain_username": kafka.username,
+            "sasl_plain_password": kafka.password.reveal(),
+        }
+    return found
 
 
 def kafka_python_settings(config: Config) -> dict[str, Any]:
     """The settings that kafka-python's consumer, producer and admin client share."""
     wait = min(BOOTSTRAP_S, config.kafka.request_timeout_s)
-    return _settings(config) | {"bootstrap_timeout_ms": round(wait * 1000)}
+    return aiokafka_settings(config) | {"bootstrap_timeout_ms": round(wait * 1000)}
 
 
 def isolation_level(config: Config) -> str:
     """What both clients' consumers call kafka.isolation."""
     return f"read_{config.kafka.isolation}"
+
+
+@contextmanager
+def speaking(config: Config) -> Iterator[None]:
+    """Turn what kafka-python raises into one line that names the broker and the remedy."""
+    import kafka.errors
+
+    if os.environ.get("NEWSIFT_DEBUG") != "1":
+        logging.getLogger("kafka").addHandler(logging.NullHandler())
+        logging.getLogger("kafka").propagate = False
+    try:
+        if not uses_tls(config):  # a handshake that is cut short would stand in the broker's log
+            knock(config)
+        yield
+    except kafka.errors.KafkaError as error:
+        raise broker_error(error, config) from error
 
 
 def broker_error(error: BaseException, config: Config) -> AccessError | BrokerError:
@@ -54,66 +90,30 @@ def uses_tls(config: Config) -> bool:
     return config.kafka.security_protocol.endswith("SSL")
 
 
-def uses_sasl(config: Config) -> bool:
-    """Whether the client logs in."""
-    return config.kafka.security_protocol.startswith("SASL")
-
-
 def tls_context(config: Config) -> ssl.SSLContext | None:
     """The TLS side of the connection; none if it is not encrypted."""
     if not uses_tls(config):
         return None
     kafka = config.kafka
-    _check_files(config)
-    try:
-        context = ssl.create_default_context(cafile=_name(kafka.ca_file))
-    except (OSError, ValueError) as error:
-        raise _bad_file("ca_file", kafka.ca_file, "one or more certificates", error) from error
+    for key in ("ca_file", "cert_file", "key_file"):
+        if path := getattr(kafka, key):  # OpenSSL would wait for what never ends
+            with _refusing(key, path, "certificates or a key"):
+                read_regular(path, LARGEST_PEM)
+    with _refusing("ca_file", kafka.ca_file, "one or more certificates"):
+        context = ssl.create_default_context(cafile=kafka.ca_file)
     if kafka.cert_file:
-        try:
+        with _refusing("cert_file", kafka.cert_file, "a certificate and its key, not encrypted"):
             # A password of our own: OpenSSL would else ask for one on the terminal, and wait.
-            context.load_cert_chain(kafka.cert_file, _name(kafka.key_file), password=lambda: "")
-        except (OSError, ValueError) as error:
-            wanted = "a certificate and its key, not encrypted"
-            raise _bad_file("cert_file", kafka.cert_file, wanted, error) from error
+            context.load_cert_chain(kafka.cert_file, kafka.key_file, password=lambda: "")
     return context
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    kafka = config.kafka
-    found: dict[str, Any] = {
-        "bootstrap_servers": [part.strip() for part in kafka.bootstrap_servers.split(",")],
-        "client_id": APP_ID,
-        "security_protocol": kafka.security_protocol,
-        "request_timeout_ms": round(kafka.request_timeout_s * 1000),
-    }
-    if uses_tls(config):
-        found["ssl_context"] = tls_context(config)
-    if uses_sasl(config):
-        assert kafka.password is not None  # Config refuses SASL without one
-        found |= {
-            "sasl_mechanism": kafka.sasl_mechanism,
-            "sasl_plain_username": kafka.username,
-            "sasl_plain_password": kafka.password.reveal(),
-        }
-    return found
-
-
-def _check_files(config: Config) -> None:
-    """Refuse what OpenSSL would wait for."""
-    for key in ("ca_file", "cert_file", "key_file"):
-        path = getattr(config.kafka, key)
-        try:
-            if path is not None:
-                read_regular(path, LARGEST_PEM)
-        except OSError as error:
-            raise _bad_file(key, path, "certificates or a key", error) from error
-
-
-def _name(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
-def _bad_file(key: str, path: Path | None, wanted: str, error: Exception) -> ConfigError:
-    reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
-    return ConfigError(f"kafka.{key}: {path} is refused ({reason}); give a PEM file with {wanted}")
+@contextmanager
+def _refusing(key: str, path: Path | None, wanted: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
+        raise ConfigError(
+            f"kafka.{key}: {path} is refused ({said}); give a PEM file with {wanted}"
+        ) from error

@@ -1,18 +1,32 @@
 """The four topics: made where they are missing, and compared with what they should be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from worker.config import Config
 from worker.errors import AccessError, ConfigError
-from worker.kafka.clients import administering
-from worker.kafka.errors import told
-from worker.kafka.rules import Difference, Found, differences, kafka_topics, new_topics
+from worker.kafka.errors import names, told
+from worker.kafka.rules import Actual, Difference, differences, kafka_topics, new_topics
+from worker.kafka.settings import kafka_python_settings, speaking
 
 SETTINGS = ("cleanup.policy", "max.message.bytes", "retention.ms", "min.insync.replicas")
 REFUSED = ("TopicAuthorizationFailedError", "ClusterAuthorizationFailedError",
            "PolicyViolationError", "SecurityDisabledError")  # fmt: skip
 COPIES = ("InvalidReplicationFactorError", "InvalidReplicationAssignmentError")
+
+
+@contextmanager
+def administering(config: Config) -> Iterator[Any]:
+    """A KafkaAdminClient; closed at the end."""
+    import kafka
+
+    with speaking(config):
+        admin = kafka.KafkaAdminClient(**kafka_python_settings(config))
+        try:
+            yield admin
+        finally:
+            admin.close()
 
 
 def ensure_topics(config: Config) -> list[str]:
@@ -49,7 +63,7 @@ def check_topics(config: Config) -> list[Difference]:
 
 def _differences(admin: Any, config: Config) -> list[Difference]:
     brokers = len(admin.describe_cluster()["brokers"])
-    return differences(config, _found(admin, list(new_topics(config))), brokers)
+    return differences(config, _actual(admin, new_topics(config)), brokers)
 
 
 def _refuse(found: Sequence[Difference]) -> None:
@@ -88,7 +102,7 @@ def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
 
 def _weigh(error: Exception, config: Config, missing: Sequence[str]) -> None:
     """Pass over a topic that is there by now; say what to do about anything else."""
-    kinds = {cls.__name__ for cls in type(error).__mro__}
+    kinds = names(error)
     if "TopicAlreadyExistsError" in kinds:
         return
     if kinds & set(COPIES):
@@ -97,9 +111,8 @@ def _weigh(error: Exception, config: Config, missing: Sequence[str]) -> None:
             f"({told(error)}); give at most the number of its brokers"
         ) from error
     if kinds & set(REFUSED):
-        raise AccessError(
-            _say_how(config, missing, f"the broker refuses ({told(error)})")
-        ) from error
+        why = f"the broker refuses ({told(error)})"
+        raise AccessError(_say_how(config, missing, why)) from error
     raise error
 
 
@@ -111,26 +124,19 @@ def _say_how(config: Config, missing: Sequence[str], why: str) -> str:
     )
 
 
-def _found(admin: Any, names: Sequence[str]) -> dict[str, Found | None]:
-    there = set(admin.list_topics()) & set(names)
-    if not there:
-        return {}
-    settings = _settings(admin, sorted(there))
-    return {
-        topic["name"]: Found(
-            len(topic["partitions"]),
-            min(len(part["replica_nodes"]) for part in topic["partitions"]),
-            settings[topic["name"]],
-        )
-        for topic in admin.describe_topics(sorted(there))
-    }
-
-
-def _settings(admin: Any, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+def _actual(admin: Any, names: Iterable[str]) -> dict[str, Actual | None]:
     from kafka.admin import ConfigResource
 
-    asked = [ConfigResource("topic", name, dict.fromkeys(SETTINGS)) for name in names]
-    found = admin.describe_configs(asked, config_filter="all")["topic"]
+    there = sorted({*admin.list_topics()} & {*names})
+    if not there:
+        return {}
+    asked = [ConfigResource("topic", name, dict.fromkeys(SETTINGS)) for name in there]
+    settings = admin.describe_configs(asked, config_filter="all")["topic"]
     return {
-        name: {key: item["value"] for key, item in values.items()} for name, values in found.items()
+        topic["name"]: Actual(
+            len(topic["partitions"]),
+            min(len(part["replica_nodes"]) for part in topic["partitions"]),
+            {key: item["value"] for key, item in settings[topic["name"]].items()},
+        )
+        for topic in admin.describe_topics(there)
     }

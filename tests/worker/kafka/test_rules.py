@@ -5,16 +5,23 @@ from dataclasses import replace
 import pytest
 
 from worker.config import Config, TopicsConfig, load_config
-from worker.kafka.rules import Difference, Found, differences, kafka_topics, new_topics, roomy
+from worker.kafka.rules import (
+    Actual,
+    Difference,
+    differences,
+    kafka_topics,
+    new_topics,
+    roomy,
+)
 
 CONFIG = Config()
 LARGE = {"max.message.bytes": str(roomy(CONFIG))}
 DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", **LARGE}
-GOOD: dict[str, Found | None] = {
-    "tweets": Found(4, 1, DELETED | {"max.message.bytes": "1048588"}),
-    "seed-articles": Found(1, 1, {"cleanup.policy": "compact"}),
-    "matched-tweets": Found(4, 1, DELETED),
-    "rejected-tweets": Found(4, 1, DELETED),
+GOOD: dict[str, Actual | None] = {
+    "tweets": Actual(4, 1, DELETED | {"max.message.bytes": "1048588"}),
+    "seed-articles": Actual(1, 1, {"cleanup.policy": "compact"}),
+    "matched-tweets": Actual(4, 1, DELETED),
+    "rejected-tweets": Actual(4, 1, DELETED),
 }
 
 
@@ -31,18 +38,21 @@ def test_good_topics_differ_in_nothing() -> None:
 
 
 def test_what_is_made_is_good() -> None:
-    made: dict[str, Found | None] = {}
+    made: dict[str, Actual | None] = {}
     for name, new in new_topics(CONFIG).items():
         settings, partitions = new.get("configs", {}), new["num_partitions"]
         assert isinstance(settings, dict)
         assert isinstance(partitions, int)
-        made[name] = Found(partitions, 1, {"cleanup.policy": "delete"} | settings)
+        made[name] = Actual(partitions, 1, {"cleanup.policy": "delete"} | settings)
     assert differences(CONFIG, made, 1) == []
-    assert made["seed-articles"] == Found(1, 1, {"cleanup.policy": "compact"})
+    assert made["seed-articles"] == Actual(1, 1, {"cleanup.policy": "compact"})
 
 
 def test_missing_topics_come_first_with_the_command() -> None:
-    bad = GOOD | {"tweets": None, "seed-articles": Found(4, 1, {"cleanup.policy": "delete"})}
+    bad = GOOD | {
+        "tweets": None,
+        "seed-articles": Actual(4, 1, {"cleanup.policy": "delete"}),
+    }
     del bad["rejected-tweets"]
     found = differences(CONFIG, bad, 1)
     assert [(d.topic, d.found) for d in found[:2]] == [
@@ -104,10 +114,10 @@ def test_posts_have_to_be_kept_for_a_while() -> None:
 
 
 def test_one_partition_of_posts_is_for_one_worker() -> None:
-    found = differences(CONFIG, GOOD | {"tweets": Found(1, 1, DELETED)}, 1)
+    found = differences(CONFIG, GOOD | {"tweets": Actual(1, 1, DELETED)}, 1)
     assert [(d.setting, d.serious) for d in found] == [("partitions", False)]
     alone = Config(topics=TopicsConfig(partitions=1))
-    assert differences(alone, GOOD | {"tweets": Found(1, 1, DELETED)}, 1) == []
+    assert differences(alone, GOOD | {"tweets": Actual(1, 1, DELETED)}, 1) == []
 
 
 @pytest.mark.parametrize(
@@ -123,7 +133,7 @@ def test_copies(wanted: int | None, brokers: int, said: str | None) -> None:
 def test_a_record_must_be_on_two_of_three_brokers_and_cannot_be_on_more_than_there_are() -> None:
     def told(copies: int, least: str) -> list[tuple[str, bool]]:
         settings = {"cleanup.policy": "compact", "min.insync.replicas": least}
-        found = differences(CONFIG, GOOD | {"seed-articles": Found(1, copies, settings)}, 1)
+        found = differences(CONFIG, GOOD | {"seed-articles": Actual(1, copies, settings)}, 1)
         return [(d.wanted, d.serious) for d in found if d.setting == "min.insync.replicas"]
 
     assert told(3, "1") == [("2", False)]

@@ -9,7 +9,7 @@ import click
 from worker.cli.common import say
 from worker.cli.view.table import print_json, shown, table
 from worker.config import Config
-from worker.kafka.clients import Message
+from worker.kafka.reading import StoredMessage
 from worker.posts.times import rfc3339
 from worker.visible import one_line
 
@@ -23,7 +23,7 @@ HEADER = ("id", "state", "event", "version", "threshold", "expires", "title")
 
 
 def described(
-    found: "Seed | RefusedSeed | None", record: Message, whole: bool = False
+    found: "Seed | RefusedSeed | None", record: StoredMessage, whole: bool = False
 ) -> Row | None:
     """A seed, or one that is refused, as a row of JSON; None if it is deleted."""
     from worker.seeds.record import Seed

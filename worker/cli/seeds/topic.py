@@ -6,17 +6,18 @@ from contextlib import contextmanager
 from encoder.errors import InputError
 from worker.config import Config
 from worker.errors import RunError
-from worker.kafka.clients import Cluster, Message, Outbox, connected, sending
+from worker.kafka.reading import StoredMessage, TopicReader, connected
+from worker.kafka.sending import Outbox, sending
 
 HEADERS = (("schema", b"newsift.seed/1"),)
 
-Latest = dict[bytes | None, Message]
+Latest = dict[bytes | None, StoredMessage]
 
 
 class SeedTopic:
     """The latest record of every seed, and a way to replace it."""
 
-    def __init__(self, cluster: Cluster, config: Config) -> None:
+    def __init__(self, cluster: TopicReader, config: Config) -> None:
         self._cluster = cluster
         self._config = config
         self._topic = config.topics.seeds

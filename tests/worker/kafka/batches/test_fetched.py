@@ -9,7 +9,7 @@ from tests.worker.kafka.batches.made import bomb
 from worker.broker.running import running
 from worker.config import Config, KafkaConfig
 from worker.kafka.batches.header import Header
-from worker.kafka.clients import connected
+from worker.kafka.reading import connected
 
 MIB = 2**20
 

@@ -1,0 +1,148 @@
+"""Topics read by a command: from any point to any other, by a consumer that belongs to no group."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from worker.config import Config
+from worker.errors import AccessError, BrokerError
+from worker.kafka.sending import ANSWER_MS, Headers
+from worker.kafka.settings import isolation_level, kafka_python_settings, speaking
+
+if TYPE_CHECKING:
+    from kafka import TopicPartition
+
+SILENCE_S = 10.0  # without a record the broker is asked whether it is still there
+STUCK_S = 30.0  # without one although there are more
+POLL_MS = 500
+
+Offsets = dict[int, int]  # by partition
+
+
+class StoredMessage(Protocol):
+    """A record of a topic as kafka-python hands it out."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@contextmanager
+def connected(config: Config) -> Iterator["TopicReader"]:
+    """A cluster to read from; closed at the end."""
+    import kafka
+
+    from worker.kafka.batches.fetched import opening
+
+    with speaking(config):
+        consumer = kafka.KafkaConsumer(
+            **kafka_python_settings(config),
+            check_crcs=False,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level=isolation_level(config),
+            allow_auto_create_topics=False,
+            fetch_max_wait_ms=POLL_MS,
+            max_poll_records=1000,
+            metrics_enabled=False,
+        )
+        try:
+            yield TopicReader(opening(consumer, config.limits.batch_bytes), config)
+        finally:
+            consumer.close(autocommit=False, timeout_ms=1000)
+
+
+class TopicReader:
+    """Topics to be read from any point, by a consumer that belongs to no group."""
+
+    def __init__(self, consumer: Any, config: Config) -> None:
+        self._consumer = consumer
+        self._config = config
+
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic, which has to exist."""
+        found = sorted(self._consumer.partitions_for_topic(topic))
+        if not found:
+            where = self._config.kafka.bootstrap_servers
+            raise AccessError(
+                f"{where} has no topic {topic!r}; make it with `newsift topics create`"
+            )
+        return found
+
+    def exists(self, topic: str) -> bool:
+        """Whether the broker has a topic of this name and lets us see it."""
+        return bool(self._consumer.partitions_for_topic(topic))
+
+    def beginnings(self, topic: str) -> Offsets:
+        """The first offset of each partition that is still there."""
+        return _by_partition(self._consumer.beginning_offsets(self._places(topic)))
+
+    def ends(self, topic: str) -> Offsets:
+        """The offset after the last of each partition."""
+        return _by_partition(self._consumer.end_offsets(self._places(topic)))
+
+    def at(self, topic: str, since: int) -> Offsets:
+        """The first offset of each partition from a time on, in milliseconds."""
+        found = self._consumer.offsets_for_times(dict.fromkeys(self._places(topic), max(since, 0)))
+        later = {place: hit.offset for place, hit in found.items() if hit is not None}
+        return self.ends(topic) | _by_partition(later)
+
+    def read(
+        self, topic: str, start: Offsets | None = None, end: Offsets | None = None
+    ) -> Iterator[list[StoredMessage]]:
+        """The records from the start to the end offsets as they are now, batch by batch."""
+        start = self.beginnings(topic) if start is None else start
+        end = self.ends(topic) if end is None else end
+        places = self._places(topic)
+        left = {p for p in places if start.get(p.partition, 0) < end.get(p.partition, 0)}
+        batches = self.follow(topic, start)
+        moved = time.monotonic()
+        while left:
+            batch = next(batches)
+            if batch:
+                moved = time.monotonic()
+            elif time.monotonic() - moved > STUCK_S:
+                raise self._stuck(topic, left)
+            if within := [found for found in batch if found.offset < end.get(found.partition, 0)]:
+                yield within
+            left = {p for p in left if self._consumer.position(p) < end[p.partition]}
+            self._consumer.pause(*left.symmetric_difference(places))  # what lies past the end
+
+    def follow(self, topic: str, start: Offsets) -> Iterator[list[StoredMessage]]:
+        """The records from the start offsets on, batch by batch; now and then an empty one."""
+        places = self._places(topic)
+        self._consumer.assign(places)
+        self._consumer.resume(*places)  # assigned anew, a partition would stay paused
+        for place in places:
+            self._consumer.seek(place, start.get(place.partition, 0))
+        heard = time.monotonic()
+        while True:
+            found = self._consumer.poll(timeout_ms=POLL_MS)
+            yield [record for records in found.values() for record in records]
+            if found:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > SILENCE_S:
+                self._consumer.end_offsets(places, timeout_ms=ANSWER_MS)  # or raises
+                heard = time.monotonic()
+
+    def _places(self, topic: str) -> list["TopicPartition"]:
+        from kafka import TopicPartition
+
+        return [TopicPartition(topic, partition) for partition in self.partitions(topic)]
+
+    def _stuck(self, topic: str, left: Iterable["TopicPartition"]) -> BrokerError:
+        where = self._config.kafka.bootstrap_servers
+        waiting = ", ".join(str(place.partition) for place in left)
+        return BrokerError(
+            f"broker {where}: sends nothing of {topic!r}, partition {waiting}, although there is "
+            "more; see the broker's log"
+        )
+
+
+def _by_partition(offsets: Mapping["TopicPartition", int]) -> Offsets:
+    return {place.partition: offset for place, offset in offsets.items()}

@@ -1,0 +1,91 @@
+"""Records sent by a command: in order, and none counted that the broker has not acknowledged."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from worker.config import Config
+from worker.kafka.settings import kafka_python_settings, speaking
+
+ANSWER_MS = 10_000
+LARGEST_RECORD = 2**25  # the broker's own limit is usually lower, and decides
+UNDER_WAY = 2**14  # records sent and not yet acknowledged
+BYTES_UNDER_WAY = 2**25
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+@contextmanager
+def sending(config: Config) -> Iterator["Outbox"]:
+    """An outbox whose records every replica has to acknowledge; closed at the end."""
+    import kafka
+
+    with speaking(config):
+        producer = kafka.KafkaProducer(
+            **kafka_python_settings(config),
+            acks="all",
+            linger_ms=5,
+            batch_size=2**17,
+            max_request_size=LARGEST_RECORD,
+            max_block_ms=ANSWER_MS,
+            delivery_timeout_ms=2 * ANSWER_MS,
+            allow_auto_create_topics=False,
+            metrics_enabled=False,
+        )
+        try:
+            yield Outbox(producer)
+        finally:
+            producer.close(timeout=1)
+
+
+class Outbox:
+    """Sends records in order, so many at a time, and counts those that were acknowledged."""
+
+    def __init__(self, producer: Any) -> None:
+        self.delivered = 0  # of the first records, without a gap
+        self._producer = producer
+        self._waiting: deque[tuple[Any, int]] = deque()
+        self._bytes = 0
+        self._failed = False
+
+    def send(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers = ()
+    ) -> None:
+        """Send a record; waits while too many are under way, raises what an earlier one met."""
+        sent = self._producer.send(topic, value=value, key=key, headers=list(headers))
+        size = len(value or b"") + len(key or b"")
+        self._waiting.append((sent, size))
+        self._bytes += size
+        while self._waiting and self._waiting[0][0].is_done:
+            self._take(0)
+        while len(self._waiting) > UNDER_WAY or self._bytes > BYTES_UNDER_WAY:
+            self._take(3 * ANSWER_MS)
+
+    def settle(self) -> None:
+        """Wait until the broker has acknowledged every record."""
+        while self._waiting:
+            self._take(3 * ANSWER_MS)
+
+    def drained(self, seconds: float) -> int:
+        """Wait so long for what is under way, and count what was delivered without a gap."""
+        from kafka.errors import KafkaError
+
+        ends = time.monotonic() + seconds
+        with suppress(KafkaError):
+            while self._waiting and not self._failed:
+                self._take(1000 * max(ends - time.monotonic(), 0))
+        return self.delivered
+
+    def _take(self, timeout_ms: float) -> None:
+        """Wait for the first record; once one has failed, no later one counts."""
+        sent, size = self._waiting[0]
+        try:
+            sent.get(timeout=timeout_ms / 1000)
+        except Exception:
+            self._failed = sent.is_done
+            raise
+        self._waiting.popleft()
+        self._bytes -= size
+        self.delivered += 1
