@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 import encoder
 from worker.config import Limits, TopicsConfig
-from worker.match.pipeline import Pipeline, Settings
+from worker.match.pipeline import Pipeline
 from worker.posts.read import Post, Reason, read_post
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import Seed, read_seed
@@ -62,7 +62,7 @@ def outcome() -> Any:
     values = [json.dumps(plain).encode(), json.dumps(plain | full).encode(), b"{", None, b"x" * 999]
     messages = [Sent(n, value, attempt=b"2") for n, value in enumerate(values)]
     seeds = SeedEmbedder(enc, 0.001, None).make(book)
-    pipeline = Pipeline(enc, Settings(limits=Limits(post_bytes=500)))
+    pipeline = Pipeline(enc, limits=Limits(post_bytes=500))
     return pipeline.run(messages, seeds, lambda: "2026-03-01T10:00:00.000Z")
 
 

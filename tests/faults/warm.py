@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from encoder.backends.choose import open_backend
 from encoder.encoder import Encoder
 from tests.encoder.small import small_model
-from worker.match.pipeline import Pipeline, Settings
+from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook
 
@@ -22,7 +22,7 @@ def warm_up() -> None:
         topic="t", partition=0, offset=0, timestamp=0, key=None, headers=(),
         value=b'{"id": "1", "text": "storm flood"}',
     )  # fmt: skip
-    outcome = Pipeline(enc, Settings()).run([message], seeds, lambda: str(time.time()))
+    outcome = Pipeline(enc).run([message], seeds, lambda: str(time.time()))
     assert outcome.matched == 1
 
 

@@ -91,8 +91,7 @@ def backfill(
 def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, SeedSet]":
     """The worker's own pipeline, and a set of this one seed as it is now."""
     import encoder
-    from worker.match.pipeline import Pipeline, Settings
-    from worker.seeds.embedder import SeedEmbedder
+    from worker.match.assembly import assembled
     from worker.seeds.set import SeedBook
 
     key = known(latest, name)
@@ -100,12 +99,11 @@ def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, Seed
     enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
     book = SeedBook(config.limits)
     book.apply(key, latest[key].value)
-    matching = config.matching
-    made = SeedEmbedder(enc, matching.background_rate, matching.threshold).make(book)
+    pipeline, embedder = assembled(enc, config)
+    made = embedder.make(book)
     for refused in made.refused:
         raise InputError(f"seed {name!r}: is refused: {refused.reason}")
-    settings = Settings(config.posts.format, config.limits, matching.max_matches, matching.why)
-    return Pipeline(enc, settings), made
+    return pipeline, made
 
 
 def _emit(outcome: "Outcome", printer: "View", outbox: Outbox | None, topic: str) -> None:

@@ -21,7 +21,7 @@ ALL = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Pairs:
     """The best matches of some posts, by post and falling score, then by seed; all are counted."""
 
     posts: I64  # [m], which post
@@ -50,7 +50,7 @@ class Matcher:
         self._cuts, self._sure = index.moved(seeds.thresholds, -1), index.moved(seeds.thresholds, 2)
         self._first_expiry = int(seeds.expiry.min(initial=NEVER))
 
-    def match(self, posts: Embeddings, timestamps: I64) -> Found:
+    def match(self, posts: Embeddings, timestamps: I64) -> Pairs:
         """The pairs with score ≥ threshold of a post and a seed not expired by its timestamp."""
         if (posts.digest, posts.mix) != (self.seeds.embeddings.digest, self.seeds.embeddings.mix):
             raise MismatchError("posts and seeds of different models; embed both with one model")
@@ -68,7 +68,7 @@ class Matcher:
         hits += np.bincount(seeds[doubt > 0], minlength=len(hits))
         order = np.lexsort((seeds, -scores, rows))
         order = order[first_of_each(rows[order], self._most)]
-        return Found(rows[order], seeds[order], scores[order], best, counts, hits)
+        return Pairs(rows[order], seeds[order], scores[order], best, counts, hits)
 
     def _nothing(self, posts: int) -> Block:
         none = np.zeros((0, 3), np.int64)

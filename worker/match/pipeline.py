@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
-from encoder.errors import InputError
-from encoder.model.weights import F32
+from encoder.model.weights import F32, I64
 from worker import crashpoint
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.match.halves import by_halves, out_of_memory
-from worker.match.matcher import Found, Matcher
+from worker.match.matcher import Matcher, Pairs
 from worker.match.records import (
-    Match,
     Message,
     Record,
     to_dead_letter,
@@ -23,32 +23,12 @@ from worker.match.records import (
     to_match_record,
     why_tokens,
 )
-from worker.posts.read import FORMS, PassedOver, Post, Reason, Rejected, read_post
-from worker.posts.read import Outcome as Read
+from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post
 from worker.posts.unreadable import Unreadable
 from worker.seeds.set import SeedSet
 
-__all__ = ["Message", "Outcome", "Pipeline", "Record", "Settings"]
-
-ORDINARY = b'{"id": "1", "text": "first words"}'
 BEFORE_ALL = np.iinfo(np.int64).min
-STAGES = ("decode", "encode", "match")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the configuration says of a batch."""
-
-    form: str = "auto"
-    limits: Limits = DEFAULT_LIMITS
-    max_matches: int = 10
-    why: bool = True
-
-    def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise InputError(f"form: {self.form!r} is unknown; use one of {', '.join(FORMS)}")
-        if self.max_matches < 1:
-            raise InputError(f"max_matches: {self.max_matches} is less than 1")
+STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # and their crash points
 
 
 @dataclass
@@ -65,30 +45,26 @@ class Outcome:
     best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
-    def count(self, found: Found, seeds: SeedSet) -> None:
-        """Take over the best scores, and the matches of every event."""
-        self.best = np.concatenate([self.best, found.best])
-        for seed in np.flatnonzero(found.hits).tolist():
-            self.events[seeds.seeds[seed].event] += int(found.hits[seed])
+
+@dataclass(frozen=True, slots=True)
+class Ordinary:
+    """A message as ordinary as can be: what fails on it too is no single message's fault."""
+
+    value: bytes = b'{"id": "1", "text": "first words"}'
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
+    timestamp: int = 0
+    key: None = None
+    headers: tuple[()] = ()
 
 
-@dataclass(slots=True)
-class Matched:
-    """A post that matches, with the best of its seeds by falling score."""
-
-    row: int  # which message
-    count: int  # seeds that it matches
-    seeds: list[int]  # the best of them
-    scores: list[np.float32]
-    why: list[list[tuple[str, float]]] = field(default_factory=list)
-
-
-class Batch:
-    """The messages of one batch, on their way through the stages."""
+class Passage:
+    """The messages of one batch on their way through the stages, and what came of them so far."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
-        self.posts: dict[int, Post] = {}
+        self.posts: dict[int, Post] = {}  # by the number of the message
         self.outcome = Outcome(read=len(messages))
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
@@ -102,6 +78,15 @@ class Batch:
         self.posts.pop(index, None)
         self.outcome.passed_over[why] += 1
 
+    def match(self, records: Sequence[Record], found: Pairs, seeds: SeedSet) -> None:
+        """Take over the records of posts that match, the best scores, and every event's matches."""
+        outcome = self.outcome
+        outcome.records += records
+        outcome.matched += len(records)
+        outcome.best = np.concatenate([outcome.best, found.best])
+        for seed in np.flatnonzero(found.hits).tolist():
+            outcome.events[seeds.seeds[seed].event] += int(found.hits[seed])
+
 
 class Pipeline:
     """What is done with a batch, whoever brings it: a pure function of messages and seeds.
@@ -110,48 +95,42 @@ class Pipeline:
     """
 
     def __init__(
-        self, enc: Encoder, settings: Settings, timer: Callable[[], float] = lambda: 0.0
-    ) -> None:
-        self._enc, self._settings, self._timer = enc, settings, timer
+        self, enc: Encoder, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
+        max_matches: int = 10, why: bool = True, timer: Callable[[], float] = lambda: 0.0,
+    ) -> None:  # fmt: skip
+        self._enc, self._form, self._limits = enc, form, limits
+        self._max_matches, self._why, self._timer = max_matches, why, timer
 
     def run(self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str]) -> Outcome:
         """Work on all messages; `now` says when, as RFC 3339."""
-        batch, started = Batch(messages), self._timer()
+        batch, started = Passage(messages), self._timer()
         self._decode(batch)
         started = self._lap(batch, "decode", started)
-        crashpoint.reached("decoded")
         if not len(seeds):
             batch.outcome.without_seeds = len(batch.posts)
             batch.posts.clear()
-        parts = list(self._encode(batch, seeds))
+        embedded = list(self._encode(batch, seeds))
         started = self._lap(batch, "encode", started)
-        crashpoint.reached("encoded")
-        found = [one for part in parts for one in self._match(batch, *part, seeds)]
-        self._render(batch, found, seeds, now)
+        moment = cache(now)
+        for rows, vectors in embedded:
+            self._match(batch, rows, vectors, seeds, moment)
+        batch.outcome.records.sort(key=lambda record: record.source)
         self._lap(batch, "match", started)
-        crashpoint.reached("matched")
         return batch.outcome
 
-    def prepare(self, seeds: SeedSet) -> None:
-        """Work on a post, so that what is compiled at its first use is there before the first."""
-        posts = self._enc.posts(["first words"])
-        Matcher(seeds, self._enc.threads).match(posts, np.zeros(1, np.int64))
-        if len(seeds) and self._settings.why:
-            self._enc.contributions(["first words"], seeds.embeddings, [(0, 0)])
-
-    def _lap(self, batch: Batch, stage: str, started: float) -> float:
+    def _lap(self, batch: Passage, stage: str, started: float) -> float:
         ended = self._timer()
         batch.outcome.seconds[stage] = ended - started
+        crashpoint.reached(STAGES[stage])
         return ended
 
-    def _decode(self, batch: Batch) -> None:
-        form, limits = self._settings.form, self._settings.limits
+    def _decode(self, batch: Passage) -> None:
         for index, message in enumerate(batch.messages):
             if isinstance(message, Unreadable):
                 said = f"offsets {message.offsets}: {message.detail}"
                 batch.reject(index, Reason(message.why), said)
                 continue
-            found = _read(message.value, form, limits)
+            found = read_safely(message.value, self._form, self._limits)
             if isinstance(found, Post):
                 batch.posts[index] = found
             elif isinstance(found, PassedOver):
@@ -159,7 +138,7 @@ class Pipeline:
             else:
                 batch.reject(index, found.reason, found.detail)
 
-    def _encode(self, batch: Batch, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
+    def _encode(self, batch: Passage, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
         """The embeddings of all posts that have finite ones: with the numbers of the messages."""
 
         def embed(rows: Sequence[int]) -> Embeddings:
@@ -167,7 +146,7 @@ class Pipeline:
 
         for rows, made in by_halves(embed, list(batch.posts)):
             if isinstance(made, Exception):
-                self._refuse(batch, rows[0], made, "as it was embedded", seeds)
+                self._refuse(batch, rows[0], made, "embedded", seeds)
                 continue
             finite = np.isfinite(made.dense).all(axis=1)
             for at in np.flatnonzero(~finite).tolist():
@@ -177,99 +156,101 @@ class Pipeline:
                 batch.pass_over(rows[at], "no_words")
             kept = np.flatnonzero(finite & words)
             if len(kept):
-                whole = len(kept) == len(made)
-                yield [rows[at] for at in kept.tolist()], made if whole else made[kept]
+                yield [rows[at] for at in kept.tolist()], part_of(made, kept)
 
     def _match(
-        self, batch: Batch, rows: list[int], posts: Embeddings, seeds: SeedSet
-    ) -> Iterator[Matched]:
-        """The posts among these that match; what cannot be compared becomes a dead letter."""
-        most = self._settings.max_matches
-        times = np.array([moment(batch.messages[row]) for row in rows], np.int64)
+        self, batch: Passage, rows: list[int], posts: Embeddings, seeds: SeedSet,
+        now: Callable[[], str],
+    ) -> None:  # fmt: skip
+        """Add the records of the posts that match; one that this fails on is a dead letter."""
+        times = np.array([moment_of(batch.messages[row]) for row in rows], np.int64)
 
-        def match(at: Sequence[int]) -> tuple[list[Matched], Found]:
-            part = posts if len(at) == len(posts) else posts[list(at)]
-            found = Matcher(seeds, self._enc.threads, most).match(part, times[list(at)])
-            made = [
-                Matched(rows[at[post]], int(found.counts[post]), *pairs)
-                for post, pairs in by_post(found)
-            ]
-            self._explain(batch, made, seeds)
-            return made, found
+        def match(at: Sequence[int]) -> tuple[list[Record], Pairs]:
+            matcher = Matcher(seeds, self._enc.threads, self._max_matches)
+            found = matcher.match(part_of(posts, np.array(at)), times[list(at)])
+            return self._records(batch, [rows[i] for i in at], found, seeds, now), found
 
         for at, made in by_halves(match, range(len(rows))):
             if isinstance(made, Exception):
-                self._refuse(batch, rows[at[0]], made, "as it was compared", seeds)
-                continue
-            batch.outcome.count(made[1], seeds)
-            yield from made[0]
+                self._refuse(batch, rows[at[0]], made, "compared", seeds)
+            else:
+                batch.match(*made, seeds)
 
-    def _refuse(self, batch: Batch, row: int, error: Exception, when: str, seeds: SeedSet) -> None:
-        """Make a post that cannot be worked on a dead letter, unless an ordinary one cannot too."""
-        if out_of_memory(error):
-            batch.reject(row, Reason.OUT_OF_MEMORY, f"out of memory {when}")
-            return
-        try:
-            self.prepare(seeds)
-        except Exception:  # noqa: BLE001 - whatever it is, it is not this post's
-            raise error from None
-        batch.reject(row, Reason.FAILED, f"{type(error).__name__} {when}")
-
-    def _explain(self, batch: Batch, found: Sequence[Matched], seeds: SeedSet) -> None:
-        """The words that made each score, for the matches that will be named."""
-        if not (self._settings.why and found):
-            return
-        named = [(at, seed) for at, one in enumerate(found) for seed in one.seeds]
-        texts = [batch.posts[one.row].text for one in found]
-        parts = self._enc.contributions(texts, seeds.embeddings, named)
-        for (at, _), words in zip(named, parts, strict=True):
-            found[at].why.append(why_tokens(words))
-
-    def _render(
-        self, batch: Batch, found: Sequence[Matched], seeds: SeedSet, now: Callable[[], str]
-    ) -> None:
-        """The match records, and all records in the order of their messages."""
-        processed_at = now() if found else ""
-        for one in found:
-            matches = self._named(batch.posts[one.row], one, seeds)
-            batch.outcome.matched += 1
-            batch.outcome.records.append(
-                to_match_record(
-                    *(one.row, batch.messages[one.row], batch.posts[one.row], matches),
-                    *(one.count, seeds.digest, self._enc.digest, processed_at),
-                )
-            )
-        batch.outcome.records.sort(key=lambda record: record.source)
-
-    def _named(self, post: Post, one: Matched, seeds: SeedSet) -> list[Match]:
-        """The matches that a record names."""
-        why = one.why or [[]] * len(one.seeds)
-        return [
+    def _records(
+        self, batch: Passage, rows: Sequence[int], found: Pairs, seeds: SeedSet,
+        now: Callable[[], str],
+    ) -> list[Record]:  # fmt: skip
+        """The match records of these posts, in their order."""
+        posts, starts, which = np.unique(found.posts, return_index=True, return_inverse=True)
+        matching = [rows[post] for post in posts.tolist()]
+        pairs = list(zip(which.tolist(), found.seeds.tolist(), strict=True))
+        why = self._words(batch, matching, pairs, seeds)
+        named = [
             to_match(
-                post, seeds.seeds[seed], self._enc.digest, score, seeds.thresholds[seed], words
+                *(batch.posts[matching[at]], seeds.seeds[seed], self._enc.digest),
+                *(score, seeds.thresholds[seed], words),
             )
-            for seed, score, words in zip(one.seeds, one.scores, why, strict=True)
+            for (at, seed), score, words in zip(pairs, found.scores, why, strict=True)
+        ]
+        spans = [*starts.tolist(), len(named)]
+        return [
+            to_match_record(
+                *(row, batch.messages[row], batch.posts[row], named[start:end], count),
+                *(seeds.digest, self._enc.digest, now()),
+            )
+            for row, (start, end), count in zip(
+                matching, pairwise(spans), found.counts[posts].tolist(), strict=True
+            )
         ]
 
+    def _words(
+        self, batch: Passage, rows: Sequence[int], pairs: Sequence[tuple[int, int]], seeds: SeedSet
+    ) -> list[list[tuple[str, float]]]:
+        """The words that made the score of each pair of a post and a seed."""
+        if not (self._why and pairs):
+            return [[] for _ in pairs]
+        texts = [batch.posts[row].text for row in rows]
+        parts = self._enc.contributions(texts, seeds.embeddings, pairs)
+        return [why_tokens(words) for words in parts]
 
-def _read(value: bytes | None, form: str, limits: Limits) -> Read:
+    def _refuse(self, batch: Passage, row: int, error: Exception, was: str, seeds: SeedSet) -> None:
+        """Make a post that cannot be worked on a dead letter, unless an ordinary one cannot too."""
+        if out_of_memory(error):
+            batch.reject(row, Reason.OUT_OF_MEMORY, f"out of memory as it was {was}")
+            return
+        try:
+            self._try_an_ordinary_post(seeds)
+        except Exception:  # noqa: BLE001 - whatever it is, it is not this post's
+            raise error from None
+        batch.reject(row, Reason.FAILED, f"{type(error).__name__} as it was {was}")
+
+    def _try_an_ordinary_post(self, seeds: SeedSet) -> None:
+        """Take one through all stages, as if it matched the first seed."""
+        batch, post = Passage([Ordinary()]), Post("1", "plain", "first words")
+        batch.posts[0] = post
+        posts = self._enc.posts([post.text])
+        found = Matcher(seeds, self._enc.threads).match(posts, np.zeros(1, np.int64))
+        if len(seeds):
+            first = np.zeros(1, np.int64)
+            as_if = Pairs(first, first, np.ones(1, np.float32), found.best, first + 1, found.hits)
+            self._records(batch, [0], as_if, seeds, str)
+
+
+def read_safely(value: bytes | None, form: str, limits: Limits) -> Reading:
     """What a message holds; one that alone cannot be read, against all expectation, is rejected."""
     try:
         return read_post(value, form, limits)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not come again and again
-        read_post(ORDINARY)  # raises too where it is not the message's own
+        read_post(Ordinary().value)  # raises too where it is not the message's own
         return Rejected(Reason.FAILED, f"{type(error).__name__} as it was read")
 
 
-def moment(message: Message) -> int:
+def part_of(vectors: Embeddings, rows: I64) -> Embeddings:
+    """Some of these rows, in rising order; all of them are not copied."""
+    return vectors if len(rows) == len(vectors) else vectors[rows]
+
+
+def moment_of(message: Message) -> int:
     """When a post was written by Kafka's time; where that is unknown, before anything expires."""
     written = message.timestamp
     return BEFORE_ALL if written is None or written < 0 else written
-
-
-def by_post(found: Found) -> Iterator[tuple[int, tuple[list[int], list[np.float32]]]]:
-    """Each post that matches, with its seeds and scores by falling score."""
-    posts, starts = np.unique(found.posts, return_index=True)
-    ends = np.append(starts, len(found.posts))[1:]
-    for post, start, end in zip(posts, starts, ends, strict=True):
-        yield int(post), (found.seeds[start:end].tolist(), list(found.scores[start:end]))

@@ -4,7 +4,7 @@ import msgspec
 
 from worker.posts.checks import rejected
 from worker.posts.making import made
-from worker.posts.outcome import NO_POST, Outcome, Reason
+from worker.posts.outcome import NO_POST, Reading, Reason
 
 POSTS = "app.bsky.feed.post"
 WRITTEN = ("create", "update", "c", "u")  # in short as the first Jetstream had it
@@ -41,7 +41,7 @@ EVENT = msgspec.json.Decoder(Event)
 RECORD: msgspec.json.Decoder[Record | None] = msgspec.json.Decoder(Record | None)
 
 
-def read(value: bytes) -> Outcome:
+def read(value: bytes) -> Reading:
     """The post in an event that creates or updates one."""
     event = EVENT.decode(value)
     if event.kind is None and event.time_us is None:

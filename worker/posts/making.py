@@ -1,14 +1,14 @@
 """The last step of every form: an id and a text make a post."""
 
 from worker.posts.checks import rejected
-from worker.posts.outcome import NO_WORDS, Outcome, Post, Reason
+from worker.posts.outcome import NO_WORDS, Post, Reading, Reason
 from worker.posts.times import utc
 
 
 def made(
     platform: str, id: str | int | None, text: str | None, author: str | None = None,
     created_at: str | float | None = None, lang: str | None = None, url: str | None = None,
-) -> Outcome:  # fmt: skip
+) -> Reading:  # fmt: skip
     """The post, or why there is none: without an id or a text rejected, without words passed."""
     name = str(id).strip() if id is not None else ""
     if not name:

@@ -6,7 +6,7 @@ from worker.config import Limits
 from worker.posts.checks import diagnosis, refusal
 from worker.posts.making import made
 from worker.posts.markup import spoken
-from worker.posts.outcome import NO_POST, Outcome
+from worker.posts.outcome import NO_POST, Reading
 
 WRITTEN = ("update", "status.update")
 
@@ -42,7 +42,7 @@ DECODER = msgspec.json.Decoder(Message)
 STRING = msgspec.json.Decoder(str)
 
 
-def read(value: bytes, limits: Limits) -> Outcome:
+def read(value: bytes, limits: Limits) -> Reading:
     """The post in a status, or in an event that brings one."""
     message = DECODER.decode(value)
     if message.event is None:
@@ -55,7 +55,7 @@ def read(value: bytes, limits: Limits) -> Outcome:
     return of_status(DECODER.decode(payload))
 
 
-def _packed(payload: bytes, limits: Limits) -> Outcome:
+def _packed(payload: bytes, limits: Limits) -> Reading:
     """The post in JSON within JSON, as the streams send it."""
     status = STRING.decode(payload).encode()
     if (bad := refusal(status, limits)) is not None:
@@ -66,7 +66,7 @@ def _packed(payload: bytes, limits: Limits) -> Outcome:
         return diagnosis(status, error)
 
 
-def of_status(status: Status) -> Outcome:
+def of_status(status: Status) -> Reading:
     """The post in a status; a boost says what the boosted status says."""
     said = status.reblog if status.reblog is not None else status
     author = status.account.acct if status.account is not None else None

@@ -53,7 +53,7 @@ class PassedOver(msgspec.Struct, frozen=True):
     why: str
 
 
-Outcome = Post | Rejected | PassedOver
+Reading = Post | Rejected | PassedOver
 
 NO_POST = PassedOver("no_post")
 NO_WORDS = PassedOver("no_words")

@@ -3,7 +3,7 @@
 import msgspec
 
 from worker.posts.making import made
-from worker.posts.outcome import Outcome
+from worker.posts.outcome import Reading
 
 
 class Plain(msgspec.Struct):
@@ -20,7 +20,7 @@ class Plain(msgspec.Struct):
 DECODER = msgspec.json.Decoder(Plain)
 
 
-def read(value: bytes) -> Outcome:
+def read(value: bytes) -> Reading:
     """The post in a plain object."""
     post = DECODER.decode(value)
     return made("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)

@@ -8,13 +8,13 @@ from encoder.support.letters import most_marks
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.posts import bluesky, mastodon, plain, x, x1
 from worker.posts.checks import diagnosis, refusal, rejected
-from worker.posts.outcome import NO_POST, Outcome, PassedOver, Post, Reason, Rejected
+from worker.posts.outcome import NO_POST, PassedOver, Post, Reading, Reason, Rejected
 from worker.posts.shape import NOTICE, shape
 
-__all__ = ["FORMS", "Outcome", "PassedOver", "Post", "Reason", "Rejected", "read_post"]
+__all__ = ["FORMS", "PassedOver", "Post", "Reading", "Reason", "Rejected", "read_post"]
 
 FORMS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
-READERS: dict[str | None, Callable[[bytes, Limits], Outcome]] = {
+READERS: dict[str | None, Callable[[bytes, Limits], Reading]] = {
     "x": lambda value, _: x.read(value),
     "x1": lambda value, _: x1.read(value),
     "bluesky": lambda value, _: bluesky.read(value),
@@ -28,7 +28,7 @@ OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 LACKING = (Reason.NO_ID, Reason.NO_TEXT)
 
 
-def read_post(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS) -> Outcome:
+def read_post(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS) -> Reading:
     """What a message's value holds; never raises, whatever the bytes."""
     if not value:
         found = "null" if value is None else "empty"
@@ -48,14 +48,14 @@ def read_post(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_
     return _unmarked(outcome, limits.marks)
 
 
-def _unmarked(post: Post, most: int) -> Outcome:
+def _unmarked(post: Post, most: int) -> Reading:
     """The post, unless marks are heaped upon one of its letters."""
     if post.text.isascii() or (marks := most_marks(post.text)) <= most:
         return post
     return rejected(Reason.MARKS, f"text: a letter has {marks} combining marks, more than {most}")
 
 
-def _second_look(value: bytes, form: str, outcome: Outcome) -> Outcome:
+def _second_look(value: bytes, form: str, outcome: Reading) -> Reading:
     """What came of a message in the form that was fixed, where that is no post."""
     if not isinstance(outcome, Rejected) or outcome.reason not in LACKING:
         return outcome

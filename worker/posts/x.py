@@ -3,7 +3,7 @@
 import msgspec
 
 from worker.posts.making import made
-from worker.posts.outcome import NO_POST, Outcome
+from worker.posts.outcome import NO_POST, Reading
 
 
 class User(msgspec.Struct):
@@ -51,7 +51,7 @@ class Message(Tweet):
 DECODER = msgspec.json.Decoder(Message)
 
 
-def read(value: bytes) -> Outcome:
+def read(value: bytes) -> Reading:
     """The post in a tweet of the API v2."""
     message = DECODER.decode(value)
     if message.data is None and message.errors and message.id is None:

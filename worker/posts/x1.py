@@ -3,7 +3,7 @@
 import msgspec
 
 from worker.posts.making import made
-from worker.posts.outcome import Outcome
+from worker.posts.outcome import Reading
 from worker.posts.x import page
 
 
@@ -36,7 +36,7 @@ class Tweet(msgspec.Struct):
 DECODER = msgspec.json.Decoder(Tweet)
 
 
-def read(value: bytes) -> Outcome:
+def read(value: bytes) -> Reading:
     """The post in a tweet of the API v1.1; a retweet says what its original says."""
     tweet = DECODER.decode(value)
     id = tweet.id_str or tweet.id

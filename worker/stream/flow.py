@@ -23,7 +23,8 @@ from worker.config import Config
 from worker.kafka.consumers import control_consumer, posts_consumer
 from worker.kafka.settings import aiokafka_settings
 from worker.kafka.topics import ensure_topics, refuse_unfit
-from worker.match.pipeline import Outcome, Pipeline, Settings
+from worker.match.assembly import assembled
+from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record, to_dead_letter, without_input_headers
 from worker.posts.read import Reason
 from worker.posts.times import rfc3339
@@ -231,12 +232,9 @@ class Stream:
         enc: Encoder = await loading
         self._missing = "the seeds are being embedded"
         self._metrics.model(enc, enc.model.mix)
-        matching = config.matching
-        rules = Settings(config.posts.format, config.limits, matching.max_matches, matching.why)
-        self._pipeline = Pipeline(enc, rules, perf_counter)
-        embedder = SeedEmbedder(enc, matching.background_rate, matching.threshold)
+        self._pipeline, embedder = assembled(enc, config, perf_counter)
         await self._control.embed(embedder)
-        await asyncio.to_thread(warm_up, enc, matching.why)
+        await asyncio.to_thread(warm_up, enc, config.matching.why)
         return embedder
 
     def _state(self) -> State:
@@ -266,7 +264,7 @@ def warm_up(enc: Encoder, why: bool) -> None:
     value = b'{"id": "1", "text": "warm up"}'
     message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
     with crashpoint.unwatched():
-        Pipeline(enc, Settings("plain", why=why)).run([message], seeds, now)
+        Pipeline(enc, "plain", why=why).run([message], seeds, now)
 
 
 def steady() -> None:

@@ -12,7 +12,7 @@ from aiokafka import TopicPartition
 from encoder.errors import InputError
 
 if TYPE_CHECKING:
-    from worker.match.pipeline import Message
+    from worker.match.records import Message
 
 Offsets = dict[TopicPartition, int]
 

@@ -15,7 +15,7 @@ from worker.stream.ledger import Ledger, Offsets
 from worker.watch.metrics import Metrics
 
 if TYPE_CHECKING:
-    from worker.match.pipeline import Message
+    from worker.match.records import Message
 
 log = logging.getLogger("newsift.ingest")
 

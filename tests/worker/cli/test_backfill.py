@@ -9,7 +9,7 @@ import pytest
 import encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
-from worker.match.pipeline import Pipeline, Settings
+from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook
 
@@ -59,7 +59,7 @@ def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
     book = SeedBook()
     book.apply(b"ferry-fire", SEED)
     seeds = SeedEmbedder(enc, 0.001, None).make(book)
-    outcome = Pipeline(enc, Settings()).run(kafka.records(POSTS), seeds, lambda: "now")
+    outcome = Pipeline(enc).run(kafka.records(POSTS), seeds, lambda: "now")
     expected = [json.loads(r.value) for r in outcome.records if r.kind == "match" and r.value]
     for row in expected:
         if row["post"]["id"] == "5h":

@@ -14,7 +14,7 @@ from encoder.errors import MismatchError
 from encoder.model.weights import F32, I64
 from encoder.score.lexical import SparseRows
 from worker.match import matcher as matching
-from worker.match.matcher import Found, Matcher
+from worker.match.matcher import Matcher, Pairs
 from worker.seeds import index as inverted
 from worker.seeds.record import Seed
 from worker.seeds.set import NEVER, SeedSet
@@ -76,7 +76,7 @@ def slow(posts: Embeddings, times: I64, seeds: SeedSet) -> list[tuple[int, int, 
     return found
 
 
-def listed(found: Found) -> list[tuple[int, int, np.float32]]:
+def listed(found: Pairs) -> list[tuple[int, int, np.float32]]:
     return list(zip(found.posts.tolist(), found.seeds.tolist(), found.scores, strict=True))
 
 
@@ -205,7 +205,7 @@ def test_low_thresholds_with_many_seeds_take_no_more_than_high_ones() -> None:
     posts, articles = rows(rng, 512, 400, 0.6, 0.0), rows(rng, 4000, 400, 0.6, 0.0)
     times = np.zeros(len(posts), np.int64)
 
-    def spent(threshold: float) -> tuple[float, int, Found]:
+    def spent(threshold: float) -> tuple[float, int, Pairs]:
         matcher = Matcher(made_set(articles, np.full(4000, threshold, np.float32)), most=10)
         matcher.match(posts, times)
         started = process_time()

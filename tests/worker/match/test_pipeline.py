@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.errors import InputError
 from tests.worker.small import WORDS, Mail, mail, seed_set, small_encoder, value
 from worker import crashpoint
 from worker.config import Limits
-from worker.match.pipeline import Outcome, Pipeline, Settings
+from worker.match.pipeline import Outcome, Pipeline
 from worker.posts.read import Reason
 from worker.seeds.set import SeedSet
 
@@ -31,7 +30,7 @@ POISON = [
 def run(
     messages: Sequence[Mail], seeds: SeedSet | None = None, enc: Any = None, **settings: Any
 ) -> Outcome:
-    pipeline = Pipeline(enc or small_encoder(), Settings(form="plain", **settings))
+    pipeline = Pipeline(enc or small_encoder(), "plain", **settings)
     return pipeline.run(messages, seed_set() if seeds is None else seeds, lambda: NOW)
 
 
@@ -191,7 +190,7 @@ def test_poison_hurts_nobody_else() -> None:
 def test_stages_are_timed_and_named_to_the_crash_points() -> None:
     ticks = count()
     seen: list[str] = []
-    pipeline = Pipeline(small_encoder(), Settings("plain"), timer=lambda: float(next(ticks)))
+    pipeline = Pipeline(small_encoder(), "plain", timer=lambda: float(next(ticks)))
     crashpoint.set_hook(seen.append)
     try:
         outcome = pipeline.run([mail("1", "storm")], seed_set(), lambda: NOW)
@@ -199,11 +198,3 @@ def test_stages_are_timed_and_named_to_the_crash_points() -> None:
         crashpoint.set_hook(None)
     assert seen == ["decoded", "encoded", "matched"]
     assert outcome.seconds == {"decode": 1.0, "encode": 1.0, "match": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("given", "named"), [({"form": "myspace"}, "form"), ({"max_matches": 0}, "max_matches")],
-)  # fmt: skip
-def test_settings_refuse_nonsense(given: dict[str, Any], named: str) -> None:
-    with pytest.raises(InputError, match=named):
-        Settings(**given)

@@ -14,6 +14,7 @@ from tests.worker.match.test_pipeline import posts, run, written
 from tests.worker.small import Mail, mail, seed_set, small_encoder, value
 from worker.match import pipeline
 from worker.match.matcher import Matcher
+from worker.match.records import to_match_record
 from worker.posts.read import Reason, read_post
 
 
@@ -89,7 +90,7 @@ def test_out_of_memory_while_comparing(limit: int, monkeypatch: pytest.MonkeyPat
     assert run(messages).rejected == Counter({Reason.OUT_OF_MEMORY: 30})
 
 
-@pytest.mark.parametrize("stage", ["decoded", "embedded", "compared"])
+@pytest.mark.parametrize("stage", ["decoded", "embedded", "compared", "written"])
 def test_a_post_that_alone_raises_is_a_dead_letter(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +116,13 @@ def fail_at(stage: str, enc: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             pipeline, "read_post", lambda v, *a: 1 // (unlucky.encode() not in v) and read(v, *a)
         )
+    if stage == "written":
+        write = to_match_record
+        monkeypatch.setattr(
+            pipeline,
+            "to_match_record",
+            lambda i, m, p, *a: 1 // (unlucky != p.text) and write(i, m, p, *a),
+        )
     if stage == "compared":
         monkeypatch.setattr(
             enc, "contributions", lambda t, *a: 1 // (unlucky not in t) and explain(t, *a)
@@ -130,6 +138,14 @@ def test_an_error_that_no_post_alone_raises_ends_the_batch() -> None:
         run([mail("1", "storm"), mail("2", "flood")], enc=Always(error=ZeroDivisionError))
     with pytest.raises(ZeroDivisionError):
         run([mail("1", "storm"), mail("2", "flood")], enc=Failing("", 1, ZeroDivisionError))
+
+
+def test_records_that_cannot_be_written_at_all_end_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipeline, "to_match_record", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        run([mail("1", "storm flood river city")])
 
 
 @pytest.mark.parametrize("timestamp", [None, -1])

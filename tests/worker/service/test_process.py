@@ -19,7 +19,7 @@ from tests.worker.stream.process import (
     worker,
 )  # fmt: skip
 from worker.broker.running import Address, running
-from worker.match.pipeline import Pipeline, Settings
+from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook
 
@@ -44,7 +44,7 @@ def expected() -> dict[str, list[str]]:
     ]
     enc = small_encoder()
     made = SeedEmbedder(enc, 0.01, 0.4).make(book)
-    outcome = Pipeline(enc, Settings()).run(mails, made, lambda: "")
+    outcome = Pipeline(enc).run(mails, made, lambda: "")
     values = [json.loads(record.value or b"") for record in outcome.records]
     return {v["post"]["id"]: [m["match_id"] for m in v["matches"]] for v in values}
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -11,7 +12,6 @@ import click
 from click.core import ParameterSource
 
 import encoder
-from encoder import Encoder
 from encoder.errors import InputError
 from worker.cli.common import CONFIG, configuration, model_options
 from worker.cli.filter.read import INPUTS, Line, Reader
@@ -20,12 +20,13 @@ from worker.cli.seeds.files import read_seed_files
 from worker.cli.target import DASH, check_targets, written
 from worker.cli.view.match import json_line
 from worker.config import Config
-from worker.match.pipeline import Outcome, Pipeline, Settings
+from worker.match.assembly import assembled
+from worker.match.pipeline import Outcome
 from worker.posts.times import rfc3339
-from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook, SeedSet
 
 FILE = click.Path(path_type=Path)
+MODEL_OPTIONS = {"name": "model", "device": "device", "threads": "threads"}  # by their keys
 
 
 class Sink:
@@ -87,15 +88,17 @@ def filter_posts(
     targets = {"--out": out} | ({"--rejected": rejected} if rejected else {})
     check_targets(targets, [file for file in sources if file])
     config = configuration(None, config_file)
-    settings = _settings(config, form, why)
-    book = _book(seeds, config)
-    enc = _encoder(ctx, config)
-    seed_set = _seed_set(enc, config, book, threshold, rate)
-    readers = [Reader(file, form or config.posts.format, settings.limits) for file in sources]
+    form = form or config.posts.format
+    config = _chosen(ctx, config, form, why, threshold, rate)
+    book, chosen = _book(seeds, config), config.model
+    enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
+    pipeline, embedder = assembled(enc, config)
+    seed_set = embedder.make(book)
+    _refuse(seed_set)
+    readers = [Reader(file, form, config.limits) for file in sources]
     report = Report()
     with written(out) as matches, written(rejected) if rejected else nullcontext() as letters:
         sink = Sink(matches, letters, as_table)
-        pipeline = Pipeline(enc, settings)
         try:
             for lines in (batch for reader in readers for batch in reader):
                 outcome = pipeline.run(lines, seed_set, lambda: rfc3339(int(time.time() * 1000)))
@@ -107,14 +110,32 @@ def filter_posts(
         report.conclude(len(seed_set))
 
 
-def _settings(config: Config, form: str | None, why: bool | None) -> Settings:
-    """The worker's settings; lines of text arrive in the pipeline as plain posts."""
-    told = form or config.posts.format
-    return Settings(
-        "auto" if told == "lines" else told,
-        config.limits,
-        config.matching.max_matches,
-        config.matching.why if why is None else why,
+def _chosen(
+    ctx: click.Context, config: Config, form: str, why: bool | None, threshold: float | None,
+    rate: float | None,
+) -> Config:  # fmt: skip
+    """The configuration with the options of the command line in its place."""
+    for name, given in (("threshold", threshold), ("rate", rate)):
+        if given is not None and not 0 < given <= 1:
+            raise InputError(f"--{name} {given:g}: is not above 0 and at most 1")
+    matching, model = (
+        config.matching,
+        {
+            name: ctx.params[option]
+            for name, option in MODEL_OPTIONS.items()
+            if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
+        },
+    )
+    return replace(
+        config,
+        posts=replace(config.posts, format="auto" if form == "lines" else form),
+        matching=replace(
+            matching,
+            threshold=matching.threshold if threshold is None and rate is None else threshold,
+            background_rate=matching.background_rate if rate is None else rate,
+            why=matching.why if why is None else why,
+        ),
+        model=replace(config.model, **model),
     )
 
 
@@ -130,29 +151,3 @@ def _book(path: Path, config: Config) -> SeedBook:
 def _refuse(seeds: SeedBook | SeedSet) -> None:
     for refused in seeds.refused:
         raise InputError(f"seed {refused.id!r}: {refused.reason}")
-
-
-def _encoder(ctx: click.Context, config: Config) -> Encoder:
-    """The model of the options that were given, else of the configuration."""
-
-    def chosen(name: str, configured: object) -> object:
-        typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        return ctx.params[name] if typed else configured
-
-    model = chosen("model", config.model.name)
-    device, threads = chosen("device", config.model.device), chosen("threads", config.model.threads)
-    return encoder.load(str(model), device=str(device), threads=threads)  # type: ignore[arg-type]
-
-
-def _seed_set(
-    enc: Encoder, config: Config, book: SeedBook, threshold: float | None, rate: float | None
-) -> SeedSet:
-    for name, given in (("threshold", threshold), ("rate", rate)):
-        if given is not None and not 0 < given <= 1:
-            raise InputError(f"--{name} {given:g}: is not above 0 and at most 1")
-    cut = config.matching.threshold if threshold is None else threshold
-    share = config.matching.background_rate if rate is None else rate
-    made = SeedEmbedder(enc, share, cut if rate is None else threshold)
-    seed_set = made.make(book)
-    _refuse(seed_set)
-    return seed_set

@@ -10,7 +10,7 @@ from tests.hostile.shapes import SHAPES, marks
 from tests.hostile.target import post
 from tests.worker.messages import EXAMPLES
 from tests.worker.small import Mail, seed_set, small_encoder
-from worker.match.pipeline import Pipeline, Settings
+from worker.match.pipeline import Pipeline
 from worker.match.records import Record
 from worker.posts.read import Post, Reason, read_post
 
@@ -44,7 +44,7 @@ def opened() -> Target:
     corpus = [example.value for example in EXAMPLES] + [value for _, value in POISON if value]
     corpus += SAMPLES.read_bytes().splitlines()[:50]
     corpus += [shape(2_000) for shape in SHAPES.values()] + [post("m", marks(40))]
-    pipeline, seeds = Pipeline(small_encoder(), Settings()), seed_set(threshold=0.05)
+    pipeline, seeds = Pipeline(small_encoder()), seed_set(threshold=0.05)
 
     def feed(value: bytes) -> bool:
         outcome = pipeline.run([Mail(value)], seeds, lambda: "now")
