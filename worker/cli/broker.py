@@ -8,7 +8,7 @@ import click
 
 from worker.broker import Broker
 from worker.broker.settings import MIB
-from worker.service.log import sparing_handler
+from worker.service.log import OneLine, sparing_handler
 
 
 @click.command()
@@ -59,7 +59,7 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:
 
     For anything that matters, use Apache Kafka: newsift runs on both unchanged.
     """  # noqa: D301 - the backspace tells click to keep the lines of the list
-    handlers = [sparing_handler("newsift broker: %(message)s")]
+    handlers = [sparing_handler(OneLine("newsift broker: %(message)s"))]
     logging.basicConfig(level=logging.WARNING, handlers=handlers)
     asyncio.run(_serve(port, host, retention_mb * MIB, partitions))
 

@@ -16,7 +16,7 @@ from worker.cli.view.table import print_json
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, connected
 from worker.kafka.topics import administering
-from worker.stream.backlog import Backlog
+from worker.stream.offsets import Backlog
 
 APART = 1.0  # seconds between the two readings of a rate
 COORDINATOR_S = 5.0  # a fresh Kafka takes so long to name a group's coordinator

@@ -174,9 +174,10 @@ class WebConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class LogConfig(Section):
-    """How much is said on stderr."""
+    """How much is said on stderr, and how."""
 
     level: Annotated[str, one_of("debug", "info", "warning", "error", "critical")] = "info"
+    format: Annotated[str, one_of("text", "json")] = "text"
 
 
 def keys_of(section: type[Section]) -> dict[str, Key]:

@@ -1,17 +1,28 @@
-"""The Faust app: it brings the agent and the stream to life, and owns the way out."""
+"""The Faust app: the agent that takes batches through the stream, and what is beside it."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterable, Callable
 from typing import Any
 
 import faust
+from aiokafka.errors import KafkaError
 from faust.app import BootStrategy
+from faust.types import TopicT
 from mode import CrashingSupervisor
 
 from encoder.errors import NewsiftError
 from worker.config import APP_ID, Config, load_config
+from worker.errors import ConfigError
+from worker.service.prepare import Parts
 from worker.service.process import Worker
-from worker.stream.flow import Stream
-from worker.watch.metrics import Metrics
+from worker.stream.flow import Flow
+from worker.stream.ledger import Batch, Ledger
+from worker.stream.offsets import Backlog
+from worker.stream.watchdog import Sight, Watchdog
+
+LOOK_S = 1.0
+log = logging.getLogger("newsift.stream")
 
 
 class Boot(BootStrategy):  # type: ignore[misc]
@@ -30,11 +41,23 @@ class App(faust.App):  # type: ignore[misc]
     refused: NewsiftError | None
     leave: Callable[[BaseException], None]  # ends the process with an error; the worker's
 
+    def check(self) -> None:
+        """Refuse a configuration that is wrong, and agents that would never receive anything."""
+        if self.refused is not None:
+            raise self.refused
+        for agent in self.agents.values():
+            if isinstance(agent.channel, TopicT):
+                raise ConfigError(
+                    f"agent {agent.name}: reads the topic {agent.channel.get_topic_name()} through "
+                    "Faust's own consumer, which this app does not start; give it a faust.App of "
+                    "its own (docs/faust.md)"
+                )
+
     async def on_first_start(self) -> None:
         """Make no folder: nothing is kept on disk."""
 
     async def on_start(self) -> None:
-        """Let tickets through, which Faust else does once its own consumer has partitions."""
+        """Let local channels through, which Faust does once its own consumer has partitions."""
         self.finalize()
         self.flow_control.resume()
 
@@ -43,49 +66,99 @@ class App(faust.App):  # type: ignore[misc]
         self.on_worker_init.send()
 
 
-class Service(faust.Service):  # type: ignore[misc]
-    """The stream as a service that starts and stops with the app."""
+class Batches(faust.Channel):  # type: ignore[misc]
+    """What the agent reads: the oldest batch of the ledger that waits.
 
-    def __init__(self, app: App, config: Config, tickets: Any, **options: Any) -> None:
-        self._app, self._config, self._tickets = app, config, tickets
-        self._stream: Stream | None = None
+    Faust's own queue stays empty: a rebalance of Faust's clears those, and what is put into one
+    that nobody reads yet is dropped. A batch waits in the ledger until an agent asks for it.
+    """
+
+    def __init__(self, app: App, ledger: Ledger) -> None:
+        super().__init__(app, is_iterator=True)
+        self._ledger = ledger
+
+    def clone(self, **_: Any) -> "Batches":
+        """Itself: each of the agent's workers takes from the one ledger."""
+        return self
+
+    def get_topic_name(self) -> str:
+        """The topic that the posts come from, for `faust agents`."""
+        return str(self.app.config.topics.posts)
+
+    async def get(self, *, timeout: float | None = None) -> Batch:
+        """The oldest batch that waits, as soon as there is one."""
+        async with asyncio.timeout(timeout):
+            return await self._ledger.next()
+
+    async def __anext__(self) -> Batch:
+        return await self.get()
+
+
+class Stream(faust.Service):  # type: ignore[misc]
+    """What is beside the agent: reading, committing, following the seeds, watching."""
+
+    def __init__(self, app: App, ledger: Ledger, **options: Any) -> None:
+        self._app, self._ledger = app, ledger
+        self._parts: Parts | None = None
+        self._failed = self._away = False
         super().__init__(**options)
 
-    async def on_start(self) -> None:
-        """Make the stream, on the loop that will run it."""
-        self._stream = Stream(self._config, Metrics(), self._ticket)
+    @property
+    def flow(self) -> Flow:
+        """The steps that a batch goes through; there before the first batch is."""
+        assert self._parts is not None
+        return self._parts.flow
 
     @faust.Service.task  # type: ignore[untyped-decorator]
-    async def run_stream(self) -> None:
-        """Run the stream; its failure ends the process."""
-        assert self._stream is not None
+    async def run(self) -> None:
+        """Get ready, then bring batches and commit them; a failure ends the process."""
         try:
-            await self._stream.run()
+            self._parts = parts = Parts(self._app.config, self._ledger, self.fail)
+            await parts.start()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(parts.ingest.read())
+                tasks.create_task(parts.control.follow(parts.embedder))
+                tasks.create_task(parts.positions.keep_committing())
+                tasks.create_task(self._watch(parts))
         except Exception as error:  # noqa: BLE001 - the way out is told of everything
-            self._stream.fail(error)
-            self._app.leave(first_of(error))
+            self.fail(error)
 
     async def on_stop(self) -> None:
         """Finish what is in flight and leave the group."""
-        if self._stream is not None:
-            await self._stream.stop()
+        if self._parts is not None:
+            await self._parts.stop(settle=not self._failed)
 
-    async def sift(self) -> None:
-        """What one ticket stands for: the work on one batch."""
-        assert self._stream is not None
+    def fail(self, error: Exception) -> None:
+        """End the process with this error; nothing past it is committed."""
+        self._failed = True
+        self._app.leave(first_of(error))
+
+    async def _watch(self, parts: Parts) -> None:
+        """Look at the lag and the seeds now and then, and end the worker if it stands still."""
+        dog = Watchdog(self._app.config.stream.stall_s)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            backlogs = await self._backlogs(parts)
+            for partition, backlog in backlogs.items():
+                parts.metrics.lag(partition, backlog.lag)
+            parts.metrics.in_flight(len(self._ledger))
+            parts.control.describe()
+            dog.look(Sight(backlogs, parts.paused, parts.flow.finished))
+
+    async def _backlogs(self, parts: Parts) -> dict[int, Backlog]:
+        """What waits, by partition, of which a broker tells."""
         try:
-            await self._stream.sift()
-        except Exception as error:  # noqa: BLE001 - Faust would tell it in a traceback
-            self._stream.fail(error)
-
-    async def _ticket(self) -> None:
-        """Tell the agent that a batch is in the ledger.
-
-        A ticket names no batch: whoever gets one takes the oldest. So it does no harm that Faust
-        clears a channel's queue when it likes, and drops what is put before anybody listens: the
-        stream tells of a waiting batch again.
-        """
-        await self._tickets.put(True)
+            async with asyncio.timeout(self._app.config.kafka.request_timeout_s):
+                found = await parts.positions.backlogs()
+        except (KafkaError, TimeoutError) as error:
+            if not self._away:
+                log.warning("the broker does not answer (%s): waiting", type(error).__name__)
+            self._away = True
+            return {}
+        if self._away:
+            log.info("the broker answers again")
+        self._away = False
+        return found
 
 
 def first_of(error: BaseException) -> BaseException:
@@ -112,13 +185,23 @@ def make_app() -> App:
         Worker=Worker,
     )
     app.config, app.refused = config, refused
-    tickets = app.channel()
-    service = app.service(Service(app, config, tickets))
+    ledger = Ledger(config.stream.in_flight)
+    stream = app.service(Stream(app, ledger))
 
-    @app.agent(tickets, concurrency=config.stream.in_flight, supervisor_strategy=CrashingSupervisor)  # type: ignore[untyped-decorator]
-    async def sift(stream: AsyncIterable[bool]) -> None:
-        """Work on one batch for each ticket."""
-        async for _ in stream:
-            await service.sift()
+    @app.agent(  # type: ignore[untyped-decorator]
+        Batches(app, ledger),
+        name="sift",
+        concurrency=config.stream.in_flight,
+        supervisor_strategy=CrashingSupervisor,
+    )
+    async def sift(batches: AsyncIterable[Batch]) -> None:
+        """Match batches of posts with the seeds, and deliver what comes of them."""
+        try:
+            async for batch in batches:
+                outcome = await stream.flow.match(batch)  # decode → encode → match, in a thread
+                await stream.flow.deliver(batch, outcome)  # until the broker has acknowledged it
+                stream.flow.finish(batch, outcome)  # from here on it may be committed
+        except Exception as error:  # noqa: BLE001 - Faust would tell it in a traceback, and go on
+            stream.fail(error)
 
     return app

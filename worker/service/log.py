@@ -1,42 +1,59 @@
-"""The worker's log: a line a record on standard error, escaped, and never a flood."""
+"""The worker's log: a line a record, escaped, as text or as JSON, and never a flood."""
 
+import json
 import logging
 import os
+import sys
+import time
 
+from worker.config import LogConfig
+from worker.errors import ConfigError
+from worker.posts.times import rfc3339
 from worker.visible import escaped
 
-OURS = ("newsift", "worker")
-OTHERS = (
-    "worker.service.app",
-    "worker.service.process",
-)  # where Faust's services log
-CRIT = {"crit": "critical"}  # as Faust's command line has it, and as the log has it
+LEVELS = {"CRIT": "CRITICAL"}  # as Faust's command line has it, and as the log has it
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 MOST = 60  # records a minute from one line of the code
 MINUTE = 60.0
 
 
-def set_up_log(ours: str, theirs: int | str | None) -> None:
-    """Log to stderr, a line a record: our words from one level on, those of others from another."""
-    handler = sparing_handler(FORMAT)
+def set_up(config: LogConfig, level: int | str | None, file: str | None = None) -> None:
+    """Log to stderr or to a file: our words from one level on, those of others from another."""
+    handler = sparing_handler(formatter(config), file)
     handler.addFilter(told_by_us)
-    if isinstance(theirs, str):
-        theirs = CRIT.get(theirs.lower(), theirs).upper()
-    logging.basicConfig(handlers=[handler], level=theirs or "WARN", force=True)
-    for name in OURS:
-        logger = logging.getLogger(name)
-        logger.setLevel(min(logging.getLevelName(ours.upper()), logging.root.level))
-    for name in OTHERS:
-        logging.getLogger(name).setLevel(logging.root.level)
-    if logging.root.level > logging.INFO:
+    if isinstance(level, str):
+        level = LEVELS.get(level.upper(), level.upper())
+    logging.basicConfig(handlers=[handler], level=level or "WARN", force=True)
+    others = logging.root.level
+    logging.getLogger("newsift").setLevel(min(logging.getLevelName(config.level.upper()), others))
+    if others > logging.INFO:
         # In an outage it says the same many times a second; the worker says it once.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
-def sparing_handler(form: str) -> logging.Handler:
-    """Where records go: standard error, a line each, escaped, and so many a minute."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine(form))
+def last_line(said: str, config: LogConfig) -> None:
+    """Say on standard error why the process ends, wherever the log goes."""
+    if config.format == "json":
+        facts = {"name": "newsift", "levelname": "CRITICAL", "msg": said, "created": time.time()}
+        print(JsonLine().format(logging.makeLogRecord(facts)), file=sys.stderr)  # noqa: T201
+    else:
+        print(f"newsift: {escaped(said)}", file=sys.stderr)  # noqa: T201
+
+
+def formatter(config: LogConfig) -> logging.Formatter:
+    """What makes a line of a record."""
+    return JsonLine() if config.format == "json" else OneLine(FORMAT)
+
+
+def sparing_handler(form: logging.Formatter, file: str | None = None) -> logging.Handler:
+    """Where records go: standard error or a file, a line each, and so many a minute."""
+    try:
+        handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler()
+    except OSError as error:
+        raise ConfigError(
+            f"--logfile: {file} cannot be written ({error.strerror}); give a file that can"
+        ) from error
+    handler.setFormatter(form)
     handler.addFilter(Sparing())
     return handler
 
@@ -44,7 +61,12 @@ def sparing_handler(form: str) -> logging.Handler:
 def told_by_us(record: logging.LogRecord) -> bool:
     """Whether to log a record: not what Faust says of a crash, which is told at the end."""
     quiet = record.name.startswith(("mode", "faust")) and record.exc_info
-    return not quiet or os.environ.get("NEWSIFT_DEBUG") == "1"
+    return not quiet or debugging()
+
+
+def debugging() -> bool:
+    """Whether tracebacks are shown."""
+    return os.environ.get("NEWSIFT_DEBUG") == "1"
 
 
 class OneLine(logging.Formatter):
@@ -52,10 +74,26 @@ class OneLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as text."""
-        if os.environ.get("NEWSIFT_DEBUG") == "1":
+        if debugging():
             return "\n".join(map(escaped, super().format(record).split("\n")))
         record = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None})
         return escaped(super().format(record))
+
+
+class JsonLine(logging.Formatter):
+    """A formatter that makes one JSON object of a record, in ASCII, so that nothing steers."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as JSON."""
+        said = {
+            "time": rfc3339(round(record.created * 1000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if debugging() and record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(said)
 
 
 class Sparing(logging.Filter):

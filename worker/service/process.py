@@ -1,4 +1,4 @@
-"""The process of the worker: its signals, its log, and the one way out, with its exit code."""
+"""The process of the worker: its command line, its signals, and the one way out with its code."""
 
 import asyncio
 import logging
@@ -7,22 +7,40 @@ import signal
 import sys
 import threading
 import traceback
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import faust
-from faust.types._env import WEB_PORT
+from faust.cli import worker as faust_cli
 
 from encoder.errors import NewsiftError
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.settings import broker_error
-from worker.service.log import set_up_log
+from worker.service import log
 from worker.visible import escaped
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 SLACK_S = 2.0  # beyond the time for a shutdown, before the process is ended as it is
+FAUSTS = {"store", "datadir", "appdir", "  web"}  # rows of the banner about what is not used here
 
-log = logging.getLogger("newsift.process")
+
+class worker(faust_cli.worker):  # type: ignore[misc]
+    """Start the worker."""
+
+    redirect_stdouts = False
+
+    def _init_worker_options(
+        self, *args: Any, web_port: int | None, web_bind: str | None, **options: Any
+    ) -> None:
+        """Have --web-port and --web-bind mean the worker's own web server."""
+        given = {"port": web_port, "host": web_bind}
+        web = {name: value for name, value in given.items() if value is not None}
+        self.app.config = replace(self.app.config, web=replace(self.app.config.web, **web))
+
+    def _banner_data(self, worker: Any) -> list[tuple[str, str]]:
+        rows = super()._banner_data(worker)
+        return [row for row in rows if row[0] not in FAUSTS]
 
 
 class Worker(faust.Worker):  # type: ignore[misc]
@@ -32,10 +50,7 @@ class Worker(faust.Worker):  # type: ignore[misc]
         options |= {"redirect_stdouts": False, "override_logging": False}
         super().__init__(app, *services, **options)
         self.spinner = None
-        app.conf.web_enabled = False  # the command line turns it on
-        self._ignored = ignored_options(app.conf.web_port, self.logfile)
         self._config: Config = app.config
-        self._refused: NewsiftError | None = app.refused
         self._why: BaseException | None = None
         self._leaving = asyncio.Event()
         app.leave = self.leave
@@ -48,9 +63,9 @@ class Worker(faust.Worker):  # type: ignore[misc]
 
     def execute_from_commandline(self) -> NoReturn:
         """Run until there is a reason to leave, leave in order, and end the process."""
-        if self._refused is not None:
-            end(self._refused, self._config)
         try:
+            self.app.check()
+            log.set_up(self._config.log, self.loglevel, self.logfile)
             self.loop.run_until_complete(self._live())
         except BaseException as error:  # noqa: BLE001 - there is no other way out
             self.leave(error)
@@ -62,16 +77,14 @@ class Worker(faust.Worker):  # type: ignore[misc]
         self.loop.add_signal_handler(signal.SIGINT, self.leave, KeyboardInterrupt())
 
     async def on_execute(self) -> None:
-        """Set up the log, just before anything is started."""
-        set_up_log(self._config.log.level, self.loglevel)
-        for told in self._ignored:
-            log.warning("%s", told)
+        """Say nothing on standard output: the log has it."""
 
     async def _live(self) -> None:
+        """Run until the worker ends by itself or is told to leave, and stop in time or be ended."""
         starting = asyncio.ensure_future(self.start())
         leaving = asyncio.ensure_future(self._leaving.wait())
         await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done() and not starting.cancelled():
+        if starting.done():
             self.leave(starting.exception() or self.crash_reason or RunError("it just stopped"))
         in_time = self._config.stream.shutdown_s + SLACK_S
         overdue = threading.Timer(in_time, end, (self._why or late(in_time), self._config))
@@ -93,13 +106,13 @@ def end(error: BaseException | None, config: Config) -> NoReturn:
     code = DONE
     if error is not None:
         told = explained(error, config)
-        code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else FAILED
-        if isinstance(told, NewsiftError):
-            code = told.exit_code
-        if os.environ.get("NEWSIFT_DEBUG") == "1":
-            told_whole = "".join(traceback.format_exception(error)).split("\n")
-            print("\n".join(map(escaped, told_whole)), file=sys.stderr)  # noqa: T201
-        print(f"newsift: {escaped(line(told))}", file=sys.stderr)  # noqa: T201 - the log may be elsewhere
+        code = told.exit_code if isinstance(told, NewsiftError) else FAILED
+        if isinstance(error, KeyboardInterrupt):
+            code = INTERRUPTED
+        if log.debugging():
+            for text in "".join(traceback.format_exception(error)).splitlines():
+                print(escaped(text), file=sys.stderr)  # noqa: T201
+        log.last_line(line(told), config.log)
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -119,13 +132,3 @@ def line(error: BaseException) -> str:
         return "interrupted"
     said = " ".join(str(error).split())
     return said if isinstance(error, NewsiftError) else f"{type(error).__name__}: {said}"
-
-
-def ignored_options(web_port: int, logfile: object) -> list[str]:
-    """What to say of options of Faust's command line that this worker does not follow."""
-    told = []
-    if web_port != WEB_PORT:
-        told.append(f"--web-port {web_port} is not followed; set web.port or NEWSIFT_WEB__PORT")
-    if logfile:
-        told.append(f"--logfile {logfile} is not followed; the log goes to standard error")
-    return told

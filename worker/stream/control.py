@@ -42,17 +42,16 @@ class Control:
 
     def __init__(
         self,
-        make: Callable[[], Any],
+        consumer: Any,
         topic: str,
         metrics: Metrics,
         limits: Limits,
         check: Callable[[], None],
         held: Callable[[str], None],
     ) -> None:
-        self._make, self._topic, self._metrics, self._limits = make, topic, metrics, limits
+        self._consumer, self._topic, self._metrics, self._limits = consumer, topic, metrics, limits
         self._check = check  # raises what makes a topic unfit
         self._held = held
-        self._consumer: Any = None
         self._open = OpenTransactions(metrics)
         self._place = TopicPartition(topic, 0)
         self._which: Identity | None = None
@@ -67,7 +66,6 @@ class Control:
 
     async def start(self) -> None:
         """Connect, and read every record that is there by now."""
-        self._consumer = self._make()
         self._consumer.assign([self._place])  # else it does not ask for the topic at all
         self._consumer.pause(self._place)  # a fetch that waits for records would hold up the rest
         await self._consumer.start()
@@ -79,8 +77,7 @@ class Control:
     async def stop(self) -> None:
         """Disconnect."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        if self._consumer is not None:
-            await self._consumer.stop()
+        await self._consumer.stop()
 
     async def embed(self, embedder: SeedEmbedder) -> None:
         """Make the set of seeds as the records say now, and put it in place."""

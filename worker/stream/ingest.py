@@ -1,13 +1,12 @@
-"""Ingest: posts from the group's consumer into the ledger, and their offsets back to the broker."""
+"""Ingest: posts out of the group's consumer into the ledger, in batches of a bounded size."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import (
     IllegalStateError,
     KafkaError,
@@ -16,65 +15,49 @@ from aiokafka.errors import (
 )
 
 from worker import crashpoint
-from worker.kafka.consumers import REVOKE_S
 from worker.posts.unreadable import Unreadable
-from worker.stream.backlog import Backlog
 from worker.stream.ledger import Ledger
-from worker.stream.positions import Positions
-from worker.stream.transactions import OpenTransactions
+from worker.stream.offsets import Positions
 from worker.watch.metrics import Metrics
 
 POLL_MS = 500
 HELD_POLL_MS = 100
 HOLD_S = 1.0  # so long a full ledger is waited for before the consumer is paused
-COMMIT_S = 2.0  # of the time to give partitions up, kept for the commit
 BACKOFF_S = 0.5
 STEP = 64  # records
 log = logging.getLogger("newsift.ingest")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSize:
-    """How much a batch may hold, at most."""
-
-    posts: int
-    bytes: int
-
-
-class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
-    """The consumer of the posts: it alone speaks with the group."""
+class Ingest:
+    """The reading of the posts: what has arrived when the ledger has room is one batch."""
 
     def __init__(
         self,
-        make: Callable[[], Any],
+        consumer: Any,
         topic: str,
+        positions: Positions,
         ledger: Ledger,
-        most: BatchSize,
         metrics: Metrics,
-        arrived: Callable[[], Any],
+        *,
+        posts: int,
+        size: int,
     ) -> None:
-        self._make, self._topic, self._ledger = make, topic, ledger
-        self._most, self._metrics, self._arrived = most, metrics, arrived
-        self._consumer: Any = None
-        self._changed = asyncio.Condition()
-        self._positions = Positions(ledger, metrics)
-        self._open = OpenTransactions(metrics)
-        self._failure: asyncio.Queue[Exception] = asyncio.Queue()
+        self._consumer, self._topic, self._positions = consumer, topic, positions
+        self._ledger, self._metrics = ledger, metrics
+        self._posts, self._bytes = posts, size  # of a batch, at most
         self._closed = False
 
     async def start(self) -> None:
         """Connect and join the group."""
-        self._consumer = self._make()
         await self._consumer.start()
-        self._consumer.subscribe([self._topic], listener=self)
+        self._consumer.subscribe([self._topic], listener=self._positions)
 
     async def stop(self) -> None:
         """Leave the group."""
-        if self._consumer is not None:
-            await self._consumer.stop()
+        await self._consumer.stop()
 
     async def read(self) -> None:
-        """Read posts until `close`: what has arrived when a slot is free is one batch."""
+        """Read posts until `close`."""
         while not self._closed:
             if self._ledger.full:
                 await self._hold()
@@ -85,77 +68,16 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
         """Take no more posts; those that are read already can still be committed."""
         self._closed = True
 
-    async def changed(self) -> None:
-        """Say that a batch was finished or let go."""
-        async with self._changed:
-            self._changed.notify_all()
-
-    async def settle(self, timeout_s: float) -> None:
-        """Wait so long, at most, for all that is in flight, and commit what has been finished."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                async with self._changed:
-                    await self._changed.wait_for(lambda: not self._ledger.unfinished)
-        except TimeoutError:
-            log.info("%d batches were not finished in time", self._ledger.unfinished)
-
-    async def commit(self) -> None:
-        """Commit what may be committed, in the order of the offsets."""
-        if await self._positions.commit(self._consumer):
-            await self.changed()
-
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Give partitions up: finish what is in flight, commit it, and forget the rest."""
-        try:
-            async with asyncio.timeout(REVOKE_S):
-                await self.settle(REVOKE_S - COMMIT_S)
-                await self.commit()
-        except TimeoutError:
-            log.warning("the broker took no commit before the partitions were dealt anew")
-        except Exception as error:  # noqa: BLE001 - aiokafka would swallow it
-            self.fail(error)
-        finally:
-            await self._forget(revoked)
-
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Note which partitions are this worker's now."""
-        self._metrics.rebalanced()
-        numbers = ", ".join(str(place.partition) for place in sorted(assigned)) or "none"
-        log.info("partitions of %s to read: %s", self._topic, numbers)
-
-    def fail(self, error: Exception) -> None:
-        """Let whoever watches know that reading cannot go on."""
-        self._failure.put_nowait(error)
-
-    async def failed(self) -> None:
-        """Wait until reading cannot go on, and raise the reason."""
-        raise await self._failure.get()
-
-    async def backlogs(self) -> dict[int, Backlog]:
-        """What waits in each partition of this worker whose leader answers."""
-        self._open.look(self._consumer)
-        return await self._positions.backlogs(self._consumer)
-
-    async def _forget(self, revoked: set[TopicPartition]) -> None:
-        dropped = self._ledger.drop()
-        if dropped:
-            log.info("%d batches in flight are left to whoever reads them next", dropped)
-        self._positions.forget()
-        self._metrics.revoked(sorted(place.partition for place in revoked))
-        await self.changed()
-
     async def _hold(self) -> None:
-        """Wait for a free slot.
+        """Wait until the ledger has room.
 
         A longer wait pauses the consumer and goes on polling: one that does not leaves the group.
         """
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(HOLD_S):
-                async with self._changed:
-                    await self._changed.wait_for(lambda: not self._ledger.full)
-            return
-        except TimeoutError:
-            self._metrics.paused("backlog")
+                await self._ledger.until(lambda: not self._ledger.full)
+                return
+        self._metrics.paused("backlog")
         while self._ledger.full and not self._closed:
             self._consumer.pause(*self._consumer.assignment())
             await self._poll(HELD_POLL_MS)
@@ -165,7 +87,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _poll(self, wait_ms: int) -> None:
         """Take what has arrived into the ledger."""
         try:
-            records, epoch = await self._gathered(wait_ms)
+            records = await self._gathered(wait_ms)
         except IllegalStateError as error:
             log.info("the partitions are dealt anew: %s", error)
         except KafkaError as error:
@@ -174,33 +96,29 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
             log.warning("reading failed and is tried again: %s", error)
             await asyncio.sleep(BACKOFF_S)
         else:
-            await self._take(records, epoch)
+            if not self._closed:
+                await self._take(records)
 
-    async def _take(self, records: Sequence[Any], epoch: int) -> None:
-        """Put what was read under an assignment into the ledger, and note how far that is.
-
-        Dealt anew meanwhile, whoever has the partition now reads the rest.
-        """
-        for part in split(records, self._most.bytes):
-            if self._closed or self._ledger.epoch != epoch:
-                return
+    async def _take(self, records: Sequence[Any]) -> None:
+        """Put what was read into the ledger, and note how far that is."""
+        for part in split(records, self._bytes):
             self._positions.take(part)
             self._report(part)
             crashpoint.reached("ingested")
-            await self._arrived()
+        epoch = self._ledger.epoch
         reached = await self._consumer.reached()
-        if not self._closed and self._ledger.epoch == epoch:
+        if self._ledger.epoch == epoch:  # else whoever has the partition now reads the rest
             self._positions.reached(reached)
 
-    async def _gathered(self, wait_ms: int) -> tuple[list[Any], int]:
-        """What has arrived, about a batch of it, and the epoch that it was read in.
+    async def _gathered(self, wait_ms: int) -> list[Any]:
+        """What has arrived, about a batch of it.
 
         It is taken in small steps: what is packed well may be large, and aiokafka unpacks as many
         records as it is asked for.
         """
-        records, epoch = await self._step(wait_ms, self._most.posts), self._ledger.epoch
+        records, epoch = await self._step(wait_ms, self._posts), self._ledger.epoch
         size, more = weight(records), bool(records)
-        while more and size < self._most.bytes and (room := self._most.posts - len(records)):
+        while more and size < self._bytes and (room := self._posts - len(records)):
             try:
                 found = await self._step(0, room)
             except Exception:
@@ -210,7 +128,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
                 records, epoch, size = [], self._ledger.epoch, 0
             records += found
             size, more = size + weight(found), bool(found)
-        return records, epoch
+        return records
 
     async def _step(self, wait_ms: int, room: int) -> list[Any]:
         """The next records; a partition without a place to read from is given one instead."""
@@ -221,7 +139,7 @@ class Ingest(ConsumerRebalanceListener):  # type: ignore[misc]
             await self._consumer.seek_to_beginning(*error.args)
             return []
         except OffsetOutOfRangeError as error:
-            await self._positions.start_over(self._consumer, error.args[0])
+            await self._positions.start_over(error.args[0])
             return []
         return [record for some in found.values() for record in some]
 

@@ -1,7 +1,7 @@
 """What is under way: whole batches from their arrival to the commit of their offsets."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from time import perf_counter
@@ -46,33 +46,31 @@ class Ledger:
 
     A batch stays until its offsets are committed, so what is in flight also bounds what a crash
     can repeat. An epoch is one assignment of partitions: the batches of an older one are dropped,
-    since another worker reads their posts again.
+    since another worker reads their posts again. Whoever waits for something here is told of
+    every change.
     """
 
-    def __init__(self, slots: int) -> None:
-        if slots < 1:
-            raise InputError(f"slots: {slots} is not a whole number from 1")
+    def __init__(self, in_flight: int) -> None:
+        if in_flight < 1:
+            raise InputError(f"in_flight: {in_flight} is not a whole number from 1")
         self.epoch = 0
-        self._slots = slots
+        self._most = in_flight
         self._batches: list[Batch] = []
+        self._paused = False
+        self._change = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._batches)
 
     @property
     def full(self) -> bool:
-        """Whether no slot is free for one more batch."""
-        return len(self._batches) >= self._slots
-
-    @property
-    def waiting(self) -> int:
-        """The batches that nobody has taken yet."""
-        return self._count(Progress.WAITING)
+        """Whether there is no room for one more batch."""
+        return len(self._batches) >= self._most
 
     @property
     def unfinished(self) -> int:
         """The batches whose posts are not all matched and acknowledged."""
-        return len(self._batches) - self._count(Progress.FINISHED)
+        return sum(batch.progress is not Progress.FINISHED for batch in self._batches)
 
     @property
     def places(self) -> set[TopicPartition]:
@@ -83,15 +81,27 @@ class Ledger:
         """Note what has arrived, in the order of its offsets."""
         batch = Batch(self.epoch, messages)
         self._batches.append(batch)
+        self._tell()
+        return batch
+
+    async def next(self) -> Batch:
+        """The oldest batch that nobody has taken, once there is one and nothing is paused."""
+        while (batch := self.take()) is None:
+            await self.changed()
         return batch
 
     def take(self) -> Batch | None:
-        """The oldest batch that nobody has taken, if there is one."""
-        for batch in self._batches:
+        """The oldest batch that nobody has taken, if there is one and nothing is paused."""
+        for batch in () if self._paused else self._batches:
             if batch.progress is Progress.WAITING:
                 batch.progress = Progress.TAKEN
                 return batch
         return None
+
+    def pause(self, paused: bool) -> None:
+        """Hand out no batch, or hand them out again."""
+        self._paused = paused
+        self._tell()
 
     def holds(self, batch: Batch) -> bool:
         """Whether the batch still is this worker's, by the assignment it was read under."""
@@ -101,6 +111,7 @@ class Ledger:
         """Note that all a batch gave rise to is acknowledged; its posts are let go."""
         batch.progress = Progress.FINISHED
         batch.messages = ()
+        self._tell()
 
     def committable(self) -> Offsets:
         """How far each partition may be committed: up to its first batch that is not finished."""
@@ -124,13 +135,25 @@ class Ledger:
                 if batch.ends.pop(place, None) == end:
                     break
         self._batches = [batch for batch in self._batches if batch.ends]
+        self._tell()
 
     def drop(self) -> int:
         """Begin a new epoch: forget every batch, and tell how many were not yet committed."""
         dropped = len(self._batches)
         self._batches = []
         self.epoch += 1
+        self._tell()
         return dropped
 
-    def _count(self, progress: Progress) -> int:
-        return Counter(batch.progress for batch in self._batches)[progress]
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until this holds."""
+        while not holds():
+            await self.changed()
+
+    async def changed(self) -> None:
+        """Wait for the next change."""
+        await self._change.wait()
+
+    def _tell(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import NoReturn
 
 from worker.errors import StalledError
-from worker.stream.backlog import Backlog
+from worker.stream.offsets import Backlog
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Watchdog:
     so the second time is longer, by the number of those that wait.
     """
 
-    def __init__(self, stall_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, stall_s: float, clock: Callable[[], float] = monotonic) -> None:
         self._stall_s, self._clock = stall_s, clock
         self._since = clock()
         self._finished = 0

@@ -1,13 +1,15 @@
 """The worker's log: a line a record, nothing that steers, no flood, at the level asked for."""
 
+import json
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from worker.service.log import MINUTE, MOST, OneLine, Sparing, set_up_log
+from worker.config import LogConfig
+from worker.errors import ConfigError
+from worker.service.log import MINUTE, MOST, JsonLine, OneLine, Sparing, set_up
 
 
 @pytest.fixture
@@ -16,9 +18,11 @@ def logs() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers = []
-    ours = {name: logging.getLogger(name) for name in ("newsift", "worker", "aiokafka")}
+    ours = {name: logging.getLogger(name) for name in ("newsift", "aiokafka")}
     levels = {name: logger.level for name, logger in ours.items()}
     yield
+    for handler in root.handlers:
+        handler.close()
     root.handlers = handlers
     root.setLevel(level)
     for name, logger in ours.items():
@@ -40,7 +44,7 @@ def logs() -> Iterator[None]:
 def test_every_level_of_the_command_line_is_known(
     asked: int | str | None, root: int, newsift: int
 ) -> None:
-    set_up_log("warning", asked)
+    set_up(LogConfig("warning"), asked)
     assert logging.getLogger().level == root
     assert logging.getLogger("newsift").level == newsift
 
@@ -68,8 +72,27 @@ def test_one_place_cannot_flood_the_log_and_others_go_on() -> None:
     assert spare.filter(record("again", at=2 * MINUTE + 2))
 
 
-def test_options_that_are_not_followed_are_named() -> None:
-    code = "from worker.process import ignored_options as o; print(*o(6066, None), *o(1, 'f'))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("--web-port 1 is not followed; set web.port")
-    assert "--logfile f is not followed" in done.stdout
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_as_json_a_record_is_an_object_on_a_line(
+    debug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_DEBUG", debug)
+    made = record("seed \u202e\x9b\n refused")
+    made.exc_info = (ZeroDivisionError, ZeroDivisionError("x"), None)
+    line = JsonLine().format(made)
+    assert line.isascii()
+    found = json.loads(line)
+    assert found.pop("traceback", "0") == {"0": "0", "1": "ZeroDivisionError: x"}[debug]
+    assert found == {
+        "time": "1970-01-01T00:00:00.000Z", "level": "info", "logger": "newsift.x",
+        "message": "seed \u202e\x9b\n refused",
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("logs")
+def test_the_log_goes_to_a_file_that_can_be_written(tmp_path: Path) -> None:
+    set_up(LogConfig(format="json"), "info", str(tmp_path / "log"))
+    logging.getLogger("newsift.x").info("here")
+    assert json.loads((tmp_path / "log").read_text())["message"] == "here"
+    with pytest.raises(ConfigError, match=r"--logfile: .*none/log cannot be written"):
+        set_up(LogConfig(), "info", str(tmp_path / "none" / "log"))

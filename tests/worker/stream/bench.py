@@ -9,31 +9,27 @@ from aiokafka import TopicPartition
 
 from tests.worker.small import Mail
 from tests.worker.stream.fakes import FakeConsumer
-from worker.stream.ingest import BatchSize, Ingest
+from worker.stream.ingest import Ingest
 from worker.stream.ledger import Ledger
+from worker.stream.offsets import Positions
 from worker.watch.metrics import Metrics
 
 PLACE = TopicPartition("tweets", 0)
 
 
 class Bench:
-    """An ingest with a ledger of two slots and a consumer that a test feeds."""
+    """An ingest with a ledger of two batches and a consumer that a test feeds."""
 
     def __init__(self) -> None:
         self.consumer, self.ledger, self.metrics = FakeConsumer(), Ledger(2), Metrics()
-        self.tickets = 0
+        self.failures: list[Exception] = []
+        self.positions = Positions(
+            self.consumer, "tweets", self.ledger, self.metrics, self.failures.append
+        )
         self.ingest = Ingest(
-            lambda: self.consumer,
-            "tweets",
-            self.ledger,
-            BatchSize(100, 1000),
-            self.metrics,
-            self.tell,
+            self.consumer, "tweets", self.positions, self.ledger, self.metrics, posts=100, size=1000
         )
         self.offset = 0
-
-    async def tell(self) -> None:
-        self.tickets += 1
 
     def feed(self, count: int = 1) -> None:
         mails = [Mail(b"x", offset=self.offset + n) for n in range(count)]

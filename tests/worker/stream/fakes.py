@@ -30,6 +30,11 @@ async def met(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
+def ended(error: Exception) -> None:
+    """What ends a worker must not come."""
+    raise error
+
+
 class FakeBatch:
     """A batch of at most so many bytes, but of one record at least."""
 

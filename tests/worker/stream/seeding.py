@@ -58,13 +58,10 @@ class Bench:
 
     async def reader(self) -> tuple[Control, SeedEmbedder]:
         """A reader that has read to the end."""
-
-        def make() -> AIOKafkaConsumer:
-            return AIOKafkaConsumer(
-                bootstrap_servers=self.address, auto_offset_reset="none", group_id=None
-            )
-
-        control = Control(make, TOPIC, self.metrics, Limits(), self.check, self.held.append)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.address, auto_offset_reset="none", group_id=None
+        )
+        control = Control(consumer, TOPIC, self.metrics, Limits(), self.check, self.held.append)
         embedder = SeedEmbedder(small_encoder(), 0.01, 0.4)
         await control.start()
         await control.embed(embedder)

@@ -65,10 +65,10 @@ def test_a_topic_that_came_back_empty_holds_them_up_until_it_has_seeds_again() -
             await bench.delete()
             await bench.create()
             await met(lambda: "made again and is empty" in control.lost)
-            assert shown(control) == ({}, set())
+            await becomes(control, ({}, set()))
             await bench.publish([GAME])
             await met(lambda: not control.lost)
-            assert shown(control) == ({"b": ARTICLES["game"]}, set())
+            await becomes(control, ({"b": ARTICLES["game"]}, set()))
             assert bench.held[-1] == ""
 
         await following(control, embedder, life, bench)

@@ -2,22 +2,20 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
 
 from tests.worker.small import Mail, seed_set
-from tests.worker.stream.fakes import FakeConsumer, met
-from worker.config import Config, StreamConfig
-from worker.errors import StalledError
+from tests.worker.stream.fakes import FakeConsumer, ended, met
+from worker.config import TopicsConfig
 from worker.match.pipeline import Outcome
 from worker.match.records import Record
-from worker.stream import flow as streaming
-from worker.stream.flow import Stream
+from worker.stream.flow import Flow
 from worker.stream.ledger import Ledger
+from worker.stream.offsets import Positions
 from worker.stream.producer import Letter
 from worker.watch.metrics import Metrics
 
@@ -53,28 +51,31 @@ class FakeDelivery:
 
 
 class Bench:
-    """A stream with fakes in the place of Kafka and the model."""
+    """A flow with fakes in the place of Kafka and the model."""
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.tickets = 0
-        self.metrics = Metrics()
-        self.stream = Stream(config or Config(), self.metrics, self.ticket)
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self.metrics, self.ledger = Metrics(), Ledger(3) if ledger is None else ledger
         self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
-        stream: Any = self.stream
-        stream._ingest._consumer = self.consumer
-        stream._control._consumer = FakeConsumer()
-        stream._control.seeds = seed_set()
-        stream._pipeline, stream._delivery = self.pipeline, self.delivery
-        self.ledger: Ledger = stream._ledger
-        self.commit: Callable[[], Awaitable[None]] = stream._ingest.commit
+        positions = Positions(self.consumer, "tweets", self.ledger, self.metrics, ended)
+        self.commit = positions.commit
+        pipeline: Any = self.pipeline
+        delivery: Any = self.delivery
+        self.flow = Flow(
+            pipeline, lambda: seeds, delivery, self.ledger, TopicsConfig(), self.metrics
+        )
+        seeds = seed_set()
 
-    async def ticket(self) -> None:
-        self.tickets += 1
+    async def sift(self) -> None:
+        """What the agent does with a batch."""
+        batch = await self.ledger.next()
+        outcome = await self.flow.match(batch)
+        await self.flow.deliver(batch, outcome)
+        self.flow.finish(batch, outcome)
 
-    def sift(self, offset: int) -> "asyncio.Task[None]":
+    def post(self, offset: int) -> "asyncio.Task[None]":
         """Start the work on a batch of one post."""
         self.ledger.add([Mail(b"", offset=offset)])
-        return asyncio.ensure_future(self.stream.sift())
+        return asyncio.ensure_future(self.sift())
 
 
 def test_the_event_loop_is_free_while_the_model_works() -> None:
@@ -83,45 +84,11 @@ def test_the_event_loop_is_free_while_the_model_works() -> None:
     async def run() -> None:
         bench = Bench()
         bench.delivery.acknowledge.set()
-        work = bench.sift(0)
+        work = bench.post(0)
         await met(bench.pipeline.running.is_set)
         bench.pipeline.go.release()  # by the loop, while the pipeline runs
         await work
         assert bench.ledger.unfinished == 0
-
-    asyncio.run(run())
-
-
-def test_a_batch_that_waits_is_told_of_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "LOOK_S", 0)
-
-    async def run() -> None:
-        bench = Bench()
-        bench.ledger.add([Mail(b"")])
-        watching = asyncio.ensure_future(bench.stream._watch())
-        await met(lambda: bench.tickets > 3)
-        bench.ledger.take()
-        told = bench.tickets
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert bench.tickets <= told + 1
-        watching.cancel()
-
-    asyncio.run(run())
-
-
-def test_a_worker_that_stands_still_while_posts_wait_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "LOOK_S", 0.01)
-
-    async def run() -> None:
-        bench = Bench(replace(Config(), stream=StreamConfig(stall_s=1.0)))
-        bench.consumer.places = {PLACE}
-        work = bench.sift(0)
-        await met(bench.pipeline.running.is_set)  # and there it stays
-        with pytest.raises(StalledError, match="100 posts wait"):
-            await bench.stream._watch()
-        bench.pipeline.go.release()
-        work.cancel()
 
     asyncio.run(run())
 
@@ -132,7 +99,7 @@ def test_nothing_is_committed_before_the_output_is_acknowledged() -> None:
     async def run() -> None:
         bench = Bench()
         bench.pipeline.go.release()
-        work = bench.sift(0)
+        work = bench.post(0)
         await met(lambda: bench.delivery.sent)
         await bench.commit()
         assert bench.consumer.commits == []
@@ -150,13 +117,13 @@ def test_nothing_past_a_failure_is_committed() -> None:
     async def run() -> None:
         bench = Bench()
         bench.delivery.acknowledge.set()
-        first = bench.sift(0)
+        first = bench.post(0)
         bench.pipeline.error = ZeroDivisionError("as the test wanted")
         bench.pipeline.go.release()
         with pytest.raises(ZeroDivisionError):
             await first
         bench.pipeline.error = None
-        second = bench.sift(1)
+        second = bench.post(1)
         bench.pipeline.go.release()
         await second
         await bench.commit()
@@ -168,7 +135,7 @@ def test_nothing_past_a_failure_is_committed() -> None:
 def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() -> None:
     async def run() -> None:
         bench = Bench()
-        work = bench.sift(0)
+        work = bench.post(0)
         await met(bench.pipeline.running.is_set)
         bench.ledger.drop()
         bench.pipeline.go.release()
@@ -189,7 +156,7 @@ def test_posts_without_a_timestamp_have_no_latency() -> None:
         bench.pipeline.go.release()
         nothing: Any = None
         bench.ledger.add([Mail(b"", timestamp=at) for at in (1_700_000_000_000, -1, nothing)])
-        await bench.stream.sift()
+        await bench.sift()
         page = bench.metrics.render().decode()
         assert "newsift_latency_seconds_count 1.0" in page
 

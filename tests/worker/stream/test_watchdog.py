@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.errors import StalledError
-from worker.stream.backlog import Backlog
+from worker.stream.offsets import Backlog
 from worker.stream.watchdog import Sight, Watchdog
 
 STALL_S = 5.0

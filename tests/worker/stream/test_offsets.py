@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from tests.worker.small import Mail
 from tests.worker.stream.bench import PLACE, Bench, play
-from tests.worker.stream.fakes import FakeConsumer
-from worker.stream.backlog import Backlog
+from tests.worker.stream.fakes import FakeConsumer, ended
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.positions import Positions
+from worker.stream.offsets import Backlog, Positions
 from worker.watch.metrics import Metrics
 
 OTHER = TopicPartition("tweets", 1)
@@ -23,8 +22,8 @@ OTHER = TopicPartition("tweets", 1)
 
 async def idle(bench: Bench) -> None:
     """What the worker does each second: look at what waits, commit what may be."""
-    await bench.ingest.backlogs()
-    await bench.ingest.commit()
+    await bench.positions.backlogs()
+    await bench.positions.commit()
 
 
 async def finished(bench: Bench) -> None:
@@ -50,13 +49,13 @@ def test_with_nothing_under_way_the_position_is_committed() -> None:
         await finished(bench)
         await idle(bench)
         assert bench.consumer.commits == [{PLACE: 5}]
-        assert await bench.ingest.backlogs() == {0: Backlog(0, 5, 6)}
+        assert await bench.positions.backlogs() == {0: Backlog(0, 5, 6)}
         bench.consumer.at[PLACE] = 6
         await turn(bench)
         await idle(bench)
         await idle(bench)  # and once is enough
         assert bench.consumer.commits == [{PLACE: 5}, {PLACE: 6}]
-        assert (await bench.ingest.backlogs())[0].lag == 0
+        assert (await bench.positions.backlogs())[0].lag == 0
 
     play(story)
 
@@ -81,9 +80,9 @@ def test_while_a_batch_is_under_way_no_position_of_its_partition_is_committed() 
 def test_without_a_commit_the_lag_begins_with_the_first_post() -> None:
     async def story(bench: Bench) -> None:
         bench.consumer.begins[PLACE] = 10
-        assert (await bench.ingest.backlogs())[0].lag == 90
+        assert (await bench.positions.backlogs())[0].lag == 90
         bench.consumer.begins[PLACE] = 30
-        assert (await bench.ingest.backlogs())[0].lag == 70
+        assert (await bench.positions.backlogs())[0].lag == 70
 
     play(story)
 
@@ -94,9 +93,9 @@ def test_a_partition_without_a_leader_hides_no_others_lag(
     async def story(bench: Bench) -> None:
         bench.consumer.places, bench.consumer.leaderless = {PLACE, OTHER}, {OTHER}
         for _ in range(3):
-            assert await bench.ingest.backlogs() == {0: Backlog(0, None, 100)}
+            assert await bench.positions.backlogs() == {0: Backlog(0, None, 100)}
         bench.consumer.leaderless = set()
-        assert set(await bench.ingest.backlogs()) == {0, 1}
+        assert set(await bench.positions.backlogs()) == {0, 1}
 
     with caplog.at_level(logging.INFO, "newsift.ingest"):
         play(story)
@@ -137,8 +136,8 @@ def test_a_new_beginning_waits_for_the_batch_that_is_under_way() -> None:
         await bench.met(lambda: bench.consumer.sought)
         assert bench.consumer.commits == []
         await finished(bench)
-        await bench.ingest.commit()
-        await bench.ingest.commit()
+        await bench.positions.commit()
+        await bench.positions.commit()
         assert bench.consumer.commits == [{PLACE: 5}, {PLACE: 50}]
 
     play(story)
@@ -161,7 +160,7 @@ class Told:
 
     def __init__(self) -> None:
         self.ledger, self.consumer = Ledger(100), FakeConsumer()
-        self.positions = Positions(self.ledger, Metrics())
+        self.positions = Positions(self.consumer, "tweets", self.ledger, Metrics(), ended)
         self.consumer.places = {PLACE}
         self.at, self.open = 0, set[int]()
         self.flying: list[tuple[Batch, set[int]]] = []
@@ -190,7 +189,7 @@ class Told:
         may = min(self.open, default=self.at)  # what comes meanwhile may not be in it
         self.consumer.on_commit = meanwhile
         before = len(self.consumer.commits)
-        await self.positions.commit(self.consumer)
+        await self.positions.commit()
         for offsets in self.consumer.commits[before:]:
             assert offsets[PLACE] <= may
 
@@ -198,7 +197,7 @@ class Told:
 def played(story: Callable[[Told], Awaitable[None]]) -> None:
     async def run() -> None:
         told = Told()
-        await told.positions.backlogs(told.consumer)
+        await told.positions.backlogs()
         await story(told)
 
     asyncio.run(run())

@@ -1,0 +1,161 @@
+"""Prepare: all that has to be there before the first post: model, topics, seeds, output."""
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+
+from aiokafka import ConsumerRecord
+from aiokafka.errors import KafkaError
+
+import encoder
+from encoder.encoder import Encoder
+from worker import crashpoint
+from worker.config import Config
+from worker.kafka.consumers import control_consumer, posts_consumer
+from worker.kafka.settings import aiokafka_settings
+from worker.kafka.topics import ensure_topics, refuse_unfit
+from worker.match.assembly import assembled
+from worker.match.pipeline import Pipeline
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedBook, SeedSet
+from worker.stream.control import Control
+from worker.stream.delivery import Delivery
+from worker.stream.flow import Flow, now
+from worker.stream.ingest import Ingest
+from worker.stream.ledger import Ledger
+from worker.stream.offsets import Positions
+from worker.stream.producer import KafkaProducer
+from worker.watch.metrics import Metrics
+from worker.watch.web import State, Web
+
+LEAVE_S = 2.0  # of the time for a shutdown, for each part
+SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
+log = logging.getLogger("newsift.stream")
+
+
+class Parts:
+    """All that a worker consists of, made of a configuration; `start` makes it ready."""
+
+    flow: Flow
+    embedder: SeedEmbedder
+
+    def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:
+        self._config, self._ledger, self._stalled = config, ledger, False
+        self.missing = "it is starting"  # why the worker is not ready
+        topics, size = config.topics, config.stream
+        self.metrics = metrics = Metrics()
+        self.web = Web(config.web, metrics, self._state)
+        self.control = Control(
+            control_consumer(config), topics.seeds, metrics, config.limits,
+            lambda: refuse_unfit(config), self._seeds_are_lost,
+        )  # fmt: skip
+        self.delivery = Delivery(
+            lambda: KafkaProducer(aiokafka_settings(config)), (topics.matches, topics.rejected),
+            size.produce_deadline_s, self._output_stalls,
+        )  # fmt: skip
+        consumer = posts_consumer(config)
+        self.positions = Positions(consumer, topics.posts, ledger, metrics, fail)
+        self.ingest = Ingest(
+            consumer, topics.posts, self.positions, ledger, metrics,
+            posts=size.batch_posts, size=size.batch_bytes,
+        )  # fmt: skip
+
+    @property
+    def paused(self) -> bool:
+        """Whether something outside holds the worker up, and it waits on purpose."""
+        return self._stalled or bool(self.control.lost)
+
+    async def start(self) -> None:
+        """Get ready, each thing in its turn, and begin to read."""
+        config = self._config
+        await self.web.start()
+        model = config.model
+        loading = asyncio.ensure_future(
+            asyncio.to_thread(encoder.load, model.name, model.device, model.threads)
+        )
+        self.missing = "the broker has not answered"
+        await asyncio.to_thread(ensure_topics, config)
+        self.missing = "the control topic is not yet read to its end"
+        await self.control.start()
+        self.missing = "the output has not answered"
+        await self.delivery.start()
+        self.missing = "the model is being loaded"
+        enc = await loading
+        self.missing = "the seeds are being embedded"
+        await self._embed(enc)
+        await self.ingest.start()
+        sys.setswitchinterval(SWITCH_S)
+        gc.freeze()  # what the start has made stays, so nobody looks through it
+        self.missing = ""
+        self.metrics.ready(True)
+        log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)
+
+    async def stop(self, *, settle: bool) -> None:
+        """Read no more; finish what is in flight, if it is to settle; commit, and leave."""
+        self.missing = "it is leaving"
+        self.metrics.ready(False)
+        self.ingest.close()
+        if settle and not self.control.lost:
+            in_time = self._config.stream.shutdown_s - 2 * LEAVE_S  # the rest is for the others
+            await self.positions.settle(max(0.0, in_time))
+        await _in_time(self.positions.commit())
+        parts = (self.ingest, self.delivery, self.control, self.web)
+        await asyncio.gather(*(_in_time(part.stop()) for part in parts))
+
+    async def _embed(self, enc: Encoder) -> None:
+        """With the model there: embed the seeds, and take a match through all stages once."""
+        config = self._config
+        self.metrics.model(enc, enc.model.mix)
+        pipeline, self.embedder = assembled(enc, config, perf_counter)
+        await self.control.embed(self.embedder)
+        await asyncio.to_thread(warm_up, enc, config.matching.why)
+        self.flow = Flow(
+            pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics
+        )
+
+    def _seeds(self) -> SeedSet:
+        assert self.control.seeds is not None
+        return self.control.seeds
+
+    def _state(self) -> State:
+        return State("", self.missing or self.control.lost, self.control.seeds)
+
+    def _seeds_are_lost(self, why: str) -> None:
+        """Hold the posts up for a reason, or go on for none."""
+        self._ledger.pause(bool(why))
+        self.metrics.ready(not why and not self.missing)
+        self._tell_paused("control", bool(why))
+
+    def _output_stalls(self, stalls: bool) -> None:
+        if self._stalled and not stalls:
+            log.info("the output answers again")
+        if self._stalled != stalls:
+            self._tell_paused("output", stalls)
+        self._stalled = stalls
+
+    def _tell_paused(self, what: str, paused: bool) -> None:
+        tell = self.metrics.paused if paused else self.metrics.resumed
+        tell(what)
+
+
+def warm_up(enc: Encoder, why: bool) -> None:
+    """Take a made-up match through all stages: what is not compiled yet is compiled now."""
+    book = SeedBook()
+    book.apply(b"warm", b'{"text": "warm up"}')
+    seeds = SeedEmbedder(enc, 0.5, 0.01).make(book)
+    value = b'{"id": "1", "text": "warm up"}'
+    message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
+    with crashpoint.unwatched():
+        Pipeline(enc, "plain", why=why).run([message], seeds, now)
+
+
+async def _in_time(work: Awaitable[object]) -> None:
+    """Do it as far as the time for leaving allows; the broker may be away by then."""
+    try:
+        async with asyncio.timeout(LEAVE_S):
+            await work
+    except (KafkaError, TimeoutError) as error:
+        log.warning("leaving without waiting any longer (%s: %s)", type(error).__name__, error)
