@@ -8,7 +8,7 @@ import yaml
 
 from train.recipe import RECIPES, Recipe
 from worker.config import KEYS, load_config
-from worker.watch.table import METRICS, OTHER, Row
+from worker.watch.table import METRICS, OTHER, Exported
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -20,7 +20,7 @@ def rows(page: str, header: str) -> list[list[str]]:
     return [re.split(r" \| ", line.strip("| ")) for line in table.splitlines()[1:]]
 
 
-def labels(row: Row) -> str:
+def labels(row: Exported) -> str:
     """The labels of a metric, and the values where there are only so many."""
     values = "" if row.closed in ((), (OTHER,)) else f": {', '.join(row.closed)}"
     return ", ".join(row.labels) + values or "-"
@@ -36,7 +36,8 @@ def test_every_key_stands_with_its_default_and_its_rule() -> None:
 
 def test_every_metric_stands_with_its_type_and_its_labels() -> None:
     wanted = [
-        [f"`{row.name}`", row.kind.removeprefix("batch "), labels(row), row.says] for row in METRICS
+        [f"`{row.name}`", row.kind.__name__.removeprefix("Batch").lower(), labels(row), row.says]
+        for row in METRICS
     ]
     assert rows("metrics.md", "metric | type | labels | meaning") == wanted
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client import Histogram
 
 from worker.watch.metrics import Metrics
 from worker.watch.table import METRICS
@@ -26,7 +27,7 @@ def exported() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for row in METRICS:
         own = set(row.labels)
-        if "histogram" in row.kind:
+        if issubclass(row.kind, Histogram):
             found |= {f"{row.name}_bucket": own | {"le"}}
             found |= {f"{row.name}_sum": own, f"{row.name}_count": own}
         else:

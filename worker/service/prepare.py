@@ -29,7 +29,7 @@ from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
 from worker.stream.producer import KafkaProducer
 from worker.watch.metrics import Metrics
-from worker.watch.web import State, Web
+from worker.watch.web import Health, Web
 
 LEAVE_S = 2.0  # of the time for a shutdown, for each part
 SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
@@ -108,7 +108,7 @@ class Parts:
     async def _embed(self, enc: Encoder) -> None:
         """With the model there: embed the seeds, and take a match through all stages once."""
         config = self._config
-        self.metrics.model(enc, enc.model.mix)
+        self.metrics.model(enc.digest, enc.path, enc.model.mix)
         pipeline, self.embedder = assembled(enc, config, perf_counter)
         await self.control.embed(self.embedder)
         await asyncio.to_thread(warm_up, enc, config.matching.why)
@@ -120,8 +120,8 @@ class Parts:
         assert self.control.seeds is not None
         return self.control.seeds
 
-    def _state(self) -> State:
-        return State("", self.missing or self.control.lost, self.control.seeds)
+    def _state(self) -> Health:
+        return Health("", self.missing or self.control.lost, self.control.seeds)
 
     def _seeds_are_lost(self, why: str) -> None:
         """Hold the posts up for a reason, or go on for none."""

@@ -1,23 +1,22 @@
 """The worker's metrics: one typed method for each thing that can happen."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 from prometheus_client import (
     CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
 
 from worker.visible import escaped
-from worker.watch.histogram import BatchHistogram
-from worker.watch.table import METRICS, OTHER, PAUSES, STATES, Row
+from worker.watch.table import METRICS, OTHER, PAUSES, STATES, Exported
+
+if TYPE_CHECKING:
+    from worker.match.pipeline import Outcome
 
 EVENTS = 100
 LONGEST_EVENT = 100  # characters
@@ -26,53 +25,11 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Counted(Protocol):
-    """What a batch came to: worker.pipeline's Outcome is one."""
-
-    read: int
-    matched: int
-    without_seeds: int
-
-    @property
-    def passed_over(self) -> Mapping[str, int]:
-        """Events without a post, by why."""
-
-    @property
-    def rejected(self) -> Mapping[Any, int]:
-        """Dead letters, by reason."""
-
-    @property
-    def events(self) -> Mapping[str, int]:
-        """Matches, by event."""
-
-    @property
-    def best(self) -> ArrayLike:
-        """The best score of each post."""
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Seconds, by stage."""
-
-
-class Encodes(Protocol):
-    """What is told of the model: encoder.Encoder is one."""
-
-    @property
-    def digest(self) -> str:
-        """The digest of its content."""
-
-    @property
-    def path(self) -> str:
-        """What it runs on."""
-
-
 class Metrics:
     """Everything that is counted, in a registry of its own."""
 
-    def __init__(
-        self, registry: CollectorRegistry | None = None, clock: Callable[[], float] = time.time
-    ) -> None:
-        self.registry = registry or CollectorRegistry()
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.registry = CollectorRegistry()
         self._clock = clock
         self._made = {row.name.removeprefix("newsift_"): self._make(row) for row in METRICS}
         self._events: set[str] = set()
@@ -81,7 +38,7 @@ class Metrics:
         self._made["seed_set_age_seconds"].set_function(lambda: self._clock() - self._changed)
         ProcessCollector(registry=self.registry)
 
-    def batch(self, outcome: Counted, latency: ArrayLike = ()) -> None:
+    def batch(self, outcome: "Outcome", latency: ArrayLike = ()) -> None:
         """Count one finished batch; latency holds the seconds since each post's timestamp."""
         self._made["posts_read_total"].inc(outcome.read)
         self._made["posts_matched_total"].inc(outcome.matched)
@@ -95,8 +52,8 @@ class Metrics:
         self._made["batch_posts"].observe(outcome.read)
         for stage, seconds in outcome.seconds.items():
             self.stage(stage, seconds)
-        self._made["latency_seconds"].observe(latency)
-        self._made["best_score"].observe(outcome.best)
+        self._made["latency_seconds"].observe_all(latency)
+        self._made["best_score"].observe_all(outcome.best)
 
     def stage(self, name: str, seconds: float) -> None:
         """Note how long a batch spent in a stage: wait, produce or commit."""
@@ -155,11 +112,10 @@ class Metrics:
         for event in events:
             self._made["matches_total"].labels(self._event(event))
 
-    def model(self, enc: Encodes, mix: float = 0.0) -> None:
-        """Describe the model; the mix is the encoder's own where it has one."""
-        mix = float(getattr(enc, "mix", mix))
+    def model(self, digest: str, path: str, mix: float) -> None:
+        """Describe the model, and what it runs on."""
         self._made["model_info"].clear()
-        self._made["model_info"].labels(enc.digest, enc.path, f"{mix:g}").set(1)
+        self._made["model_info"].labels(digest, path, f"{mix:g}").set(1)
 
     def progress(self, at: float) -> None:
         """Note when a batch was finished, in seconds since 1970."""
@@ -187,14 +143,9 @@ class Metrics:
         self._events.add(label)
         return label
 
-    def _make(self, row: Row) -> Any:
-        if row.kind == "batch histogram":
-            made: Any = BatchHistogram(row.name, row.says, row.buckets)
-            self.registry.register(made)
-            return made
-        kinds: dict[str, Any] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
+    def _make(self, row: Exported) -> Any:
         extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
-        made = kinds[row.kind](row.name, row.says, row.labels, registry=self.registry, **extra)
+        made = row.kind(row.name, row.says, row.labels, registry=self.registry, **extra)
         for value in row.closed:
             made.labels(value)
         return made

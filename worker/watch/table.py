@@ -1,9 +1,11 @@
 """Every metric that newsift exports: name, type, labels and meaning. The names are stable."""
 
 from dataclasses import dataclass
-from typing import Literal
+
+from prometheus_client import Counter, Gauge, Histogram
 
 from worker.posts.read import Reason
+from worker.watch.histogram import BatchHistogram
 
 STAGES = ("wait", "decode", "encode", "match", "produce", "commit")
 PASSED_OVER = ("no_post", "no_words")
@@ -20,58 +22,59 @@ SCORES = tuple(n / 20 for n in range(21))
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Exported:
     """One metric; `closed` names every value of its label, if there are only so many."""
 
     name: str
-    kind: Literal["counter", "gauge", "histogram", "batch histogram"]
+    kind: type[Counter | Gauge | Histogram]
     says: str
     labels: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
 
 
-def _row(name: str, kind: str, says: str, label: str = "", closed: tuple[str, ...] = (),
-         buckets: tuple[float, ...] = ()) -> Row:  # fmt: skip
-    labels = tuple(label.split())
-    return Row(f"newsift_{name}", kind, says, labels, closed, buckets)  # type: ignore[arg-type]
+def _row(
+    name: str, kind: type[Counter | Gauge | Histogram], says: str, label: str = "",
+    closed: tuple[str, ...] = (), buckets: tuple[float, ...] = (),
+) -> Exported:  # fmt: skip
+    return Exported(f"newsift_{name}", kind, says, tuple(label.split()), closed, buckets)
 
 
 METRICS = (
-    _row("posts_read_total", "counter", "Messages read from the topic of posts"),
-    _row("posts_matched_total", "counter", "Posts that matched at least one seed"),
-    _row("posts_passed_over_total", "counter", "Well-formed events without a post or its words",
+    _row("posts_read_total", Counter, "Messages read from the topic of posts"),
+    _row("posts_matched_total", Counter, "Posts that matched at least one seed"),
+    _row("posts_passed_over_total", Counter, "Well-formed events without a post or its words",
          "why", PASSED_OVER),
-    _row("posts_without_seeds_total", "counter", "Posts that came while there were no seeds"),
-    _row("posts_rejected_total", "counter", "Messages sent to the dead letters", "reason", REASONS),
-    _row("matches_total", "counter", "Matches, the event's first 100 by name, then as other",
+    _row("posts_without_seeds_total", Counter, "Posts that came while there were no seeds"),
+    _row("posts_rejected_total", Counter, "Messages sent to the dead letters", "reason", REASONS),
+    _row("matches_total", Counter, "Matches, the event's first 100 by name, then as other",
          "event", (OTHER,)),
-    _row("batch_posts", "histogram", "Messages in a batch", buckets=SIZES),
-    _row("stage_seconds", "histogram", "Seconds that a batch spends in a stage", "stage", STAGES,
+    _row("batch_posts", Histogram, "Messages in a batch", buckets=SIZES),
+    _row("stage_seconds", Histogram, "Seconds that a batch spends in a stage", "stage", STAGES,
          SECONDS),
-    _row("latency_seconds", "batch histogram",
+    _row("latency_seconds", BatchHistogram,
          "Seconds from a post's timestamp to the acknowledgement of its batch", buckets=LATENCIES),
-    _row("best_score", "batch histogram", "The best score of each post with any seed",
+    _row("best_score", BatchHistogram, "The best score of each post with any seed",
          buckets=SCORES),
-    _row("lag_posts", "gauge", "Messages not yet committed, of the partitions held", "partition"),
-    _row("offsets_lost_total", "counter",
+    _row("lag_posts", Gauge, "Messages not yet committed, of the partitions held", "partition"),
+    _row("offsets_lost_total", Counter,
          "Messages deleted before they were read; 1 where nobody knows how many"),
-    _row("unreadable_batches_total", "counter", "Record batches that could not be read",
+    _row("unreadable_batches_total", Counter, "Record batches that could not be read",
          "topic", TOPICS),
-    _row("unreadable_offsets_total", "counter", "Offsets of the messages in these batches",
+    _row("unreadable_offsets_total", Counter, "Offsets of the messages in these batches",
          "topic", TOPICS),
-    _row("open_transaction_messages", "gauge",
+    _row("open_transaction_messages", Gauge,
          "Messages held back since a transaction is open, its own among them", "topic partition"),
-    _row("open_transaction_seconds", "gauge", "Seconds that this transaction has been seen open",
+    _row("open_transaction_seconds", Gauge, "Seconds that this transaction has been seen open",
          "topic partition"),
-    _row("seeds", "gauge", "Seeds by state", "state", STATES),
-    _row("seed_set_age_seconds", "gauge", "Seconds since the set of seeds last changed"),
-    _row("seed_set_info", "gauge", "1, with the digest of the set of seeds", "digest"),
-    _row("last_progress_timestamp_seconds", "gauge", "When a batch was last finished"),
-    _row("paused", "gauge", "1 while reading is paused"),
-    _row("pauses_total", "counter", "Pauses of reading by what caused them", "why", PAUSES),
-    _row("rebalances_total", "counter", "Times that partitions were dealt anew"),
-    _row("model_info", "gauge", "1, with the model's digest, path and mix", "digest path mix"),
-    _row("ready", "gauge", "1 once the seeds are read and the output answers"),
-    _row("in_flight_batches", "gauge", "Batches read and not yet committed"),
+    _row("seeds", Gauge, "Seeds by state", "state", STATES),
+    _row("seed_set_age_seconds", Gauge, "Seconds since the set of seeds last changed"),
+    _row("seed_set_info", Gauge, "1, with the digest of the set of seeds", "digest"),
+    _row("last_progress_timestamp_seconds", Gauge, "When a batch was last finished"),
+    _row("paused", Gauge, "1 while reading is paused"),
+    _row("pauses_total", Counter, "Pauses of reading by what caused them", "why", PAUSES),
+    _row("rebalances_total", Counter, "Times that partitions were dealt anew"),
+    _row("model_info", Gauge, "1, with the model's digest, path and mix", "digest path mix"),
+    _row("ready", Gauge, "1 once the seeds are read and the output answers"),
+    _row("in_flight_batches", Gauge, "Batches read and not yet committed"),
 )  # fmt: skip

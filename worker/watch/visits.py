@@ -12,43 +12,20 @@ LARGEST = 2**14  # bytes of a request
 BACKLOG = 32  # accepted at once
 
 
-class Visits:
-    """Makes the protocol of each connection, around that of aiohttp, and knows which are open."""
-
-    def __init__(self, make: Callable[[], asyncio.Protocol]) -> None:
-        self._make = make
-        self._open: dict[Visit, asyncio.Transport] = {}
-
-    def __call__(self) -> "Visit":
-        """The protocol of a new connection."""
-        return Visit(self._make(), self)
-
-    def begin(self, visit: "Visit", transport: asyncio.Transport) -> None:
-        """Note a visit; the oldest gives way if there are too many."""
-        self._open[visit] = transport
-        if len(self._open) > MOST:
-            oldest = next(iter(self._open))
-            self._open.pop(oldest).abort()
-
-    def end(self, visit: "Visit") -> None:
-        """Forget a visit."""
-        self._open.pop(visit, None)
-
-
 class Visit(asyncio.Protocol):
     """One connection: what aiohttp makes of it, within bounds of time and bytes."""
 
-    def __init__(self, inner: asyncio.Protocol, visits: Visits) -> None:
-        self._inner, self._visits = inner, visits
+    def __init__(self, inner: asyncio.Protocol, links: "dict[Visit, asyncio.Transport]") -> None:
+        self._inner, self._links = inner, links
         self._room = LARGEST
-        self._transport: asyncio.Transport | None = None
         self._overdue: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, and set the time at which it is over."""
-        self._transport = cast(asyncio.Transport, transport)
-        self._visits.begin(self, self._transport)
-        self._overdue = asyncio.get_running_loop().call_later(LONGEST_S, self._transport.abort)
+        """Begin, and set the time at which it is over; the oldest gives way if there are many."""
+        link = self._links[self] = cast(asyncio.Transport, transport)
+        if len(self._links) > MOST:
+            self._links.pop(next(iter(self._links))).abort()
+        self._overdue = asyncio.get_running_loop().call_later(LONGEST_S, link.abort)
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -56,8 +33,8 @@ class Visit(asyncio.Protocol):
         self._room -= len(data)
         if self._room >= 0:
             self._inner.data_received(data)
-        elif self._transport is not None:
-            self._transport.abort()
+        elif link := self._links.get(self):
+            link.abort()
 
     def eof_received(self) -> bool | None:
         """The visitor says no more."""
@@ -75,8 +52,14 @@ class Visit(asyncio.Protocol):
         """It is over."""
         if self._overdue is not None:
             self._overdue.cancel()
-        self._visits.end(self)
+        self._links.pop(self, None)
         self._inner.connection_lost(error)
+
+
+def visits(make: Callable[[], asyncio.Protocol]) -> Callable[[], Visit]:
+    """What makes the protocol of each connection, around that of aiohttp."""
+    links: dict[Visit, asyncio.Transport] = {}
+    return lambda: Visit(make(), links)
 
 
 def is_loopback(host: str) -> bool:

@@ -13,13 +13,15 @@ from aiohttp import web
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.posts.times import rfc3339
+from worker.seeds.record import Seed
 from worker.seeds.set import NEVER, SeedSet
 from worker.watch.metrics import CONTENT_TYPE, Metrics
-from worker.watch.visits import BACKLOG, Visits, asks_for_loopback, is_loopback
+from worker.watch.visits import BACKLOG, Visit, asks_for_loopback, is_loopback, visits
 
 PORT = 6066
 TRIES = 100  # ports after the default one
 GRACE_S = 1.0  # for answers under way when the worker ends
+JSON = "application/json; charset=utf-8"
 FRESH = {"Cache-Control": "no-store"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -28,7 +30,7 @@ log = logging.getLogger("newsift.web")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Health:
     """How the worker is at this moment: a reason for each thing that it is not."""
 
     not_healthy: str = ""
@@ -39,7 +41,7 @@ class State:
 class Web:
     """The worker's web server, on the event loop that starts it."""
 
-    def __init__(self, config: WebConfig, metrics: Metrics, state: Callable[[], State]) -> None:
+    def __init__(self, config: WebConfig, metrics: Metrics, state: Callable[[], Health]) -> None:
         self._config = config
         self._metrics = metrics
         self._state = state
@@ -63,7 +65,7 @@ class Web:
         await self._runner.setup()
         assert self._runner.server is not None
         try:
-            self._server = await self._listen(Visits(self._runner.server))
+            self._server = await self._listen(visits(self._runner.server))
         except ConfigError:
             await self.stop()
             raise
@@ -81,24 +83,19 @@ class Web:
             await self._runner.cleanup()
             self._runner = None
 
-    async def _listen(self, visits: Visits) -> asyncio.Server:
-        loop = asyncio.get_running_loop()
-        fixed = self._config.port
-        ports = range(PORT, PORT + TRIES) if fixed is None else [fixed]
-        for port in ports:
+    async def _listen(self, make: Callable[[], Visit]) -> asyncio.Server:
+        loop, host, fixed = asyncio.get_running_loop(), self._config.host, self._config.port
+        for port in range(PORT, PORT + TRIES) if fixed is None else [fixed]:
             try:
-                return await loop.create_server(visits, self._config.host, port, backlog=BACKLOG)
+                return await loop.create_server(make, host, port, backlog=BACKLOG)
             except OSError as error:
-                if error.errno != errno.EADDRINUSE or port == ports[-1]:
+                if error.errno != errno.EADDRINUSE:
                     raise self._refusal(port, error) from error
-        raise AssertionError("there is a last port")
+        taken = f"{fixed} is taken; free it, or give another or null"
+        none = f"null: ports {PORT} to {port} are all taken; set web.port to a free one"
+        raise ConfigError(f"web.port: {none if fixed is None else taken}")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:
-        if error.errno == errno.EADDRINUSE and self._config.port is None:
-            said = f"null: ports {PORT} to {port} are all taken; set web.port to a free one"
-            return ConfigError(f"web.port: {said}")
-        if error.errno == errno.EADDRINUSE:
-            return ConfigError(f"web.port: {port} is taken; free it, or give another or null")
         if error.errno == errno.EACCES:
             return ConfigError(f"web.port: {port} is not allowed for this user; give 1024 or more")
         reason = error.strerror or error
@@ -122,8 +119,7 @@ class Web:
         async with self._listing:  # once for each set, away from the loop: there may be many seeds
             if self._listed is None or self._listed[0] is not seeds:
                 self._listed = seeds, await asyncio.to_thread(listed_bytes, seeds)
-        return web.Response(body=self._listed[1], charset="utf-8", headers=FRESH,
-                            content_type="application/json")  # fmt: skip
+        return web.Response(body=self._listed[1], headers=FRESH | {"Content-Type": JSON})
 
     @web.middleware
     async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -139,7 +135,7 @@ def listed_bytes(seeds: SeedSet) -> bytes:
     found = seeds_listed(seeds)
     lists = [
         f'"{name}": [{", ".join(json.dumps(row) for row in found[name])}]'
-        for name in ("live", "refused")
+        for name in ("live", "paused", "refused")
     ]
     return f'{{"seed_set": {json.dumps(found["seed_set"])}, {", ".join(lists)}}}'.encode()
 
@@ -147,20 +143,20 @@ def listed_bytes(seeds: SeedSet) -> bytes:
 def seeds_listed(seeds: SeedSet) -> dict[str, Any]:
     """A set of seeds as /seeds shows it: what each compares with, and why the refused are."""
     live = [
-        {
-            "id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
-            "version": seed.version, "threshold": round(float(threshold), 6),
+        _described(seed) | {
+            "threshold": round(float(threshold), 6),
             "expires_at": None if expiry == NEVER else rfc3339(int(expiry)),
         }
         for seed, threshold, expiry in zip(seeds.seeds, seeds.thresholds, seeds.expiry, strict=True)
     ]  # fmt: skip
-    paused = [
-        {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
-         "version": seed.version}
-        for seed in seeds.paused
-    ]  # fmt: skip
+    paused = [_described(seed) for seed in seeds.paused]
     refused = [{"id": seed.id, "reason": seed.reason} for seed in seeds.refused]
     return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused}
+
+
+def _described(seed: Seed) -> dict[str, Any]:
+    return {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
+            "version": seed.version}  # fmt: skip
 
 
 def _verdict(word: str, reason: str) -> web.Response:

@@ -1,7 +1,6 @@
 """The metrics: names, labels, and what each method counts, read back as Prometheus would."""
 
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ def test_what_is_served_has_these_names_and_no_others() -> None:
     metrics.lag(0, 1)
     metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.seeds(0, 0, 0, 0, "d", 0)
-    metrics.model(SimpleNamespace(digest="d", path="kernel"))
+    metrics.model("d", "kernel", 0.0)
     found = {}
     for name, labels in samples(metrics):
         for end in ("_bucket", "_sum", "_count"):
@@ -196,8 +195,8 @@ def test_pauses_and_the_rest() -> None:
 
 def test_the_model_is_named_once() -> None:
     metrics = Metrics()
-    metrics.model(SimpleNamespace(digest="d0", path="kernel"), 0.25)
-    metrics.model(SimpleNamespace(digest="d1", path="torch"), 0.5)
+    metrics.model("d0", "kernel", 0.25)
+    metrics.model("d1", "torch", 0.5)
     infos = [labels for name, labels in samples(metrics) if name == "newsift_model_info"]
     assert infos == [(("digest", "d1"), ("mix", "0.5"), ("path", "torch"))]
 
@@ -212,9 +211,9 @@ def test_two_workers_in_one_process_do_not_share_counts() -> None:
 @given(st.lists(st.lists(st.floats(-2, 2) | st.sampled_from([0.0, 0.5, 1.0]), max_size=20)))
 def test_a_batch_histogram_counts_as_a_slow_one_would(batches: list[list[float]]) -> None:
     bounds = (0.0, 0.5, 1.0)
-    histogram = BatchHistogram("h", "says", bounds)
+    histogram = BatchHistogram("h", "says", buckets=bounds, registry=None)
     for batch in batches:
-        histogram.observe(batch)
+        histogram.observe_all(batch)
     [family] = histogram.collect()
     every = [x for batch in batches for x in batch]
     buckets = {s.labels["le"]: s.value for s in family.samples if s.name == "h_bucket"}

@@ -15,7 +15,7 @@ from worker.config import WebConfig
 from worker.seeds.set import SeedSet
 from worker.watch.metrics import Metrics
 from worker.watch.visits import LARGEST, MOST, asks_for_loopback
-from worker.watch.web import State, Web, listed_bytes
+from worker.watch.web import Health, Web, listed_bytes
 
 PATIENCE_S = 20.0
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -129,7 +129,7 @@ def test_a_set_of_seeds_is_written_out_once(monkeypatch: pytest.MonkeyPatch) -> 
         sets.pop()
         assert b" 200 " in await asked(web, said)
 
-    served(ask, lambda: State(seeds=sets[-1]))
+    served(ask, lambda: Health(seeds=sets[-1]))
     assert loops == [False, False]
 
 
@@ -153,7 +153,7 @@ def status(host: str, listens: str = "127.0.0.1") -> bytes:
 
 def on_host(host: str, use: Callable[[Web], Awaitable[bytes]]) -> bytes:
     async def run() -> bytes:
-        web = Web(WebConfig(host=host, port=0), Metrics(), State)
+        web = Web(WebConfig(host=host, port=0), Metrics(), Health)
         await web.start()
         try:
             return await use(web)

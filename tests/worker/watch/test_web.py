@@ -6,7 +6,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import aiohttp
@@ -20,7 +20,7 @@ from worker.errors import ConfigError
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet
 from worker.watch.metrics import Metrics
-from worker.watch.web import PORT, State, Web
+from worker.watch.web import PORT, Health, Web
 
 T = TypeVar("T")
 
@@ -37,7 +37,9 @@ class Reply:
 
 
 def served(
-    use: Callable[[Web], Awaitable[T]], state: Callable[[], State] = State, port: int | None = 0
+    use: Callable[[Web], Awaitable[T]],
+    state: Callable[[], Health] = Health,
+    port: int | None = 0,
 ) -> T:
     """What comes of using a server while it runs."""
 
@@ -52,7 +54,7 @@ def served(
     return asyncio.run(run())
 
 
-def get(path: str, state: Callable[[], State] = State) -> Reply:
+def get(path: str, state: Callable[[], Health] = Health) -> Reply:
     async def ask(web: Web) -> Reply:
         async with (
             aiohttp.ClientSession() as session,
@@ -102,12 +104,12 @@ def test_healthy_and_ready() -> None:
 @pytest.mark.parametrize(
     ("state", "health", "ready"),
     [
-        (State(not_ready="reading the seeds"), 200, 503),
-        (State(not_healthy="stalled"), 503, 503),
-        (State(not_healthy="stalled", not_ready="reading"), 503, 503),
+        (Health(not_ready="reading the seeds"), 200, 503),
+        (Health(not_healthy="stalled"), 503, 503),
+        (Health(not_healthy="stalled", not_ready="reading"), 503, 503),
     ],
 )
-def test_what_is_not_says_why(state: State, health: int, ready: int) -> None:
+def test_what_is_not_says_why(state: Health, health: int, ready: int) -> None:
     found = get("/healthz", lambda: state)
     assert (found.status, found.json["reason"]) == (health, state.not_healthy)
     found = get("/readyz", lambda: state)
@@ -116,7 +118,7 @@ def test_what_is_not_says_why(state: State, health: int, ready: int) -> None:
 
 
 def test_the_state_is_asked_for_each_time() -> None:
-    states = iter([State(not_ready="soon"), State()])
+    states = iter([Health(not_ready="soon"), Health()])
 
     async def ask(web: Web) -> list[int]:
         async with aiohttp.ClientSession() as session:
@@ -127,8 +129,9 @@ def test_the_state_is_asked_for_each_time() -> None:
 
 
 def test_seeds() -> None:
-    seeds = seed_set()
-    found = get("/seeds", lambda: State(seeds=seeds))
+    quake = Seed("quake", "", "The earth shook.", "quake", paused=True)
+    seeds = replace(seed_set(), paused=(quake,))
+    found = get("/seeds", lambda: Health(seeds=seeds))
     assert (found.status, found.kind) == (200, "application/json; charset=utf-8")
     dam, fire = seeds.seeds
     assert found.json == {
@@ -139,6 +142,9 @@ def test_seeds() -> None:
              "expires_at": None},
             {"id": "fire", "title": "", "event": "fire", "url": None, "version": fire.version,
              "threshold": 0.125, "expires_at": "2023-11-14T22:13:20.000Z"},
+        ],
+        "paused": [
+            {"id": "quake", "title": "", "event": "quake", "url": None, "version": quake.version}
         ],
         "refused": [{"id": "bad\ud800", "reason": "text: missing"}],
     }  # fmt: skip
@@ -166,7 +172,7 @@ def test_the_default_port_taken_means_the_next(caplog: pytest.LogCaptureFixture)
 
 def test_two_workers_on_one_host_need_no_flags() -> None:
     async def second(first: Web) -> tuple[int, int]:
-        web = Web(WebConfig(), Metrics(), State)
+        web = Web(WebConfig(), Metrics(), Health)
         await web.start()
         await web.stop()
         return first.port, web.port
@@ -177,7 +183,7 @@ def test_two_workers_on_one_host_need_no_flags() -> None:
 
 def test_a_configured_port_taken_is_refused() -> None:
     async def second(first: Web) -> None:
-        web = Web(WebConfig(port=first.port), Metrics(), State)
+        web = Web(WebConfig(port=first.port), Metrics(), Health)
         with pytest.raises(ConfigError, match=rf"web\.port: {first.port} is taken; free it"):
             await web.start()
         await web.stop()
@@ -187,7 +193,7 @@ def test_a_configured_port_taken_is_refused() -> None:
 
 def test_a_host_that_is_not_here_is_refused() -> None:
     async def start(host: str) -> None:
-        await Web(WebConfig(host=host, port=0), Metrics(), State).start()
+        await Web(WebConfig(host=host, port=0), Metrics(), Health).start()
 
     for host in ("192.0.2.1", "nowhere.invalid"):
         with pytest.raises(ConfigError, match=rf"web\.host: {host} is no address of this host"):
@@ -195,4 +201,4 @@ def test_a_host_that_is_not_here_is_refused() -> None:
 
 
 def test_stopping_what_never_began_is_harmless() -> None:
-    asyncio.run(Web(WebConfig(), Metrics(), State).stop())
+    asyncio.run(Web(WebConfig(), Metrics(), Health).stop())
