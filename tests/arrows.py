@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import grimp
 
-TOPS = ("bench", "encoder", "train", "worker")
+TOPS = ("bench", "encoder", "newsift", "train", "worker")
 WHOLE = {"bench", "newsift", "train"}  # one room each, as the picture has them
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("encoder", "worker", "train", "bench")
+ROOMS = ("newsift", "encoder", "worker", "train", "bench")
 TORCH_IN_ENCODER = {"star.py", "entmax.py", "siamese.py", "torch_folded.py", "torch_backend.py"}
 SOURCES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))

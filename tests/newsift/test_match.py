@@ -1,0 +1,206 @@
+"""`newsift.match`: the worker's matches for whatever posts and articles a user has at hand."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import encoder
+import newsift as face
+from encoder.directory import write_model
+from encoder.encoder import Encoder
+from encoder.errors import InputError, ModelError
+from tests.encoder.small import small_model
+from tests.worker.fake import Command
+from worker.cli.demo.samples import SAMPLES, read_articles
+
+POSTS = ["storm flood river city", "match game music", "cat music the a", "", "police fire"]
+ARTICLES: dict[str, Any] = {
+    "storm": ("storm", "the river storm flood in the city"),
+    "game": "match game music",
+}
+KEYS = ["id", "score", "threshold", "matched", "event", "why"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "m"
+    write_model(path, small_model())
+    return path
+
+
+@pytest.fixture(scope="module")
+def enc(folder: Path) -> Iterator[Encoder]:
+    with encoder.load(folder, device="cpu", threads=1) as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def find(enc: Encoder) -> Callable[..., Any]:
+    """`newsift.match` by the small model, at a threshold that many posts reach."""
+
+    def call(posts: Any, articles: Any = ARTICLES, **options: Any) -> Any:
+        return face.match(posts, articles, **{"model": enc, "rate": 0.25, **options})
+
+    return call
+
+
+def test_it_finds_what_the_worker_and_filter_find(newsift: Command) -> None:
+    options = ("--seeds", SAMPLES / "seeds", "--device", "cpu")
+    done = newsift("filter", SAMPLES / "posts.jsonl", *options)
+    records = {record["post"]["id"]: record for record in map(json.loads, done.out.splitlines())}
+    posts = [json.loads(line) for line in (SAMPLES / "posts.jsonl").read_text().splitlines()]
+    rows = face.match(posts, read_articles())
+    assert [row["id"] for row in rows] == [post["id"] for post in posts]
+    assert {row["id"] for row in rows if row["matched"]} == records.keys()
+    assert len(records) > 100
+    for row in rows:
+        assert row["matched"] == (row["score"] >= row["threshold"])
+        if row["matched"]:
+            first = records[row["id"]]["matches"][0]
+            told = {key: first[key] for key in ("score", "threshold", "event")}
+            assert {key: row[key] for key in told} == told
+            assert [list(pair) for pair in row["why"]] == first["why"]
+        else:
+            assert (row["event"], row["why"]) == (None, [])
+
+
+@pytest.mark.parametrize("threshold", [None, 0.3])
+def test_each_post_is_told_with_the_article_it_comes_closest_to(
+    enc: Encoder, find: Callable[..., Any], threshold: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.matching.BLOCK", 2)
+    rows = find(POSTS, threshold=threshold)
+    A = enc.articles(list(ARTICLES.values()))
+    S, cuts = enc.posts(POSTS).similarity(A), enc.thresholds(A, 0.25)
+    for row, scores in zip(rows, S, strict=True):
+        assert list(row) == KEYS
+        k = int(scores.argmax())
+        assert row["score"] == pytest.approx(scores[k], abs=1e-6)
+        assert row["threshold"] == pytest.approx(threshold or cuts[k], abs=1e-6)
+        assert row["matched"] is (row["score"] >= row["threshold"])
+    assert [row["event"] for row in rows[:2]] == ["storm", "game"]
+    assert rows[0]["why"][0][1] == max(part for _, part in rows[0]["why"])
+    assert (rows[3]["score"], rows[3]["matched"]) == (0, False)
+
+
+def test_a_match_goes_before_a_higher_score_that_is_none(find: Callable[..., Any]) -> None:
+    strict = {"text": "match game music", "event": "strict", "threshold": 1}
+    loose = {"text": "match game music city", "event": "loose", "threshold": 0.01}
+    [row] = find(["match game music police"], [strict, loose])
+    assert (row["event"], row["threshold"], row["matched"]) == ("loose", 0.01, True)
+
+
+def test_posts_are_texts_dicts_or_anything_that_yields_them(find: Callable[..., Any]) -> None:
+    wanted = find(POSTS)
+    digest = hashlib.sha256(b"match game music").hexdigest()[:16]
+    assert wanted[1]["id"] == f"sha256:{digest}"
+    for posts in (iter(POSTS), np.array(POSTS), [{"text": text} for text in POSTS]):
+        assert find(posts) == wanted
+    named = [{"key": i, "said": text} for i, text in enumerate(POSTS)]
+    assert [row["id"] for row in find(named, text="said", id="key")] == [0, 1, 2, 3, 4]
+    assert find([]) == []
+
+
+def test_articles_are_texts_pairs_records_or_stand_under_their_events(
+    find: Callable[..., Any],
+) -> None:
+    def events(articles: Any) -> list[str]:
+        return [row["event"] for row in find(POSTS[:2], articles, threshold=0.1)]
+
+    storm, game = "the river storm flood in the city", "match game music"
+    assert events([storm, game]) == ["article 1", "article 2"]
+    assert events([("Storm", storm), ("é" * 200, game)]) == ["Storm", "é" * 120]
+    records: list[dict[str, Any]] = [{"text": storm, "event": "s"}, {"text": game, "url": None}]
+    assert events(records) == ["s", "article 2"]
+    assert events({"s": [storm, ("Storm", "flood")], "g": {"text": game}}) == ["s", "g"]
+    assert events(iter([storm, {"text": game, "paused": True}]))[0] == "article 1"
+
+
+REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "a text": ("storm", ARTICLES, {}, "a single str was given; put it into a list"),
+    "a dict": ({"text": "storm"}, ARTICLES, {}, "posts: a single dict was given; put it into a l"),
+    "a number": (["a", 7], ARTICLES, {}, r"posts\[1\]: int, expected a str"),
+    "NaN": ([{"text": float("nan")}], ARTICLES, {}, r"posts\[0\]: float, expected a str under 't"),
+    "no text": ([{"txt": "a"}], ARTICLES, {}, r"posts\[0\]: no text, expected a str under 'text'"),
+    "an article": (POSTS, "storm", {}, "a single str was given; put it into a list"),
+    "a pair": (POSTS, ("a", "b"), {}, r"a bare \(title, text\) was given; put it into a list"),
+    "a record": (POSTS, {"text": "a"}, {}, "a single record was given; put it into a list"),
+    "no article": (POSTS, [], {}, "articles: there is none to compare with"),
+    "an odd article": (POSTS, ["a", 7], {}, r"articles\[1\]: int, expected a text, a \(title"),
+    "an empty article": (POSTS, {"x": " "}, {}, r"articles\['x'\]: text: missing or empty"),
+    "no words": (POSTS, ["city", "🔥"], {}, r"articles\[1\]: text: holds no word"),
+    "a seed's threshold": (POSTS, [{"text": "a", "threshold": 2}], {}, r"articles\[0\]: threshold"),
+    "what is no JSON": (POSTS, [{"text": "a", "url": 1j}], {}, r"articles\[0\]: is no seed record"),
+    "a surrogate": (POSTS, ["\ud800"], {}, r"articles\[0\]: value: is not UTF-8"),
+    "a threshold": (POSTS, ARTICLES, {"threshold": 0}, "threshold: 0 is not above 0 and at most 1"),
+    "a rate": (POSTS, ARTICLES, {"rate": 2}, "rate: 2 is no share between 0 and 1"),
+    "too fine a rate": (POSTS, ARTICLES, {"rate": 1e-6}, "rate: 1e-06 is finer than 400 backgroun"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_read_is_refused_with_the_remedy(
+    find: Callable[..., Any], what: str
+) -> None:
+    posts, articles, options, message = REFUSED[what]
+    with pytest.raises(InputError, match=message):
+        find(posts, articles, **options)
+
+
+def test_an_unknown_model_is_refused() -> None:
+    with pytest.raises(ModelError, match="nonesuch"):
+        face.match(POSTS, ARTICLES, model="nonesuch")
+
+
+def test_a_table_comes_back_as_a_table(find: Callable[..., Any]) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    rows = find(POSTS)
+    table = pandas.DataFrame({"said": POSTS}, index=[f"row {i}" for i in range(5)])
+    found = find(table, text="said")
+    assert isinstance(found, pandas.DataFrame)
+    assert [*found.columns] == KEYS
+    assert (
+        found.assign(event=found.event.astype(object).where(found.matched, None)).to_dict("records")
+        == rows
+    )
+    assert found.matched.dtype == bool
+    assert [*table.join(found).columns] == ["said", *KEYS]
+    named = table.assign(id=range(5))
+    assert find(named, text="said")["id"].tolist() == [0, 1, 2, 3, 4]
+    assert find(table.assign(key=list("vwxyz")), text="said", id="key")["id"].tolist() == [*"vwxyz"]
+    assert find(table.said) == rows, "of a Series a list"
+    assert [*find(table[:0], text="said").columns] == KEYS
+    with pytest.raises(InputError, match="no column 'text'; name it by text= or id= "):
+        find(table)
+    with pytest.raises(InputError, match=r'take its texts, as in table\["text"\]'):
+        find(POSTS, table)
+    gap = pandas.DataFrame({"text": ["storm", None]})
+    with pytest.raises(InputError, match=r"posts\[1\]: .* expected a str under 'text'; leave it o"):
+        find(gap)
+
+
+class Frame(dict[str, list[Any]]):
+    """What a table of polars or another library looks like from outside."""
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self)
+
+
+def test_a_table_of_another_library_comes_back_as_a_list(find: Callable[..., Any]) -> None:
+    assert find(Frame(text=POSTS)) == find(POSTS)
+
+
+def test_importing_newsift_loads_nothing_else() -> None:
+    told = "import sys, newsift; print({'encoder', 'numpy', 'worker', 'torch'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+    with pytest.raises(AttributeError, match="no attribute 'mach'"):
+        _ = face.mach
