@@ -1,8 +1,12 @@
 """The error codes of the Kafka protocol that this broker answers with, and refusals by them."""
 
+from collections.abc import Callable
 from enum import IntEnum
+from typing import ParamSpec
 
 from encoder.errors import NewsiftError
+
+P = ParamSpec("P")
 
 
 class Code(IntEnum):
@@ -44,8 +48,6 @@ class Code(IntEnum):
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     MEMBER_ID_REQUIRED = 79
-    FENCED_INSTANCE_ID = 82
-    GROUP_SUBSCRIBED_TO_TOPIC = 86
     INVALID_RECORD = 87
 
 
@@ -56,6 +58,20 @@ class Refused(NewsiftError):
         super().__init__(why)
         self.code = code
         self.why = why
+
+
+def told(work: Callable[P, object], *given: P.args, **more: P.kwargs) -> tuple[Code, str | None]:
+    """The code and the sentence that the work is refused with, or NONE and nothing."""
+    try:
+        work(*given, **more)
+    except Refused as refused:
+        return refused.code, refused.why
+    return Code.NONE, None
+
+
+def code_of(work: Callable[P, object], *given: P.args, **more: P.kwargs) -> Code:
+    """The code that the work is refused with, or NONE."""
+    return told(work, *given, **more)[0]
 
 
 NO_TRANSACTIONS = "this broker has no transactions; use an idempotent producer"

@@ -72,7 +72,6 @@ SETTINGS: dict[str, tuple[str, Check]] = {
     "segment.ms": (str(7 * DAY_MS), _number(1)),
     "unclean.leader.election.enable": ("false", _one_of("true", "false")),
 }
-LISTS = {"cleanup.policy"}
 
 
 @dataclass(frozen=True, slots=True)

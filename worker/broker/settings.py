@@ -35,7 +35,6 @@ class Settings:
     idle_s: float = 600.0  # between two frames
     min_session_s: float = 1.0
     max_session_s: float = 1800.0
-    rebalance_delay_s: float = 0.0
     clean_every_s: float = 15.0
 
     def __post_init__(self) -> None:
@@ -43,7 +42,7 @@ class Settings:
             "port": 0, "retention_bytes": MIB, "partitions": 1, "max_request_bytes": 1024,
             "max_response_bytes": 1024, "max_connections": 1, "held_bytes": 1024, "frame_s": 0.01,
             "idle_s": 0.01, "min_session_s": 0, "max_session_s": self.min_session_s,
-            "rebalance_delay_s": 0, "clean_every_s": 0.01,
+            "clean_every_s": 0.01,
         }  # fmt: skip
         for name, low in least.items():
             value = getattr(self, name)
@@ -71,8 +70,7 @@ class Cluster:
     def of(cls, settings: Settings, timers: Timers, served: Mapping[int, tuple[int, int]]) -> Self:
         """An empty cluster with these settings."""
         topics = Topics(Budget(settings.retention_bytes), settings.partitions, now_ms)
-        groups = Groups(timers, settings.rebalance_delay_s)
-        return cls(settings, topics, groups, uuid.uuid4().hex[:22], served)
+        return cls(settings, topics, Groups(timers), uuid.uuid4().hex[:22], served)
 
 
 def now_ms() -> int:

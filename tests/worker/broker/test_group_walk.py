@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.worker.broker.clock import Clock
 from worker.broker.codes import Code, Refused
 from worker.broker.group import Group
-from worker.broker.members import Join, Joined, State, Synced
+from worker.broker.members import GroupState, Join, Joined, Synced
 
 SESSION, REBALANCE = 10, 30
 LONG = 4 * (SESSION + REBALANCE)
@@ -20,7 +20,6 @@ class Walker:
     """A consumer that follows the protocol a step at a time, and may stop at any."""
 
     group: Group
-    instance: str | None
     asks_for_id: bool
     id: str = ""
     joined: Joined | None = None
@@ -45,14 +44,14 @@ class Walker:
         self.is_alive = False
         if self.joined is not None:
             try:
-                self.group.leave(self.id, self.instance)
+                self.group.leave(self.id)
             except Refused as refused:
                 assert refused.code == Code.UNKNOWN_MEMBER_ID  # noqa: PT017
 
     def _join(self) -> None:
         self.is_waiting = True
         wish = Join(
-            self.id, "walker", "", SESSION, REBALANCE, "consumer", {"range": b""}, self.instance,
+            self.id, "walker", "", SESSION, REBALANCE, "consumer", {"range": b""},
             self.asks_for_id,
         )  # fmt: skip
         try:
@@ -70,7 +69,7 @@ class Walker:
             self._again(answer.code)
 
     def _sync(self, joined: Joined) -> None:
-        given = {member: (instance or member).encode() for member, instance, _ in joined.members}
+        given = {member: member.encode() for member, _ in joined.members}
         member = self._member(joined)
         self.is_waiting = True
         try:
@@ -92,7 +91,7 @@ class Walker:
             self.id = ""
 
     def _member(self, joined: Joined):  # type: ignore[no-untyped-def]
-        return self.group.known(self.id, self.instance, joined.generation)
+        return self.group.known(self.id, joined.generation)
 
 
 class GroupMachine(RuleBasedStateMachine):
@@ -109,17 +108,16 @@ class GroupMachine(RuleBasedStateMachine):
     def alive(self) -> list[Walker]:
         return [walker for walker in self.walkers if walker.is_alive]
 
-    @initialize(kinds=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=4))
-    def begin(self, kinds: list[tuple[bool, bool]]) -> None:
-        for is_static, asks_for_id in kinds:
-            self.come(is_static, asks_for_id)
+    @initialize(kinds=st.lists(st.booleans(), min_size=1, max_size=4))
+    def begin(self, kinds: list[bool]) -> None:
+        for asks_for_id in kinds:
+            self.come(asks_for_id)
         self.live(5)
 
     @precondition(lambda self: len(self.alive) < 5)
-    @rule(is_static=st.booleans(), asks_for_id=st.booleans())
-    def come(self, is_static: bool, asks_for_id: bool) -> None:
-        instance = f"i{len(self.walkers)}" if is_static else None
-        self.walkers.append(Walker(self.group, instance, asks_for_id))
+    @rule(asks_for_id=st.booleans())
+    def come(self, asks_for_id: bool) -> None:
+        self.walkers.append(Walker(self.group, asks_for_id))
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), steps=st.integers(1, 4))
@@ -143,7 +141,7 @@ class GroupMachine(RuleBasedStateMachine):
             walker.leave()
         walker.is_alive = False
         if how == "restart":
-            self.walkers.append(Walker(self.group, walker.instance, walker.asks_for_id))
+            self.walkers.append(Walker(self.group, walker.asks_for_id))
 
     @rule(seconds=st.integers(1, SESSION))
     def wait(self, seconds: int) -> None:
@@ -154,12 +152,12 @@ class GroupMachine(RuleBasedStateMachine):
         members = {member.id for member in self.group.members}
         assert self.group.generation >= self.generation
         self.generation = self.group.generation
-        if self.group.state is State.EMPTY:
+        if self.group.state is GroupState.EMPTY:
             assert not members
-        if self.group.state in (State.STABLE, State.COMPLETING):
+        if self.group.state in (GroupState.STABLE, GroupState.COMPLETING):
             assert self.group.leader in members
             assert not any(member.answer_join for member in self.group.members)
-        if self.group.state is State.STABLE:
+        if self.group.state is GroupState.STABLE:
             assert not any(member.answer_sync for member in self.group.members)
 
     def teardown(self) -> None:
@@ -167,11 +165,11 @@ class GroupMachine(RuleBasedStateMachine):
         for walker in self.alive:
             walker.step()
         assert {member.id for member in self.group.members} == {each.id for each in self.alive}
-        assert self.group.state is (State.STABLE if self.alive else State.EMPTY)
+        assert self.group.state is (GroupState.STABLE if self.alive else GroupState.EMPTY)
         for walker in self.alive:
             assert walker.joined is not None
             assert walker.joined.generation == self.group.generation
-            assert walker.assignment == (walker.instance or walker.id).encode()
+            assert walker.assignment == walker.id.encode()
 
 
 GroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -28,7 +28,7 @@ class Found:
     has_error: bool = False
 
 
-async def fetch(cluster: Cluster, call: Call) -> Any:
+async def fetch_records(cluster: Cluster, call: Call) -> Any:
     """Answer with batches; wait for them as long as the consumer is willing to.
 
     Sessions are not kept: every answer is a full one, which tells the client to ask in full.

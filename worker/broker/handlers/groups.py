@@ -2,15 +2,11 @@
 
 from typing import Any
 
-from kafka.protocol.admin import (
-    DeleteGroupsResponse,
-    DescribeGroupsResponse,
-    ListGroupsResponse,
-)
+from kafka.protocol.admin import DeleteGroupsResponse, DescribeGroupsResponse, ListGroupsResponse
 
-from worker.broker.codes import Code, Refused
+from worker.broker.codes import Code, code_of
 from worker.broker.group import Group
-from worker.broker.members import State
+from worker.broker.members import GroupState
 from worker.broker.settings import Cluster
 from worker.broker.wire import Call
 
@@ -27,36 +23,31 @@ async def list_groups(cluster: Cluster, call: Call) -> Any:
         version=call.version,
         groups=[
             kind(
-                group_id=each.group.name, protocol_type=each.group.protocol_type,
-                group_state=each.group.state, group_type=CLASSIC,
+                group_id=group.name, protocol_type=group.protocol_type, group_state=group.state,
+                group_type=CLASSIC,
             )
-            for each in cluster.groups
-            if (not states or each.group.state.lower() in states)
-            and (not types or CLASSIC in types)
+            for group in cluster.groups
+            if (not states or group.state.lower() in states) and (not types or CLASSIC in types)
         ],
     )  # fmt: skip
 
 
-async def describe(cluster: Cluster, call: Call) -> Any:
+async def describe_groups(cluster: Cluster, call: Call) -> Any:
     """The state and the members of groups; a group that is not there is dead."""
     groups = []
     for name in call.body.groups:
         found = cluster.groups.get(name)
-        groups.append(_described(found.group) if found else _dead(name, call.version))
+        groups.append(_described(found) if found else _dead(name, call.version))
     return DescribeGroupsResponse(version=call.version, groups=groups)
 
 
-async def delete(cluster: Cluster, call: Call) -> Any:
+async def delete_groups(cluster: Cluster, call: Call) -> Any:
     """Forget groups that nobody is in."""
     kind = DeleteGroupsResponse.DeletableGroupResult
-    results = []
-    for name in call.body.groups_names:
-        code = Code.NONE
-        try:
-            cluster.groups.delete(name)
-        except Refused as refused:
-            code = refused.code
-        results.append(kind(group_id=name, error_code=code))
+    results = [
+        kind(group_id=name, error_code=code_of(cluster.groups.delete, name))
+        for name in call.body.groups_names
+    ]
     return DeleteGroupsResponse(version=call.version, results=results)
 
 
@@ -65,13 +56,12 @@ def _described(group: Group) -> Any:
     return DESCRIBED(
         error_code=Code.NONE, group_id=group.name, group_state=group.state,
         protocol_type=group.protocol_type,
-        protocol_data=(group.protocol or "") if group.state is State.STABLE else "",
+        protocol_data=(group.protocol or "") if group.state is GroupState.STABLE else "",
         members=[
             member(
-                member_id=each.id, group_instance_id=each.join.instance,
-                client_id=each.join.client_id, client_host=each.join.host,
+                member_id=each.id, group_instance_id=None, client_id=each.join.client_id,
+                client_host=each.join.host, member_assignment=each.assignment,
                 member_metadata=each.join.protocols.get(group.protocol or "", b""),
-                member_assignment=each.assignment,
             )
             for each in group.members
         ],
@@ -83,6 +73,6 @@ def _dead(name: str, version: int) -> Any:
     if version >= 6:
         code, why = Code.GROUP_ID_NOT_FOUND, f"Group {name} not found."
     return DESCRIBED(
-        error_code=code, error_message=why, group_id=name, group_state=State.DEAD,
+        error_code=code, error_message=why, group_id=name, group_state=GroupState.DEAD,
         protocol_type="", protocol_data="", members=[],
     )  # fmt: skip

@@ -1,7 +1,8 @@
 """Being in a group: join, sync, heartbeat, leave."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from kafka.protocol.consumer import (
     HeartbeatResponse,
@@ -10,19 +11,21 @@ from kafka.protocol.consumer import (
     SyncGroupResponse,
 )
 
-from worker.broker.codes import Code, Refused
-from worker.broker.members import Join, Joined, Synced
+from worker.broker.codes import Code, Refused, code_of
+from worker.broker.group import Group
+from worker.broker.members import Join, Joined, Member, Synced
 from worker.broker.settings import Cluster
 from worker.broker.wire import Call
 
+T = TypeVar("T")
 
-async def join(cluster: Cluster, call: Call) -> Any:
+
+async def join_group(cluster: Cluster, call: Call) -> Any:
     """Take a consumer into its group; answered when everyone has joined."""
-    future: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
     try:
         wish = _wish(cluster, call)
-        cluster.groups.made(call.body.group_id).group.join(wish, lambda got: _settle(future, got))
-        joined = await future
+        group = cluster.groups.made(call.body.group_id)
+        joined: Joined = await _answer(lambda told: group.join(wish, told))
     except Refused as refused:
         joined = Joined(refused.code, call.body.member_id)
     kind = JoinGroupResponse.JoinGroupResponseMember
@@ -30,26 +33,23 @@ async def join(cluster: Cluster, call: Call) -> Any:
         version=call.version, error_code=joined.code, generation_id=joined.generation,
         protocol_type=joined.protocol_type,
         protocol_name=joined.protocol if call.version >= 7 else joined.protocol or "",
-        leader=joined.leader, skip_assignment=joined.skip_assignment, member_id=joined.member_id,
+        leader=joined.leader, skip_assignment=False, member_id=joined.member_id,
         members=[
-            kind(member_id=member, group_instance_id=instance, metadata=metadata)
-            for member, instance, metadata in joined.members
+            kind(member_id=member, group_instance_id=None, metadata=metadata)
+            for member, metadata in joined.members
         ],
     )  # fmt: skip
 
 
-async def sync(cluster: Cluster, call: Call) -> Any:
+async def sync_group(cluster: Cluster, call: Call) -> Any:
     """Hand a member its partitions; answered when the leader has assigned them."""
     body = call.body
-    future: asyncio.Future[Synced] = asyncio.get_running_loop().create_future()
     try:
-        group = cluster.groups.existing(body.group_id)
-        member = group.known(body.member_id, body.group_instance_id, body.generation_id)
+        group, member = _present(cluster, body)
         if body.protocol_name not in (None, group.protocol):
             raise Refused(Code.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {group.protocol}")
         given = {each.member_id: each.assignment or b"" for each in body.assignments}
-        group.sync(member, given, lambda got: _settle(future, got))
-        synced = await future
+        synced: Synced = await _answer(lambda told: group.sync(member, given, told))
     except Refused as refused:
         synced = Synced(refused.code)
     return SyncGroupResponse(
@@ -60,34 +60,39 @@ async def sync(cluster: Cluster, call: Call) -> Any:
 
 async def heartbeat(cluster: Cluster, call: Call) -> Any:
     """Note that a member lives, and tell it when it has to join again."""
-    body = call.body
     try:
-        group = cluster.groups.existing(body.group_id)
-        member = group.known(body.member_id, body.group_instance_id, body.generation_id)
+        group, member = _present(cluster, call.body)
         code = group.heartbeat(member)
     except Refused as refused:
         code = refused.code
     return HeartbeatResponse(version=call.version, error_code=code)
 
 
-async def leave(cluster: Cluster, call: Call) -> Any:
+async def leave_group(cluster: Cluster, call: Call) -> Any:
     """Let members go at their own wish."""
+    name = call.body.group_id
+
+    def left(member: str) -> Code:
+        return code_of(lambda: cluster.groups.existing(name).leave(member))
+
     if call.version < 3:
-        code = _left(cluster, call.body.group_id, call.body.member_id, None)
-        return LeaveGroupResponse(version=call.version, error_code=code)
+        return LeaveGroupResponse(version=call.version, error_code=left(call.body.member_id))
     kind = LeaveGroupResponse.MemberResponse
     return LeaveGroupResponse(
         version=call.version,
         members=[
             kind(
                 member_id=each.member_id, group_instance_id=each.group_instance_id,
-                error_code=_left(
-                    cluster, call.body.group_id, each.member_id, each.group_instance_id
-                ),
+                error_code=left(each.member_id),
             )
             for each in call.body.members
         ],
     )  # fmt: skip
+
+
+def _present(cluster: Cluster, body: Any) -> tuple[Group, Member]:
+    group = cluster.groups.existing(body.group_id)
+    return group, group.known(body.member_id, body.generation_id)
 
 
 def _wish(cluster: Cluster, call: Call) -> Join:
@@ -103,20 +108,12 @@ def _wish(cluster: Cluster, call: Call) -> Join:
         rebalance_s=body.rebalance_timeout_ms / 1000,
         protocol_type=body.protocol_type,
         protocols={each.name: each.metadata or b"" for each in body.protocols},
-        instance=body.group_instance_id,
         asks_for_id=call.version >= 4,
-        may_skip=call.version >= 9,
     )
 
 
-def _left(cluster: Cluster, group: str, member: str, instance: str | None) -> Code:
-    try:
-        cluster.groups.existing(group).leave(member, instance)
-    except Refused as refused:
-        return refused.code
-    return Code.NONE
-
-
-def _settle(future: "asyncio.Future[Any]", answer: object) -> None:
-    if not future.done():
-        future.set_result(answer)
+async def _answer(ask: Callable[[Callable[[T], None]], None]) -> T:
+    """What the group answers in its time."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    ask(lambda told: None if future.done() else future.set_result(told))
+    return await future

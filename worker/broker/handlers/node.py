@@ -67,7 +67,7 @@ async def find_coordinator(cluster: Cluster, call: Call) -> Any:
     )  # fmt: skip
 
 
-async def describe(cluster: Cluster, call: Call) -> Any:
+async def describe_cluster(cluster: Cluster, call: Call) -> Any:
     """The cluster: one broker, which is its own controller."""
     broker = DescribeClusterResponse.DescribeClusterBroker
     return DescribeClusterResponse(

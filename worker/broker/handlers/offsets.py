@@ -27,7 +27,7 @@ async def list_offsets(cluster: Cluster, call: Call) -> Any:
     )
 
 
-async def for_leader_epoch(cluster: Cluster, call: Call) -> Any:
+async def offset_for_leader_epoch(cluster: Cluster, call: Call) -> Any:
     """The end of the only epoch there is, 0."""
     kind = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
     return OffsetForLeaderEpochResponse(

@@ -1,45 +1,39 @@
-"""The positions of groups: committed, fetched and deleted."""
+"""The positions of groups: committed and fetched."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from kafka.protocol.consumer import (
-    OffsetCommitResponse,
-    OffsetDeleteResponse,
-    OffsetFetchResponse,
-)
+from kafka.protocol.consumer import OffsetCommitResponse, OffsetFetchResponse
 
-from worker.broker.codes import Code, Refused
-from worker.broker.groups import NOTHING, Committed
+from worker.broker.codes import Code, Refused, code_of
+from worker.broker.members import Committed
 from worker.broker.settings import Cluster
 from worker.broker.wire import Call
 
 MOST_METADATA = 4096
+NOTHING = Committed(-1)
 
 
-async def commit(cluster: Cluster, call: Call) -> Any:
+async def commit_positions(cluster: Cluster, call: Call) -> Any:
     """Keep the positions of a group, if a present member or a group without members says so."""
-    body, code = call.body, Code.NONE
-    try:
-        cluster.groups.check_commit(
-            body.group_id, body.member_id, body.group_instance_id,
-            body.generation_id_or_member_epoch,
-        )  # fmt: skip
-    except Refused as refused:
-        code = refused.code
+    body = call.body
+    generation = body.generation_id_or_member_epoch
+    refused = code_of(cluster.groups.check_commit, body.group_id, body.member_id, generation)
     kind = OffsetCommitResponse.OffsetCommitResponseTopic
     part = kind.OffsetCommitResponsePartition
-    topics = []
-    for topic in body.topics:
-        codes = [
-            (p, code or _keep(cluster, body.group_id, topic.name, p)) for p in topic.partitions
-        ]
-        parts = [part(partition_index=p.partition_index, error_code=each) for p, each in codes]
-        topics.append(kind(name=topic.name, partitions=parts))
+
+    def kept(topic: str, asked: Any) -> Any:
+        code = refused or code_of(_keep, cluster, body.group_id, topic, asked)
+        return part(partition_index=asked.partition_index, error_code=code)
+
+    topics = [
+        kind(name=topic.name, partitions=[kept(topic.name, each) for each in topic.partitions])
+        for topic in body.topics
+    ]
     return OffsetCommitResponse(version=call.version, topics=topics)
 
 
-async def fetch(cluster: Cluster, call: Call) -> Any:
+async def fetch_positions(cluster: Cluster, call: Call) -> Any:
     """The positions that groups have committed; -1 where there is none."""
     kind = OffsetFetchResponse
     if call.version < 8:
@@ -48,52 +42,32 @@ async def fetch(cluster: Cluster, call: Call) -> Any:
             kind.OffsetFetchResponseTopic.OffsetFetchResponsePartition,
         )  # fmt: skip
         return kind(version=call.version, topics=topics)
+    of_group = kind.OffsetFetchResponseGroup
     groups = []
     for asked in call.body.groups:
-        code = _membership(cluster, asked)
+        code = code_of(_check_member, cluster, asked)
         topics = _positions(
             cluster, asked.group_id, [] if code else asked.topics,
-            kind.OffsetFetchResponseGroup.OffsetFetchResponseTopics,
-            kind.OffsetFetchResponseGroup.OffsetFetchResponseTopics.OffsetFetchResponsePartitions,
+            of_group.OffsetFetchResponseTopics,
+            of_group.OffsetFetchResponseTopics.OffsetFetchResponsePartitions,
         )  # fmt: skip
-        groups.append(
-            kind.OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=code)
-        )
+        groups.append(of_group(group_id=asked.group_id, topics=topics, error_code=code))
     return kind(version=call.version, groups=groups)
 
 
-async def delete(cluster: Cluster, call: Call) -> Any:
-    """Forget the positions of a group in partitions that none of its members reads."""
-    found = cluster.groups.get(call.body.group_id)
-    if found is None:
-        return OffsetDeleteResponse(
-            version=call.version, error_code=Code.GROUP_ID_NOT_FOUND, topics=[]
-        )
-    code = Code.GROUP_SUBSCRIBED_TO_TOPIC if found.group.members else Code.NONE
-    kind = OffsetDeleteResponse.OffsetDeleteResponseTopic
-    part = kind.OffsetDeleteResponsePartition
-    topics = []
-    for topic in call.body.topics:
-        indexes = [p.partition_index for p in topic.partitions]
-        for index in () if code else indexes:
-            found.offsets.pop((topic.name, index), None)
-        parts = [part(partition_index=index, error_code=code) for index in indexes]
-        topics.append(kind(name=topic.name, partitions=parts))
-    return OffsetDeleteResponse(version=call.version, topics=topics)
+def _check_member(cluster: Cluster, asked: Any) -> None:
+    if asked.member_id:
+        cluster.groups.existing(asked.group_id).known(asked.member_id)
 
 
-def _keep(cluster: Cluster, group: str, name: str, part: Any) -> Code:
-    try:
-        cluster.topics[name].log(part.partition_index)
-    except Refused as refused:
-        return refused.code
-    metadata = part.committed_metadata or ""
+def _keep(cluster: Cluster, group: str, topic: str, asked: Any) -> None:
+    cluster.topics[topic].log(asked.partition_index)
+    metadata = asked.committed_metadata or ""
     if len(metadata.encode()) > MOST_METADATA:
-        return Code.OFFSET_METADATA_TOO_LARGE
-    cluster.groups.made(group).offsets[name, part.partition_index] = Committed(
-        part.committed_offset, part.committed_leader_epoch, metadata
+        raise Refused(Code.OFFSET_METADATA_TOO_LARGE, f"more than {MOST_METADATA} bytes")
+    cluster.groups.made(group).offsets[topic, asked.partition_index] = Committed(
+        asked.committed_offset, asked.committed_leader_epoch, metadata
     )
-    return Code.NONE
 
 
 def _positions(
@@ -107,26 +81,15 @@ def _positions(
             wanted.setdefault(name, []).append(index)
     else:
         wanted = {topic.name: topic.partition_indexes for topic in asked}
+
+    def position(name: str, index: int) -> Any:
+        kept = offsets.get((name, index), NOTHING)
+        return part(
+            partition_index=index, committed_offset=kept.offset,
+            committed_leader_epoch=kept.leader_epoch, metadata=kept.metadata, error_code=Code.NONE,
+        )  # fmt: skip
+
     return [
-        kind(name=n, partitions=[_position(part, i, offsets.get((n, i), NOTHING)) for i in indexes])
-        for n, indexes in wanted.items()
+        kind(name=name, partitions=[position(name, index) for index in indexes])
+        for name, indexes in wanted.items()
     ]
-
-
-def _position(part: Any, index: int, committed: Committed) -> Any:
-    return part(
-        partition_index=index, committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch, metadata=committed.metadata,
-        error_code=Code.NONE,
-    )  # fmt: skip
-
-
-def _membership(cluster: Cluster, asked: Any) -> Code:
-    """Whether someone who says which member it is, is one."""
-    if not asked.member_id:
-        return Code.NONE
-    try:
-        cluster.groups.existing(asked.group_id).known(asked.member_id, None)
-    except Refused as refused:
-        return refused.code
-    return Code.NONE

@@ -9,7 +9,7 @@ from kafka.protocol.admin import (
     DeleteTopicsResponse,
 )
 
-from worker.broker.codes import Code, Refused
+from worker.broker.codes import Code, Refused, told
 from worker.broker.configs import SETTINGS
 from worker.broker.settings import NODE, Cluster
 from worker.broker.topics import Topic
@@ -19,7 +19,7 @@ CREATED = CreateTopicsResponse.CreatableTopicResult
 SET_BY_TOPIC, SET_BY_DEFAULT = 1, 5
 
 
-async def create(cluster: Cluster, call: Call) -> Any:
+async def create_topics(cluster: Cluster, call: Call) -> Any:
     """Make topics, or only say whether they could be made."""
     times = Counter(topic.name for topic in call.body.topics)
     topics = []
@@ -38,17 +38,14 @@ async def create(cluster: Cluster, call: Call) -> Any:
     return CreateTopicsResponse(version=call.version, topics=topics)
 
 
-async def delete(cluster: Cluster, call: Call) -> Any:
+async def delete_topics(cluster: Cluster, call: Call) -> Any:
     """Forget topics, and what groups have committed for them."""
     kind = DeleteTopicsResponse.DeletableTopicResult
     responses = []
     for name in call.body.topic_names:
-        code, why = Code.NONE, None
-        try:
-            cluster.topics.delete(name)
+        code, why = told(cluster.topics.delete, name)
+        if not code:
             cluster.groups.forget_topic(name)
-        except Refused as refused:
-            code, why = refused.code, refused.why
         responses.append(kind(name=name, error_code=code, error_message=why))
     return DeleteTopicsResponse(version=call.version, responses=responses)
 
@@ -56,15 +53,15 @@ async def delete(cluster: Cluster, call: Call) -> Any:
 async def create_partitions(cluster: Cluster, call: Call) -> Any:
     """Give topics more partitions."""
     kind = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+    def grow(asked: Any) -> None:
+        for each in asked.assignments or ():
+            _check_replicas(each.broker_ids)
+        cluster.topics.grow(asked.name, asked.count, call.body.validate_only)
+
     results = []
     for asked in call.body.topics:
-        code, why = Code.NONE, None
-        try:
-            for each in asked.assignments or ():
-                _check_replicas(each.broker_ids)
-            cluster.topics.grow(asked.name, asked.count, call.body.validate_only)
-        except Refused as refused:
-            code, why = refused.code, refused.why
+        code, why = told(grow, asked)
         results.append(kind(name=asked.name, error_code=code, error_message=why))
     return CreatePartitionsResponse(version=call.version, results=results)
 
