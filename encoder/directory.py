@@ -35,7 +35,7 @@ from encoder.manifest import (
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
 from encoder.model.weights import F32, I32, I64, Weights
 from encoder.score.lexical import Idf, SparseRows
-from encoder.support.readonly import frozen
+from encoder.support.shared import shared
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary
 
 Arrays = dict[str, NDArray[Any]]
@@ -201,8 +201,11 @@ def _saved(check: SelfCheck) -> bytes:
 
 
 def _model(manifest: dict[str, Any], files: dict[str, bytes]) -> Model:
-    named = load(files[WEIGHTS])
-    named["embedding"] = _dequantised(named.pop("embedding.int8"), named.pop("embedding.scale"))
+    named, digest = load(files[WEIGHTS]), manifest["digest"]
+    codes, scale = named.pop("embedding.int8"), named.pop("embedding.scale")
+    named["embedding"] = shared(
+        f"{digest}-embedding", np.float32, codes.shape, lambda: _dequantised(codes, scale)
+    )
     kind = manifest["vocabulary"]
     if kind not in VOCABULARIES:
         raise InputError(f"vocabulary {kind!r} is unknown; upgrade newsift")
@@ -212,18 +215,22 @@ def _model(manifest: dict[str, Any], files: dict[str, bytes]) -> Model:
         background["lexical.slots"],
         background["lexical.weights"].astype(np.float32),
     )
-    dense = _dequantised(background["dense.int8"], background["dense.scale"])
+    posts, their_scale = background["dense.int8"], background["dense.scale"]
+    dense = shared(
+        *(f"{digest}-background", np.float32, posts.shape),
+        lambda: unit_rows(_dequantised(posts, their_scale)),
+    )
     return Model(
         weights=Weights.from_tensors(AstConfig.from_dict(manifest["config"]), named),
         vocabulary=VOCABULARIES[kind].from_lines(files[VOCABULARY].decode().split("\n")[:-1]),
         idf=Idf(load(files[IDF])["idf"].astype(np.float32)) if IDF in files else None,
         mix=manifest["mix"],
-        background=Background(frozen(unit_rows(dense)), rows.unit()),
+        background=Background(dense, rows.unit()),
         check=_check(files[CHECK], Side.POST),
         article_check=_check(files[ARTICLE_CHECK], Side.ARTICLE),
         metrics=manifest["metrics"],
         provenance=manifest["provenance"],
-        digest=manifest["digest"],
+        digest=digest,
     )
 
 

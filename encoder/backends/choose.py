@@ -85,7 +85,7 @@ def _kernel(model: Model, threads: int) -> Backend | None:
 
         reason = supported(model.weights.config)
         if reason is None:
-            kernel = KernelBackend(model.weights, threads)
+            kernel = KernelBackend(model.weights, threads, model.digest)
             error = check_error(kernel, model)
             if error <= CHECK_TOLERANCE:
                 return kernel

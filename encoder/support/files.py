@@ -17,8 +17,11 @@ from encoder.errors import InputError
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of the old one only when all went well."""
+def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of the old one only when all went well.
+
+    It outlives the loss of power unless `durable` is false: waiting for the disk takes time.
+    """
     new = path.parent / f".newsift-{secrets.token_hex(8)}"
     try:
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -28,7 +31,8 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)

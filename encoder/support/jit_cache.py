@@ -138,7 +138,7 @@ class Files(caching.IndexDataCacheFile):  # type: ignore[misc]  # numba has no t
 
     @contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[IO[bytes]]:
-        with replacing(Path(filepath), 0o600) as file:
+        with replacing(Path(filepath), 0o600, durable=False) as file:
             yield file
 
 

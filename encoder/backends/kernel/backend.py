@@ -36,9 +36,12 @@ def supported(config: AstConfig) -> str | None:
 
 
 class KernelBackend:
-    """The forward pass of one model; safe to call from several threads at once."""
+    """The forward pass of one model; safe to call from several threads at once.
 
-    def __init__(self, weights: Weights, threads: int = 1) -> None:
+    Weights that are named have their table in memory once for all processes of a host.
+    """
+
+    def __init__(self, weights: Weights, threads: int = 1, name: str = "") -> None:
         reason = supported(weights.config)
         if reason is not None:
             raise InputError(f"{reason}; use the torch backend")
@@ -47,7 +50,7 @@ class KernelBackend:
         self.threads, self._dim = threads, weights.config.dim
         self._vocabulary = len(weights.embedding)
         self._shape = Shape.of(weights.config)
-        self.tables = make_tables(self._shape, weights, threads)
+        self.tables = make_tables(self._shape, weights, threads, name)
         self._spaces: deque[Space] = deque()
         self._crew = Crew(threads)
         self._gates = (NONE, NONE)

@@ -1,74 +1,21 @@
 """The tables of a model: its vocabulary folded and quantised, and what is left in float32."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
+from llvmlite import binding
 
 from encoder.backends.kernel.arrays import I16, Tables, aligned
 from encoder.backends.kernel.entmax import ABSENT
-from encoder.backends.kernel.fold import Projection, output_bias, projection
-from encoder.backends.kernel.quantise import BLOCK, quantise_block, rescale_block
+from encoder.backends.kernel.fold import output_bias
+from encoder.backends.kernel.quantise import parted, quantised
 from encoder.backends.kernel.ring import UNIT
 from encoder.backends.kernel.row_layout import Shape
 from encoder.model.weights import F32, Weights
 from encoder.simd.matmul import panels
-from encoder.simd.tile import LANES, WIDEST, Tile
+from encoder.simd.tile import LANES, Tile
+from encoder.support.readonly import frozen
+from encoder.support.shared import shared
 
-SUM_LEVELS = 32000  # of embeddings and star queries: 2048 of them are added in int32
-LIMIT = 2**31
-NOTHING = 1e-20  # columns no larger than this are padding, or as good as
 FINEST_ALPHA = 2.0**-12
-
-
-def levels(shape: Shape) -> tuple[int, int]:
-    """The largest integers of queries and keys, and of values, such that no sum can overflow.
-
-    A logit sums head_dim products of a query and a key. A node sums, over all heads, values times
-    weights that add up to UNIT, but for the rounding of each entry.
-    """
-    values = LIMIT // (shape.slots * (int(UNIT) + shape.entries)) - 1
-    return int((LIMIT / shape.head_dim) ** 0.5) - 1, min(values, 32767)
-
-
-def column_scales(shape: Shape, fold: Projection, peaks: F32) -> F32:
-    """What the values of each column are multiplied by: its class's level over its peak."""
-    highest = np.zeros(fold.classes.max() + 1, np.float32)
-    np.maximum.at(highest, fold.classes, peaks.max(0))
-    keys, values = levels(shape)
-    level = np.full(len(highest), SUM_LEVELS, np.float32)
-    level[:2] = min(keys, 32767)
-    level[2 : 2 + shape.width] = values
-    scales = np.where(highest > NOTHING, level / np.maximum(highest, NOTHING), 1)
-    return np.asarray(scales[fold.classes], np.float32)
-
-
-def quantised(shape: Shape, weights: Weights, threads: int) -> tuple[I16, F32]:
-    """The table [vocabulary · row] and the scale of each of its columns."""
-    fold, tile, rows = projection(shape, weights), Tile(WIDEST), len(weights.embedding)
-    cut, firsts = panels(fold.matrix, tile).ravel(), range(0, rows, BLOCK)
-    table = aligned(rows * shape.row, np.int16)
-    peaks = aligned(len(firsts) * shape.row).reshape(-1, shape.row)  # [blocks, row]
-
-    def block_of(first: int) -> I16:
-        return table[first * shape.row : min(first + BLOCK, rows) * shape.row]
-
-    def fold_every(start: int) -> None:
-        embedding, folded = np.zeros((BLOCK, shape.dim), np.float32), aligned(BLOCK * shape.row)
-        for first in firsts[start::threads]:
-            given = weights.embedding[first : first + BLOCK]
-            embedding[: len(given)] = given
-            peak = peaks[first // BLOCK]
-            quantise_block(tile, embedding, cut, fold.bias, folded, block_of(first), peak)
-
-    def rescale_every(start: int) -> None:
-        for first in firsts[start::threads]:
-            rescale_block(block_of(first), peaks[first // BLOCK], scales)
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fold_every, range(threads)))
-        scales = column_scales(shape, fold, peaks)
-        list(pool.map(rescale_every, range(threads)))
-    return table, scales
 
 
 def padded(values: object, size: int, filler: float = 0.0) -> F32:
@@ -93,10 +40,22 @@ def lanes_of_heads(shape: Shape, values: F32, filler: float) -> F32:
     return padded(grown.ravel(), grown.size)
 
 
-def make_tables(shape: Shape, weights: Weights, threads: int) -> Tables:
-    """Everything the kernel reads, from a model of one layer."""
+def folded_table(shape: Shape, weights: Weights, threads: int, name: str) -> I16:
+    """The table with its scales; a named one is kept for other processes, by the kind of CPU.
+
+    Sums are rounded as the CPU likes, and all workers on a host are to have the same bits.
+    """
+    if not name:
+        return frozen(quantised(shape, weights, threads))
+    size = (len(weights.embedding) + 2) * shape.row
+    kept_as = f"{name}-{binding.get_host_cpu_name()}"
+    return shared(kept_as, np.int16, (size,), lambda: quantised(shape, weights, threads))
+
+
+def make_tables(shape: Shape, weights: Weights, threads: int, name: str = "") -> Tables:
+    """Everything the kernel reads, from a model of one layer; under a name the table is shared."""
     ring, star = weights.layers[0].ring, weights.layers[0].star
-    table, scales = quantised(shape, weights, threads)
+    table, scales = parted(shape, folded_table(shape, weights, threads, name))
     query, key = scales[0], scales[shape.key_at]
     values = scales[shape.value_at :][: 2 * shape.width : 2]
     # Closer to 1 than this, rounding 1 + (α−1)z in float32 costs more than standing still does.

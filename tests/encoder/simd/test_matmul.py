@@ -7,9 +7,8 @@ import pytest
 
 from encoder.backends.kernel.arrays import aligned
 from encoder.backends.kernel.fold import projection
-from encoder.backends.kernel.quantise import BLOCK
+from encoder.backends.kernel.quantise import BLOCK, levels, parted, quantised
 from encoder.backends.kernel.row_layout import Shape
-from encoder.backends.kernel.tables import levels, quantised
 from encoder.model.config import AstConfig
 from encoder.model.weights import random_weights
 from encoder.simd.matmul import Rows, multiply, panels, starts
@@ -63,7 +62,7 @@ def test_a_table_row_is_the_projected_embedding_to_half_a_step(
     weights = random_weights(config, 2 * BLOCK + 17)
     shape = Shape.of(config)
     fold = projection(shape, weights)
-    table, scales = quantised(shape, weights, 2)
+    table, scales = parted(shape, quantised(shape, weights, 2))
     matrix = fold.matrix.astype(np.float64)
     exact = weights.embedding.astype(np.float64) @ matrix + fold.bias
     error = np.abs(table.reshape(len(exact), -1) - exact * scales)

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,3 +146,18 @@ def test_what_is_not_supported_says_why() -> None:
         KernelBackend(random_weights(AstConfig(**SMALL, layers=2), 9))
     with pytest.raises(InputError, match="threads"):
         KernelBackend(random_weights(AstConfig(**SMALL), 9), 0)
+
+
+def test_a_table_out_of_the_cache_gives_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("encoder.support.shared.FOLDER", tmp_path)
+    weights = random_weights(AstConfig(**SMALL, residual=True), 2000)
+    ids, offsets = texts([30, 0, 1])
+    right = KernelBackend(weights).forward(ids, offsets, Side.POST)
+    assert list(tmp_path.iterdir()) == []
+    made = KernelBackend(weights, 2, "name").forward(ids, offsets, Side.POST)
+    found = KernelBackend(weights, 1, "name").forward(ids, offsets, Side.POST)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert (made == right).all()
+    assert (found == right).all()
