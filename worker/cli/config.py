@@ -10,7 +10,7 @@ from encoder.errors import NewsiftError
 from worker.cli.common import CONFIG, KAFKA
 from worker.config import Config
 from worker.config.load import Loaded, load, overridden
-from worker.config.text import packaged, plain, rendered
+from worker.config.text import as_values, packaged, rendered
 from worker.errors import ConfigError
 from worker.kafka.settings import tls_context
 from worker.visible import escaped
@@ -29,10 +29,10 @@ def check(config_file: Path | None, kafka: str | None) -> None:
     found = load(config_file, overridden(os.environ, kafka))
     tls_context(found.config)
     _check_model(found)
-    usual = plain(Config())
+    usual = as_values(Config())
     changed = [
         f"{section}.{key}"
-        for section, values in plain(found.config).items()
+        for section, values in as_values(found.config).items()
         for key, value in values.items()
         if value != usual[section][key]
     ]
@@ -52,7 +52,7 @@ def show(config_file: Path | None, kafka: str | None, as_json: bool, template: b
         return
     found = load(config_file, overridden(os.environ, kafka))
     if as_json:
-        values = plain(found.config)
+        values = as_values(found.config)
         file = None if found.file is None else str(found.file)
         click.echo(json.dumps({"file": file, "values": values, "origins": dict(found.origins)}))
         return

@@ -22,7 +22,7 @@ from worker.config.rules import (
     Key,
     Rule,
     between,
-    counted,
+    counts,
     is_line,
     one_of,
 )
@@ -103,8 +103,8 @@ class TopicsConfig(Section):
     matches: Annotated[str, TOPIC_NAME] = "matched-tweets"
     rejected: Annotated[str, TOPIC_NAME] = "rejected-tweets"
     create: Annotated[bool, ANY] = True
-    partitions: Annotated[int, counted(1, 10_000)] = 4
-    replication: Annotated[int | None, counted(1, 100)] = None
+    partitions: Annotated[int, counts(1, 10_000)] = 4
+    replication: Annotated[int | None, counts(1, 100)] = None
 
     def complaints(self) -> Iterator[str]:
         """Two topics of one name."""
@@ -125,12 +125,12 @@ class PostsConfig(Section):
 class Limits(Section):
     """What a message may hold, so that none costs more than a few ordinary ones of its size."""
 
-    post_bytes: Annotated[int, counted(1, 2**30)] = 2**20
-    article_bytes: Annotated[int, counted(1, 2**30)] = 2**19
-    batch_bytes: Annotated[int, counted(2**10, 2**31 - 1)] = 2**25
-    list_items: Annotated[int, counted(1, 2**30)] = 10_000
-    marks: Annotated[int, counted(1, 1000)] = 30
-    seeds: Annotated[int, counted(1, 10_000_000)] = 100_000
+    post_bytes: Annotated[int, counts(1, 2**30)] = 2**20
+    article_bytes: Annotated[int, counts(1, 2**30)] = 2**19
+    batch_bytes: Annotated[int, counts(2**10, 2**31 - 1)] = 2**25
+    list_items: Annotated[int, counts(1, 2**30)] = 10_000
+    marks: Annotated[int, counts(1, 1000)] = 30
+    seeds: Annotated[int, counts(1, 10_000_000)] = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class MatchingConfig(Section):
 
     threshold: Annotated[float | None, THRESHOLD] = None
     background_rate: Annotated[float, RATE] = 0.001
-    max_matches: Annotated[int, counted(1, 1000)] = 10
+    max_matches: Annotated[int, counts(1, 1000)] = 10
     why: Annotated[bool, ANY] = True
 
 
@@ -149,16 +149,16 @@ class ModelConfig(Section):
 
     name: Annotated[str, LINE] = "default"
     device: Annotated[str, one_of("auto", "cpu", "cuda")] = "auto"
-    threads: Annotated[int | None, counted(1, 1024)] = None
+    threads: Annotated[int | None, counts(1, 1024)] = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig(Section):
     """How much is under way at once, and how long things may take."""
 
-    in_flight: Annotated[int, counted(1, 64)] = 3
-    batch_bytes: Annotated[int, counted(1024, 2**30)] = 2**22
-    batch_posts: Annotated[int, counted(1, 1_000_000)] = 4096
+    in_flight: Annotated[int, counts(1, 64)] = 3
+    batch_bytes: Annotated[int, counts(1024, 2**30)] = 2**22
+    batch_posts: Annotated[int, counts(1, 1_000_000)] = 4096
     produce_deadline_s: Annotated[float, between(0.1, 3600)] = 30.0
     stall_s: Annotated[float, between(1, 86_400)] = 60.0
     shutdown_s: Annotated[float, between(0.1, 600)] = 10.0
@@ -169,7 +169,7 @@ class WebConfig(Section):
     """Where metrics and health are served."""
 
     host: Annotated[str, LINE] = "127.0.0.1"
-    port: Annotated[int | None, counted(0, 65_535)] = None
+    port: Annotated[int | None, counts(0, 65_535)] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from encoder.support.files import read_regular
 from worker.config import KEYS, SECTIONS, Config, Section
 from worker.config.file import Given, read_file
-from worker.config.rules import Key, shown
+from worker.config.rules import Key, quoted
 from worker.config.secret import Secret
 from worker.errors import ConfigError
 
@@ -93,8 +93,8 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Given]:
     short = env.get(SHORT)
     if short and found.setdefault(SERVERS, Given(short, SHORT)).value != short:
         raise ConfigError(
-            f"{SHORT} and {variable_of(SERVERS)} differ: {shown(short)} and "
-            f"{shown(found[SERVERS].value)}; unset one"
+            f"{SHORT} and {variable_of(SERVERS)} differ: {quoted(short)} and "
+            f"{quoted(found[SERVERS].value)}; unset one"
         )
     return found
 
@@ -156,4 +156,4 @@ def _from_secret_file(given: Mapping[str, Given]) -> dict[str, Given]:
         if text and text.isprintable():
             return {PASSWORD: Given(Secret(text), str(path))}
         said = "holds more than a password" if text else "is empty"
-    raise ConfigError(f"{where}: {shown(path)} {said}; give a file with the password alone")
+    raise ConfigError(f"{where}: {quoted(path)} {said}; give a file with the password alone")

@@ -39,7 +39,7 @@ class Key:
 
     @classmethod
     def of(cls, hint: object, default: object) -> "Key":
-        """The key behind a hint such as `Annotated[int | None, counted(1, 9)]`."""
+        """The key behind a hint such as `Annotated[int | None, counts(1, 9)]`."""
         kinds, rule = get_args(hint)
         [kind] = [kind for kind in get_args(kinds) or (kinds,) if kind is not NoneType]
         return cls(kind, kind is not kinds, rule, default)
@@ -76,8 +76,8 @@ class Key:
 
     def refusal(self, value: object, wanted: str = "") -> str:
         """What is said to whoever gave a value that cannot be."""
-        said = "the value" if self.kind is Secret else shown(value)
-        usual = "" if self.default is None else f", or leave it out for {shown(self.default)}"
+        said = "the value" if self.kind is Secret else quoted(value)
+        usual = "" if self.default is None else f", or leave it out for {quoted(self.default)}"
         return f"{said} is refused; give {wanted or self.wanted}{usual}"
 
 
@@ -92,7 +92,7 @@ def _at_home(path: str) -> Path:
 FROM_TEXT: dict[type, Callable[[str], Any]] = {Path: _at_home, Secret: Secret}
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A value as an error names it: short, and without what stands before an @."""
     said = repr(str(value) if isinstance(value, Path) else value)
     if "@" in said:
@@ -118,7 +118,7 @@ def between(low: float, high: float) -> Rule:
     return Rule(f"a number from {low:g} to {high:g}", lambda x: low <= x <= high)
 
 
-def counted(low: int, high: int) -> Rule:
+def counts(low: int, high: int) -> Rule:
     """Whole numbers from low to high, both included."""
     return Rule(f"a whole number from {low} to {high}", lambda x: low <= x <= high)
 

@@ -20,7 +20,7 @@ def packaged() -> str:
     return file.read_text("utf-8")
 
 
-def plain(config: Config) -> dict[str, dict[str, Any]]:
+def as_values(config: Config) -> dict[str, dict[str, Any]]:
     """The values by section and key, for JSON; a secret is hidden."""
     return {
         section: {key: _plain(getattr(getattr(config, section), key)) for key in keys}

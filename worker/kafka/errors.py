@@ -90,7 +90,7 @@ def told(error: BaseException) -> str:
     return text if text.split(":")[0].endswith(name) else f"{name}: {text}" if text else name
 
 
-def explained(error: BaseException, config: Config) -> Verdict | None:
+def meaning(error: BaseException, config: Config) -> Verdict | None:
     """What an error means and what helps; None if it only says that nobody answered."""
     for found in chain(error):
         if verdict := _one(found, config):

@@ -9,7 +9,7 @@ from typing import Any
 
 from worker.config import Config
 from worker.errors import AccessError, BrokerError
-from worker.kafka.errors import Verdict, chain, explained, is_unreachable, tls_said, told
+from worker.kafka.errors import Verdict, chain, is_unreachable, meaning, tls_said, told
 
 KNOCK_S = 2.0
 PATIENCE_S = 3.0
@@ -103,7 +103,7 @@ def _login(addresses: Sequence[str], settings: Mapping[str, Any], config: Config
     # A thread of its own: the caller may be a coroutine, whose event loop must not run another.
     with ThreadPoolExecutor(1) as thread:
         failed = thread.submit(asyncio.run, _logins(addresses, settings)).result()
-    verdicts = [explained(error, config) for error in failed]
+    verdicts = [meaning(error, config) for error in failed]
     return next((verdict for verdict in verdicts if verdict), None)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from encoder.support.files import read_regular
 from worker.config import APP_ID, Config
 from worker.errors import AccessError, BrokerError, ConfigError
-from worker.kafka.errors import explained
+from worker.kafka.errors import meaning
 from worker.kafka.reach import knock, unreachable
 
 LARGEST_PEM = 2**24  # bytes
@@ -73,7 +73,7 @@ def broker_error(error: BaseException, config: Config) -> AccessError | BrokerEr
     """
     if isinstance(error, AccessError | BrokerError):
         return error
-    verdict = explained(error, config)
+    verdict = meaning(error, config)
     kind, said = verdict or unreachable(error, aiokafka_settings(config), config)
     return kind(redacted(f"broker {config.kafka.bootstrap_servers}: {said}", config))
 

@@ -73,7 +73,7 @@ def test_show_as_json(newsift: Command) -> None:
     )
     found = json.loads(newsift("config", "show", "--json").out)
     assert found["file"] == "config.yaml"
-    assert found["values"]["log"] == {"level": "debug"}
+    assert found["values"]["log"] == {"level": "debug", "format": "text"}
     assert found["values"]["kafka"]["ca_file"] == "c"
     assert found["values"]["kafka"]["password"] is None
     assert found["origins"]["log.level"] == "config.yaml line 1"

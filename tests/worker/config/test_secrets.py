@@ -13,7 +13,7 @@ from tests.worker.fake import Command
 from worker.config import Config, load_config
 from worker.config.load import load
 from worker.config.secret import Secret
-from worker.config.text import plain, rendered
+from worker.config.text import as_values, rendered
 from worker.errors import ConfigError
 
 WORD = "correct-horse"
@@ -37,7 +37,7 @@ def test_a_secret_is_seen_only_where_it_is_asked_for(
     assert secret.reveal() == WORD
     logging.getLogger("x").warning("%s %r", secret, config)
     shown = [str(secret), repr(secret), f"{secret:>9}", repr(config), caplog.text,
-             str(asdict(config)), str(plain(config)), str([secret])]  # fmt: skip
+             str(asdict(config)), str(as_values(config)), str([secret])]  # fmt: skip
     assert [text for text in shown if WORD in text] == []
     assert copy.deepcopy(secret) == copy.copy(secret) == secret
     for give_away in (pickle.dumps, json.dumps, vars):

@@ -24,7 +24,7 @@ from worker.kafka.settings import (
 )
 
 # A certificate for localhost that signs itself, made for these tests alone.
-TLS = Path(__file__).parents[1] / "tls"
+TLS = Path(__file__).parent / "tls"
 WORD = "correct-horse"
 LOGIN = {
     "NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SASL_PLAINTEXT",

@@ -6,7 +6,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.protocol.fetch import FetchRequest
 
-from worker.kafka.batches.compiled import walk
+from worker.kafka.batches.compiled import fast_walk
 from worker.kafka.batches.opener import Opener
 
 
@@ -19,7 +19,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
 
     def __init__(self, batch_bytes: int, **settings: Any) -> None:
         super().__init__(check_crcs=False, **settings)  # the opener does
-        self._opener = Opener(batch_bytes, walk)
+        self._opener = Opener(batch_bytes, fast_walk)
         self._send = self._client.send
         self._client.send = self._sent
 

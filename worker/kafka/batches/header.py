@@ -58,7 +58,7 @@ def checksum(data: Bytes) -> int:
     return int(crc32c(memoryview(data)[ATTRIBUTES:]))
 
 
-def plain(header: Header, body: Bytes) -> bytes:
+def uncompressed(header: Header, body: Bytes) -> bytes:
     """The header of the same batch with these records, not compressed; the checksum is left out."""
     length = HEADER.size - OFFSET_AND_LENGTH + len(body)
     return HEADER.pack(
@@ -66,7 +66,7 @@ def plain(header: Header, body: Bytes) -> bytes:
     )
 
 
-def framed(data: memoryview) -> Iterator[memoryview]:
+def split_frames(data: memoryview) -> Iterator[memoryview]:
     """The messages or batches that lie one after another, as far as their lengths make sense."""
     at = 0
     while len(data) - at > MAGIC:

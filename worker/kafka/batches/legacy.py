@@ -5,7 +5,7 @@ import zlib
 from itertools import pairwise
 from typing import NamedTuple
 
-from worker.kafka.batches.header import APPEND_TIME, CODEC, LENGTH, MAGIC, framed
+from worker.kafka.batches.header import APPEND_TIME, CODEC, LENGTH, MAGIC, split_frames
 from worker.kafka.batches.make import batch, record
 from worker.kafka.batches.unpack import unpacked
 from worker.posts.unreadable import bad, too_large
@@ -17,7 +17,7 @@ OVERHEAD = 32  # bytes of the limit that a packed message counts for beside its 
 LAST_CODEC = {0: 2, 1: 3}  # format 0 knows no lz4, neither knows zstd
 
 
-class Message(NamedTuple):
+class OldMessage(NamedTuple):
     """One message of an old format."""
 
     offset: int
@@ -41,7 +41,7 @@ def renewed(data: memoryview, limit: int) -> tuple[bytes, bytes]:
     return batch(base, found[-1].offset, (began, newest), rows, stamped)
 
 
-def _message(data: memoryview) -> Message:
+def _message(data: memoryview) -> OldMessage:
     """The message that these bytes are, its checksum and its lengths checked."""
     try:
         offset, _length, crc, magic, attributes = HEAD.unpack_from(data)
@@ -57,7 +57,7 @@ def _message(data: memoryview) -> Message:
         raise bad("the message is cut off") from error
     if at != len(data):
         raise bad("the message has bytes that belong to nothing")
-    return Message(offset, timestamp, attributes, key, value)
+    return OldMessage(offset, timestamp, attributes, key, value)
 
 
 def _sized(data: memoryview, at: int) -> tuple[bytes | None, int]:
@@ -68,13 +68,13 @@ def _sized(data: memoryview, at: int) -> tuple[bytes | None, int]:
     return (None, at) if size < 0 else (bytes(data[at : at + size]), at + size)
 
 
-def _inner(outer: Message, magic: int, limit: int) -> list[Message]:
+def _inner(outer: OldMessage, magic: int, limit: int) -> list[OldMessage]:
     """The messages that are packed in another's value, at the offsets that they have."""
     codec = outer.attributes & CODEC
     if outer.value is None or codec > LAST_CODEC[magic]:
         raise bad(f"message format {magic} has no compression {codec}")
-    found, room = list[Message](), limit
-    for data in framed(memoryview(unpacked(codec, outer.value, limit))):
+    found, room = list[OldMessage](), limit
+    for data in split_frames(memoryview(unpacked(codec, outer.value, limit))):
         room -= len(data) + OVERHEAD
         if room < 0:
             raise too_large(limit)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from worker.kafka.batches.header import Header, plain
+from worker.kafka.batches.header import Header, uncompressed
 
 
 def record(
@@ -26,7 +26,7 @@ def batch(
     header = Header(
         first, 0, -1, 2, 0, attributes, last - first, *times, producer_id, -1, -1, len(records)
     )
-    return plain(header, body), body
+    return uncompressed(header, body), body
 
 
 def varint(value: int) -> bytes:

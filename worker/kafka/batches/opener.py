@@ -20,8 +20,8 @@ from worker.kafka.batches.header import (
     Bytes,
     Header,
     checksum,
-    framed,
-    plain,
+    split_frames,
+    uncompressed,
 )  # fmt: skip
 from worker.kafka.batches.legacy import renewed
 from worker.kafka.batches.make import batch, record
@@ -60,7 +60,7 @@ class Opener:
     def opened(self, data: bytes, start: int, end: int, room: Room) -> bytes:
         """The batches of a partition that was asked for from `start`; `end` is after its last."""
         view, parts, at = memoryview(data), list[Bytes](), start
-        frames: Sequence[memoryview] = list(framed(view))
+        frames: Sequence[memoryview] = list(split_frames(view))
         if data and not frames:
             frames = [view]  # no length to go by: then it is one batch that cannot be read
         for number, frame in enumerate(frames):
@@ -92,10 +92,10 @@ class Opener:
             self._check(header, data[HEADER.size :])
             return header.last_offset, (data,)
         if header.record_count == 0 and len(data) == HEADER.size:
-            return header.last_offset, (plain(header, b""),)
+            return header.last_offset, (uncompressed(header, b""),)
         body = unpacked(header.codec, data[HEADER.size :], self.limit)
         self._check(header, body)
-        return header.last_offset, (plain(header, body), body)
+        return header.last_offset, (uncompressed(header, body), body)
 
     def seen(self, found: Any) -> Unreadable | None:
         """What a record of a client says, if it stands for a batch."""
@@ -179,7 +179,7 @@ def _decode_names(header: Header, body: Bytes) -> None:
     from aiokafka.record.default_records import DefaultRecordBatch
 
     try:
-        for _ in DefaultRecordBatch(b"".join((plain(header, body), body))):
+        for _ in DefaultRecordBatch(b"".join((uncompressed(header, body), body))):
             pass
     except UnicodeDecodeError as error:
         raise bad("the name of a header is no UTF-8") from error

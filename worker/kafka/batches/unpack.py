@@ -17,6 +17,7 @@ XERIAL_HEADER = 16
 STEP = 2**16  # what is asked of a codec first; then twice as much each time
 LARGEST_STEP = 2**20
 _kept = threading.local()  # a zstd unpacker is for one thread
+PIECE = 2**14
 GZIP = 31  # zlib's word for a gzip header and trailer
 
 
@@ -43,18 +44,18 @@ def _as_it_is(packed: Bytes, _limit: int) -> Iterator[bytes]:
     yield bytes(packed)
 
 
-def _gzip(packed: Bytes, _limit: int) -> Iterator[bytes]:
-    """Every member of the file, one after another."""
-    left: Bytes = packed
-    while left:
-        member, step = zlib.decompressobj(GZIP), STEP
-        while not member.eof:
-            part = member.decompress(left, step)
-            left, step = member.unconsumed_tail, min(2 * step, LARGEST_STEP)
-            if not part and not left and not member.eof:
-                raise bad("the record batch is cut off inside its gzip")
-            yield part
-        left = member.unused_data
+def _gzip(packed: Bytes, limit: int) -> Iterator[bytes]:
+    """Every member of the file; fed in pieces, as zlib copies what a member leaves over."""
+    view, at, room, member = memoryview(packed), 0, limit, None
+    while at < len(view):
+        member = member or zlib.decompressobj(GZIP)
+        piece = view[at : at + PIECE]
+        part = member.decompress(piece, room + 1)
+        at += len(piece) - len(member.unused_data) - len(member.unconsumed_tail)
+        room, member = room - len(part), None if member.eof else member
+        yield part
+    if member is not None:
+        raise bad("the record batch is cut off inside its gzip")
 
 
 def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
