@@ -5,7 +5,6 @@ refused.
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from encoder.embeddings import unit_rows
+from encoder.embeddings import Embeddings, unit_rows
 from encoder.errors import InputError, ModelError, one_line
 from encoder.manifest import (
     ARTICLE_CHECK,
@@ -28,6 +27,7 @@ from encoder.manifest import (
     MANIFEST,
     VOCABULARY,
     WEIGHTS,
+    Manifest,
     digest_of,
     facts_of,
     read_directory,
@@ -42,23 +42,6 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Background:
-    """Embeddings of everyday posts, against which automatic thresholds are set."""
-
-    dense: F32  # [posts, d]
-    lexical: SparseRows  # [posts, slots]
-
-    def __post_init__(self) -> None:
-        if not len(self.dense) == len(self.lexical) > 0:
-            raise InputError(
-                f"{BACKGROUND}: {len(self.dense)} dense rows beside {len(self.lexical)} lexical "
-                "ones; it needs as many of each, and some"
-            )
-        if not np.isfinite(self.dense).all():
-            raise InputError(f"{BACKGROUND}: holds NaN or infinity")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class SelfCheck:
     """Some token sequences and their exact vectors, to prove a fast path before it is trusted."""
 
@@ -69,11 +52,10 @@ class SelfCheck:
 
     def __post_init__(self) -> None:
         texts, name = len(self.offsets) - 1, f"self-check of {self.side.name.lower()}s"
-        kinds = [a.dtype.name for a in (self.ids, self.offsets, self.vectors)]
-        if kinds != ["int32", "int64", "float32"]:
-            raise InputError(f"{name}: {kinds}, expected int32 ids, int64 offsets, float32 vectors")
-        if (self.ids.ndim, self.offsets.ndim, self.vectors.ndim) != (1, 1, 2):
-            raise InputError(f"{name}: ids, offsets or vectors have another number of axes")
+        kinds = [(a.dtype.name, a.ndim) for a in (self.ids, self.offsets, self.vectors)]
+        if kinds != [("int32", 1), ("int64", 1), ("float32", 2)]:
+            told = "int32 ids and int64 offsets in one axis, float32 vectors in two"
+            raise InputError(f"{name}: {kinds}, expected {told}")
         if texts < 1 or len(self.vectors) != texts or not self.vectors.any():
             raise InputError(f"{name}: {len(self.vectors)} vectors of {texts} texts prove nothing")
         lengths = np.diff(self.offsets)
@@ -91,7 +73,7 @@ class Model:
     vocabulary: Vocabulary
     idf: Idf | None
     mix: float
-    background: Background
+    background: Embeddings  # of everyday posts, against which automatic thresholds are set
     check: SelfCheck  # of posts
     article_check: SelfCheck  # a short one, one as long as can be, and one without a token
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -107,6 +89,9 @@ class Model:
             )
         if not 0 <= self.mix < 1 or (self.mix > 0 and self.idf is None):
             raise InputError(f"mix: {self.mix} needs 0 ≤ λ < 1, and an idf table unless it is 0")
+        if not len(self.background) or not self.background.is_unit():
+            told = "needs some, each of length 1 or zero, and no NaN"
+            raise InputError(f"{BACKGROUND}: {len(self.background)} rows; {told}")
         dim = self.weights.config.dim
         checks = self.check, self.article_check
         if {v.shape[1] for v in (self.background.dense, *(c.vectors for c in checks))} != {dim}:
@@ -119,44 +104,35 @@ class Model:
 def write_model(path: str | Path, model: Model) -> str:
     """Write a model directory whole or not at all, in place of an older one; its digest."""
     path = Path(path)
-    files = {name: content for name, content in _contents(model).items() if content}
-    checks = {ARTICLE_CHECK: _saved(model.article_check)}
+    if path.exists() and not (path / MANIFEST).exists():
+        raise ModelError(f"{path}: exists and is no model directory; name another place")
+    files, checks = _contents(model), {ARTICLE_CHECK: _saved(model.article_check)}
     manifest = _manifest(model, files, checks)
-    files |= checks
-    files[MANIFEST] = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
+    noted = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as staging:
+            new = Path(staging) / "new"
+            new.mkdir()
+            for name, content in {**files, **checks, MANIFEST: noted}.items():
+                (new / name).write_bytes(content)
+            _swap(new, path, Path(staging) / "old")
     except OSError as error:
         raise ModelError(f"{path}: cannot be written ({error.strerror})") from error
-    try:
-        for name, content in files.items():
-            (staging / name).write_bytes(content)
-        staging.chmod(0o755)
-        _swap(staging, path)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be written ({error.strerror})") from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     return str(manifest["digest"])
 
 
-def _swap(staging: Path, path: Path) -> None:
+def _swap(new: Path, path: Path, aside: Path) -> None:
     """Move the new directory into place; the old one comes back if that fails."""
     if not path.exists():
-        staging.rename(path)
+        new.rename(path)
         return
-    if not (path / MANIFEST).exists():
-        raise ModelError(f"{path}: exists and is no model directory; name another place")
-    old = path.with_name(f".{path.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    path.rename(old)
+    path.rename(aside)
     try:
-        staging.rename(path)
-    except OSError:
-        old.rename(path)
+        new.rename(path)
+    except BaseException:
+        aside.rename(path)
         raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def read_model(path: str | Path) -> Model:
@@ -190,9 +166,9 @@ def _contents(model: Model) -> dict[str, bytes]:
     return {
         WEIGHTS: save(named),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
-        IDF: save({"idf": model.idf.table.astype(np.float16)}) if model.idf else b"",
         BACKGROUND: save(background),
         CHECK: _saved(model.check),
+        **({IDF: save({"idf": model.idf.table.astype(np.float16)})} if model.idf else {}),
     }
 
 
@@ -200,15 +176,14 @@ def _saved(check: SelfCheck) -> bytes:
     return save({"ids": check.ids, "offsets": check.offsets, "vectors": check.vectors})
 
 
-def _model(manifest: dict[str, Any], files: dict[str, bytes]) -> Model:
-    named, digest = load(files[WEIGHTS]), manifest["digest"]
+def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
+    if manifest.vocabulary not in VOCABULARIES:
+        raise InputError(f"vocabulary {manifest.vocabulary!r} is unknown; upgrade newsift")
+    named, digest = load(files[WEIGHTS]), manifest.digest
     codes, scale = named.pop("embedding.int8"), named.pop("embedding.scale")
     named["embedding"] = shared(
         f"{digest}-embedding", np.float32, codes.shape, lambda: _dequantised(codes, scale)
     )
-    kind = manifest["vocabulary"]
-    if kind not in VOCABULARIES:
-        raise InputError(f"vocabulary {kind!r} is unknown; upgrade newsift")
     background = load(files[BACKGROUND])
     rows = SparseRows(
         background["lexical.indptr"],
@@ -221,15 +196,17 @@ def _model(manifest: dict[str, Any], files: dict[str, bytes]) -> Model:
         lambda: unit_rows(_dequantised(posts, their_scale)),
     )
     return Model(
-        weights=Weights.from_tensors(AstConfig.from_dict(manifest["config"]), named),
-        vocabulary=VOCABULARIES[kind].from_lines(files[VOCABULARY].decode().split("\n")[:-1]),
+        weights=Weights.from_tensors(AstConfig.from_dict(manifest.config), named),
+        vocabulary=VOCABULARIES[manifest.vocabulary].from_lines(
+            files[VOCABULARY].decode().split("\n")[:-1]
+        ),
         idf=Idf(load(files[IDF])["idf"].astype(np.float32)) if IDF in files else None,
-        mix=manifest["mix"],
-        background=Background(dense, rows.unit()),
+        mix=manifest.mix,
+        background=Embeddings(dense, rows.unit(), manifest.mix, digest),
         check=_check(files[CHECK], Side.POST),
         article_check=_check(files[ARTICLE_CHECK], Side.ARTICLE),
-        metrics=manifest["metrics"],
-        provenance=manifest["provenance"],
+        metrics=manifest.metrics,
+        provenance=manifest.provenance,
         digest=digest,
     )
 

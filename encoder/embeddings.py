@@ -33,11 +33,6 @@ def unit_rows(vectors: F32) -> F32:
     return np.asarray(vectors * scale, dtype=np.float32)
 
 
-def all_unit(lengths: "np.ndarray[Any, Any]") -> bool:
-    """Whether every length is one, or zero; that of a row with a NaN is neither."""
-    return bool(((np.abs(lengths - 1) <= UNIT_SLACK) | (lengths == 0)).all())
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Embeddings:
     """The embeddings of some texts by one model; comparable with that model's others alone."""
@@ -82,7 +77,8 @@ class Embeddings:
         rows = np.repeat(np.arange(len(self)), np.diff(words.indptr))
         squares = np.bincount(rows, np.square(words.weights, dtype=np.float64), len(self))
         dense = np.einsum("nd,nd->n", self.dense, self.dense)  # [n]
-        return all_unit(np.sqrt(dense)) and all_unit(np.sqrt(squares))
+        lengths = np.sqrt(np.concatenate([dense, squares]))  # that of a NaN is neither 1 nor 0
+        return bool(((np.abs(lengths - 1) <= UNIT_SLACK) | (lengths == 0)).all())
 
     def similarity(self, other: "Embeddings") -> F32:
         """The score of every text of this with every text of the other: [n, k] in [-1, 1]."""

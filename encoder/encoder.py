@@ -1,8 +1,8 @@
 """The encoder: texts in, embeddings, thresholds and explanations out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -27,21 +27,13 @@ CUT = ("…", 0.0)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What a model was loaded from, so that a pickled encoder can be loaded again."""
-
-    name_or_path: str
-    device: str
-    threads: int | None
-
-
 class Encoder:
     """A loaded model; `load` makes one."""
 
     def __init__(
-        self, model: Model, backend: Backend, path: str, source: Source | None = None
+        self, model: Model, backend: Backend, path: str, source: "partial[Encoder] | None" = None
     ) -> None:
+        """Put an encoder together; `source` loads it again, for a pickle."""
         config = model.weights.config
         self.model = model
         self.path = path
@@ -51,12 +43,11 @@ class Encoder:
                 model.vocabulary, model.idf, config.post_tokens, config.article_tokens
             )
         )
-        stored = model.background
-        self._background = Embeddings(stored.dense, stored.lexical, model.mix, model.digest)
+        self._background = replace(model.background, mix=model.mix, digest=model.digest)
         _ = self._tokenizer
 
     def __repr__(self) -> str:
-        name = repr(self._source.name_or_path) if self._source else "made of parts"
+        name = repr(self._source.args[0]) if self._source else "made of parts"
         return f"Encoder({name}, {self.path}, dim {self.dim}, model {self.digest[:12]})"
 
     def close(self) -> None:
@@ -206,15 +197,17 @@ def load(
     folder = model_directory(name_or_path)
     model = read_model(folder)
     name = folder.name if folder.parent == MODELS else str(folder.resolve())
-    return Encoder(model, *open_backend(model, device, threads), Source(name, device, threads))
+    return Encoder(
+        model, *open_backend(model, device, threads), partial(load, name, device, threads)
+    )
 
 
-def _again(source: Source, digest: str) -> Encoder:
+def _again(source: "partial[Encoder]", digest: str) -> Encoder:
     """An encoder that was pickled: the same model, or none."""
-    enc = load(source.name_or_path, source.device, source.threads)
+    enc = source()
     if enc.digest != digest:
         raise ModelError(
-            f"{source.name_or_path}: holds model {enc.digest[:12]}, but {digest[:12]} was pickled; "
+            f"{source.args[0]}: holds model {enc.digest[:12]}, but {digest[:12]} was pickled; "
             "put that one back"
         )
     return enc

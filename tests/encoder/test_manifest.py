@@ -80,7 +80,7 @@ def test_the_command_line_says_so_and_exits_with_2(newsift: Command, folder: Pat
     sign(folder, MALFORMED["files as a list"])
     done = newsift("embed", "--model", folder, stdin=b"storm")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "files is a list, expected dict" in done.err
+    assert "Expected `object`, got `array` - at `$.files`" in done.err
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ NONSENSE: dict[str, tuple[Callable[[Path], None], str]] = {
                 lexical_indptr=lambda n: n["lexical.indptr"][:1],
                 lexical_slots=lambda n: n["lexical.slots"][:0],
                 lexical_weights=lambda n: n["lexical.weights"][:0]),
-        "0 dense rows",
+        "0 rows; needs some",
     ),
     "more dense than lexical rows": (
         changed(BACKGROUND, dense_int8=lambda n: np.repeat(n["dense.int8"], 2, 0),
                 dense_scale=lambda n: np.repeat(n["dense.scale"], 2)),
-        "800 dense rows beside 400 lexical ones",
+        "lexical: 400 rows for 800 texts",
     ),
     "a scale that grows the table": (
         changed(BACKGROUND, dense_int8=lambda n: n["dense.int8"][:1]), "no int8 rows with a scale",
@@ -154,7 +154,7 @@ NONSENSE: dict[str, tuple[Callable[[Path], None], str]] = {
     "ids of another type": (
         changed(CHECK, ids=lambda n: n["ids"].astype(np.int64)), "expected int32 ids",
     ),
-    "a table of ids": (changed(CHECK, ids=lambda n: n["ids"][None]), "number of axes"),
+    "a table of ids": (changed(CHECK, ids=lambda n: n["ids"][None]), "in one axis"),
 }  # fmt: skip
 
 
@@ -207,7 +207,7 @@ def test_a_manifest_may_not_ask_for_more_than_a_file_may_hold(folder: Path) -> N
     manifest["files"][file.name]["bytes"] = FILE_BYTES + 1
     manifest["digest"] = digest_of(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert f"is no whole number up to {FILE_BYTES}" in refused(folder)
+    assert f"Expected `int` <= {FILE_BYTES}" in refused(folder)
     (folder / "manifest.json").write_bytes(b" " * (MANIFEST_BYTES + 1))
     assert f"larger than {MANIFEST_BYTES} bytes" in refused(folder)
 

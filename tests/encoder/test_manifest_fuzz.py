@@ -16,10 +16,10 @@ from encoder.manifest import (
     BACKGROUND,
     CHECK,
     IDF,
-    KINDS,
     MANIFEST,
     VOCABULARY,
     WEIGHTS,
+    Manifest,
     digest_of,
 )
 from tests.encoder.directories import sign, sound
@@ -39,7 +39,7 @@ def told(folder: Path) -> str:
     return ""
 
 
-KEYS = [*KINDS, "format", "files.check.safetensors", "config.dim"]
+KEYS = [*Manifest.__struct_fields__, "format", "files.check.safetensors", "config.dim"]
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
@@ -49,7 +49,7 @@ json_values = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    key=st.sampled_from([*KINDS, "format", "files.check.safetensors", "config.dim"]),
+    key=st.sampled_from(KEYS),
     value=json_values,
 )
 def test_no_value_in_a_manifest_is_a_surprise(

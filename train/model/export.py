@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from encoder.directory import Background, Model, SelfCheck, snap
-from encoder.embeddings import unit_rows
+from encoder.directory import Model, SelfCheck, snap
+from encoder.embeddings import Embeddings, unit_rows
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.siamese import Siamese
@@ -45,7 +45,7 @@ def export(
         vocabulary=vocabulary,
         idf=idf,
         mix=mix,
-        background=Background(unit_rows(dense), tokens.lexical),
+        background=Embeddings(unit_rows(dense), tokens.lexical, mix, ""),
         check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets), Side.POST),
         article_check=article_check(reference, tokens.ids),
         metrics=metrics,
