@@ -8,7 +8,7 @@ from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
 from tests.broker.clients import create, read_to_end
 from tests.broker.server import Server
 from worker.errors import BrokerError
-from worker.stream import delivery, relay
+from worker.stream import delivery
 from worker.stream.delivery import Delivery
 from worker.stream.producer import KafkaProducer, Letter
 
@@ -16,7 +16,6 @@ from worker.stream.producer import KafkaProducer, Letter
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait a tenth of the time that the worker waits between attempts."""
-    monkeypatch.setattr(relay, "BACKOFF_S", 0.05)
     for name in ("BACKOFF_S", "REFUSED_S", "LONGEST_S"):
         monkeypatch.setattr(delivery, name, getattr(delivery, name) / 10)
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from aiokafka.errors import (
     KafkaError,
@@ -15,12 +16,12 @@ from aiokafka.errors import (
 
 from worker.errors import BrokerError
 from worker.kafka.errors import refused, told
-from worker.stream.producer import Letter, OpenProducer, Parcel
-from worker.stream.relay import BACKOFF_S, Gone, Link, Relay
+from worker.stream.producer import Gone, Letter, Link, Parcel
 
 MISSED = 3  # deadlines in a row while the broker says that all is well
 REFUSED = 3  # attempts at least that a broker refuses before that is an error,
 REFUSED_S = 30.0  # over so many seconds
+BACKOFF_S = 0.5
 LONGEST_S = 16.0  # between two attempts
 log = logging.getLogger("newsift.delivery")
 
@@ -54,6 +55,15 @@ class Patience:
         """Forget it all: the broker is away, or has no leader or too few replicas for a topic."""
         self.missed = self.refused = 0
 
+    def pause(self, topic: str, error: Exception) -> float:
+        """How long to wait after an error, before a fresh producer is made."""
+        if isinstance(error, Gone | MessageSizeTooLargeError):
+            return 0.0
+        if not is_outage(error):
+            return self.refusal(topic, error)
+        self.outage()
+        return BACKOFF_S
+
 
 class Delivery:
     """Sends letters and waits for their acknowledgement, however long an outage takes.
@@ -71,7 +81,7 @@ class Delivery:
 
     def __init__(
         self,
-        make: OpenProducer,
+        make: Callable[[], Any],
         topics: Sequence[str],
         deadline_s: float,
         stalled: Callable[[bool], None],
@@ -117,31 +127,14 @@ class Delivery:
         self, link: Link, letters: list[Letter], shrink: Shrink, patience: Patience
     ) -> list[Letter]:
         """Send all once; what is still to be sent comes back, by a link that is sound."""
-        try:
-            parcels = await link.pack(letters)
-        except KafkaError as error:
-            await self._mend(link, letters[0].topic, error, patience)
-            return letters
-        sent = await asyncio.gather(*(self._send(link, parcel) for parcel in parcels))
-        failed = [(parcel, why) for parcel, why in zip(parcels, sent, strict=True) if why]
+        failed = await link.send(letters)
         left = [letter for parcel, why in failed for letter in self._again(parcel, why, shrink)]
         for parcel, why in failed:
             if parcel.fits and not isinstance(why, KafkaTimeoutError):  # that was not even queued
-                await self._mend(link, parcel.topic, why, patience)
+                pause = patience.pause(parcel.topic, why)
+                await self._relay.replace(link, f"{parcel.topic}: {told(why)}", pause)
                 break
         return left
-
-    async def _send(self, link: Link, parcel: Parcel) -> Exception | None:
-        """Send a parcel; what kept it from being acknowledged comes back."""
-        if not parcel.fits:
-            return MessageSizeTooLargeError()  # type: ignore[no-any-return]
-        try:
-            await link.acknowledged(parcel)
-        except (KafkaError, Gone) as error:
-            if refused(error):
-                raise
-            return error
-        return None
 
     def _again(self, parcel: Parcel, error: Exception, shrink: Shrink) -> list[Letter]:
         """What to send instead of what failed: less at once, or smaller, if it was too large."""
@@ -154,18 +147,6 @@ class Delivery:
         if smaller is None:
             raise error
         return [smaller]
-
-    async def _mend(self, link: Link, topic: str, error: Exception, patience: Patience) -> None:
-        """Put a fresh producer in the place of one that failed, the later the oftener it did."""
-        if refused(error):
-            raise error
-        pause = 0.0
-        if is_outage(error):
-            patience.outage()
-            pause = BACKOFF_S
-        elif not isinstance(error, Gone | MessageSizeTooLargeError):
-            pause = patience.refusal(topic, error)
-        await self._relay.replace(link, f"{topic}: {told(error)}", pause)
 
     async def _missed(self, link: Link, patience: Patience) -> None:
         """One deadline more has passed; if the broker says all is well, it is not an outage."""
@@ -194,6 +175,81 @@ class Delivery:
             log.warning("the output has not acknowledged for %g s: pausing", self._deadline_s)
         self._late.add(who)
         self._stalled(True)
+
+
+class Relay:
+    """The producer in use, and those that leave once nobody waits for them."""
+
+    def __init__(self, make: Callable[[], Any], topics: Sequence[str]) -> None:
+        self._make, self._topics = make, topics
+        self.room: dict[str, int] = {}  # for a parcel, by what was refused
+        self._link: Link | None = None
+        self._replacing = asyncio.Lock()
+        self._leaving: dict[asyncio.Future[None], Link] = {}
+
+    @property
+    def is_replacing(self) -> bool:
+        """Whether there is no producer just now."""
+        return self._replacing.locked()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has begun and was not stopped."""
+        return self._link is not None
+
+    async def start(self) -> None:
+        """Connect, and see that every topic of the output answers."""
+        self._link = await self._open()
+        await self._link.producer.ready(self._topics)
+
+    async def stop(self) -> None:
+        """Disconnect; what is not acknowledged by now is left."""
+        link, self._link = self._link, None
+        if link is not None:
+            self._retire(link)
+        for leaving in self._leaving.values():
+            leaving.cut()
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=1)
+        for task in self._leaving:
+            task.cancel()
+
+    async def link(self) -> Link:
+        """The producer in use; once it was stopped, nothing: the worker ends without waiting."""
+        async with self._replacing:
+            link = self._link
+        return await asyncio.Future() if link is None else link
+
+    async def replace(self, link: Link, why: str, pause_s: float) -> None:
+        """Put a fresh producer in the place of one that failed; wait for the broker to be back."""
+        async with self._replacing:
+            if self._link is not link:
+                return
+            log.warning("the producer is replaced, as it cannot deliver (%s)", why)
+            self._retire(link)
+            await asyncio.sleep(pause_s)
+            while self._link is link:
+                try:
+                    self._link = await self._open()
+                except KafkaError as error:
+                    if refused(error):
+                        raise
+                    await asyncio.sleep(BACKOFF_S)
+
+    async def _open(self) -> Link:
+        link = Link(self._make(), self.room)
+        try:
+            await link.producer.start()
+            await link.ask(self._topics)
+        except BaseException:
+            self._retire(link)
+            raise
+        return link
+
+    def _retire(self, link: Link) -> None:
+        leaving = asyncio.ensure_future(link.leave())
+        self._leaving[leaving] = link
+        leaving.add_done_callback(self._leaving.pop)
 
 
 def is_outage(error: Exception) -> bool:

@@ -1,27 +1,39 @@
-"""Letters to topics, and the producer of aiokafka that takes them."""
+"""Producer: letters to topics, packed by partition, through one producer after the other."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     BrokerResponseError,
+    KafkaError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
+    MessageSizeTooLargeError,
     NotEnoughReplicasError,
     UnknownTopicOrPartitionError,
     kafka_errors,
 )
+from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
 import worker.kafka.metadata  # noqa: F401 - no producer makes a topic
+from worker.kafka.errors import refused
 
 PARCEL_BYTES = 2**18
+PARTITION = DefaultPartitioner()  # by the key, as Java's clients do it
 TOPIC = 2  # what kind of thing settings are asked of
 SIZE = "max.message.bytes"
 IN_SYNC = "min.insync.replicas"
+
+
+class Gone(Exception):
+    """The producer was given up before it had delivered."""
 
 
 class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]
@@ -56,31 +68,6 @@ class Parcel:
     letters: list[Letter]
     packed: Any
     fits: bool  # as far as the broker has told what the topic takes
-
-
-class Producer(Protocol):
-    """As much of aiokafka's producer as is used, and whether the broker answers it."""
-
-    async def start(self) -> None:
-        """Connect."""
-
-    async def stop(self) -> None:
-        """Send what is left and disconnect."""
-
-    async def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic."""
-
-    def new_batch(self, size: int) -> Any:
-        """An empty batch to fill, of so many bytes, or of one record."""
-
-    async def send_batch(self, batch: Any, topic: str, *, partition: int) -> Awaitable[Any]:
-        """Hand over a batch; what comes back is done when it is acknowledged."""
-
-    async def ready(self, topics: Sequence[str]) -> None:
-        """Ask the broker what would keep a record from these topics, and raise it."""
-
-    async def limits(self, topics: Sequence[str]) -> dict[str, int]:
-        """How many bytes a batch may have, by topic, where the broker tells."""
 
 
 class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
@@ -134,4 +121,107 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         return {topic: n for (name, topic), n in told.items() if name == SIZE}
 
 
-OpenProducer = Callable[[], Producer]
+class Link:
+    """One producer, as long as it is in use: an aiokafka one, or what stands for it in tests."""
+
+    def __init__(self, producer: Any, room: Mapping[str, int]) -> None:
+        self.producer = producer
+        self._room = room  # for parcels to a topic whose broker does not tell its limit
+        self._limits: dict[str, int] = {}
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sending: set[asyncio.Future[None]] = set()
+
+    async def ask(self, topics: Sequence[str]) -> None:
+        """Ask the broker how large a batch may be."""
+        self._limits = await self.producer.limits(topics)
+
+    async def send(self, letters: list[Letter]) -> list[tuple[Parcel, Exception]]:
+        """Send all once; what is not acknowledged comes back with the reason."""
+        try:
+            parcels = await self._pack(letters)
+        except KafkaError as error:
+            if refused(error):
+                raise
+            return [(Parcel(letters[0].topic, -1, letters, None, True), error)]
+        whys = await asyncio.gather(*map(self._send, parcels))
+        return [(parcel, why) for parcel, why in zip(parcels, whys, strict=True) if why]
+
+    def cut(self) -> None:
+        """Tell whoever waits for an acknowledgement that none will come."""
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    async def leave(self) -> None:
+        """Disconnect once nobody waits: before, aiokafka would forget the batches in its queue."""
+        while self._sending:
+            await asyncio.wait(self._sending)
+        with suppress(KafkaError):
+            await self.producer.stop()
+
+    async def _send(self, parcel: Parcel) -> Exception | None:
+        """Send a parcel; what kept it from being acknowledged comes back, a refusal is raised."""
+        if not parcel.fits:
+            return MessageSizeTooLargeError()  # type: ignore[no-any-return]
+        work = asyncio.ensure_future(self._acknowledged(parcel))
+        self._sending.add(work)
+        try:
+            await asyncio.wait({work, self._gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                return Gone()
+            work.result()
+        except KafkaError as error:
+            if refused(error):
+                raise
+            return error  # type: ignore[no-any-return]
+        finally:
+            work.cancel()
+            self._sending.discard(work)
+        return None
+
+    async def _acknowledged(self, parcel: Parcel) -> None:
+        send = self.producer.send_batch
+        await (await send(parcel.packed, parcel.topic, partition=parcel.partition))
+
+    async def _pack(self, letters: Sequence[Letter]) -> list[Parcel]:
+        """The letters by partition, those of one key in their order, in parcels of some size."""
+        places = {
+            topic: sorted(await self.producer.partitions_for(topic))
+            for topic in {letter.topic for letter in letters}
+        }
+        parcels = self._parcels(letters, places)
+        if not all(parcel.fits for parcel in parcels):
+            await self.ask(list(places))  # somebody may have raised the limit
+            parcels = self._parcels(letters, places)
+        return parcels
+
+    def _parcels(
+        self, letters: Sequence[Letter], places: Mapping[str, Sequence[int]]
+    ) -> list[Parcel]:
+        sorted_in: dict[tuple[str, int], list[Letter]] = defaultdict(list)
+        for letter in letters:
+            known = places[letter.topic]
+            sorted_in[letter.topic, PARTITION(letter.key, known, known)].append(letter)
+        return [p for place, some in sorted_in.items() for p in self._packed(*place, some)]
+
+    def _packed(self, topic: str, partition: int, letters: list[Letter]) -> Iterator[Parcel]:
+        """Letters to one partition as parcels; one that is very large travels alone."""
+        limit = self._limits.get(topic)
+        size = min(PARCEL_BYTES, self._room.get(topic, PARCEL_BYTES) if limit is None else limit)
+        while letters:
+            packed, count = self.producer.new_batch(size), 0
+            while count < len(letters) and _added(packed, letters[count]):
+                count += 1
+            packed.close()
+            fits = limit is None or packed.size() <= limit
+            yield Parcel(topic, partition, letters[:count], packed, fits)
+            letters = letters[count:]
+
+
+def _added(packed: Any, letter: Letter) -> bool:
+    added = packed.append(
+        timestamp=letter.timestamp,
+        key=letter.key,
+        value=letter.value,
+        headers=list(letter.headers),
+    )
+    return added is not None

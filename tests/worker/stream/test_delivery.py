@@ -19,10 +19,8 @@ from hypothesis import strategies as st
 import worker.stream.delivery
 from tests.worker.stream.fakes import FakeCluster, Sent
 from worker.errors import BrokerError
-from worker.stream import relay
 from worker.stream.delivery import MISSED, Delivery, Patience
-from worker.stream.producer import InvalidRecordError, Letter
-from worker.stream.relay import PARTITION
+from worker.stream.producer import PARTITION, InvalidRecordError, Letter
 
 TOPICS = ("matched-tweets", "rejected-tweets")
 Story = Callable[[FakeCluster, Delivery, list[bool]], Awaitable[None]]
@@ -32,7 +30,6 @@ Story = Callable[[FakeCluster, Delivery, list[bool]], Awaitable[None]]
 def hasty() -> Iterator[None]:
     """Wait a thousandth of the time that the worker waits between attempts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relay, "BACKOFF_S", relay.BACKOFF_S / 1000)
         for name in ("BACKOFF_S", "REFUSED_S", "LONGEST_S"):
             patch.setattr(
                 worker.stream.delivery, name, getattr(worker.stream.delivery, name) / 1000
