@@ -1,4 +1,5 @@
-"""The process: Faust's app and its agent, the log, and all that is there before the first post.
+"""The process: Faust's app with its agent, the command line, the log and the way out.
 
-A configuration comes in from `worker.config`; from here on `worker.stream` does the work.
+A configuration comes in from `worker.config`; `prepare` makes the parts of `worker.stream` of it,
+and the agent in `app` takes each batch through them.
 """

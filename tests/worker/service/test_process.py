@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import pytest
 
 from tests.worker.small import ARTICLES, Mail, small_encoder
 from tests.worker.stream.process import (
+    FAUST,
+    ROOT,
     behind,
+    environment,
     posts,
     publish,
     read,
@@ -171,3 +175,40 @@ def test_with_newsift_debug_the_traceback_is_shown(broker: str, tmp_path: Path) 
     with worker(broker, tmp_path, **more) as refused:
         assert refused.ended() == 1
     assert "Traceback" in refused.said
+
+
+def faust(*arguments: str, folder: Path, **more: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command of Faust's without a broker."""
+    env = environment("127.0.0.1:1", folder, **more) | {"PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [FAUST, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def test_options_of_fausts_command_line_are_followed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    options = ["-l", "INFO", "-p", port, "-f", str(tmp_path / "log")]
+    done = faust("-A", "worker", "worker", *options, folder=tmp_path, NEWSIFT_LOG__FORMAT="json")
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert "nobody listens there" in json.loads(line)["message"]
+    log = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert {"time", "level", "logger", "message"} == set.union(*map(set, log))
+    assert f"web: http://127.0.0.1:{port}/metrics" in [entry["message"] for entry in log]
+    assert any(entry["logger"].startswith("faust") for entry in log)
+    assert "datadir" not in done.stdout
+    assert f"{tmp_path}/log (info)" in done.stdout.replace("\n", "")
+
+
+def test_faust_lists_the_agent_and_refuses_one_that_would_never_receive(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from worker import app\n\n@app.agent(app.topic('matched-tweets'))\n"
+        "async def watch(stream):\n    ...\n"
+    )
+    listed = faust("-A", "worker", "agents", folder=tmp_path).stdout
+    assert "@sift" in listed
+    assert "tweets" in listed
+    done = faust("-A", "mine", "worker", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("newsift: agent mine.watch: reads the topic matched-tweets")
