@@ -72,20 +72,17 @@ def mean_work(config: AstConfig, offsets: I64, support: Support) -> Work:
 
 
 def measure_support(weights: Weights, ids: I32, offsets: I64) -> Support:
-    """The mean support over these posts, from the attention that the plain numpy form computes."""
-    from encoder.explain.reference import read
+    """The mean support over these posts, from the attention of the reference."""
+    from encoder.explain.reference import ReferenceReader
 
-    c = weights.config.window
-    ring, star, rows = 0.0, [], 0
+    reader, ring, star, rows = ReferenceReader(weights), 0.0, [], 0
     for low, high in pairwise(offsets):
         if low == high:
             continue
-        seen = read(weights, ids[low:high], Side.POST).rounds[0]
-        above = seen.ring > 0  # [n, h, 2c+3]
-        above[:, :, c] |= above[:, :, -2]  # E_i is the same row of the tables as h_i
-        ring += above.sum() - above[:, :, -2].sum()
-        rows += above.shape[0] * above.shape[1]
-        star.append(float((seen.star > 0).sum(axis=1).mean()))
+        around, across = reader.looks(ids[low:high], Side.POST)  # [n, h, 2c+2], [h, 1+n]
+        ring += (around > 0).sum()
+        rows += around.shape[0] * around.shape[1]
+        star.append(float((across > 0).sum(axis=1).mean()))
     return Support(ring / max(rows, 1), float(np.mean(star)) if star else 0.0)
 
 

@@ -15,13 +15,13 @@ from torch.nn.functional import linear, pad
 
 from encoder.errors import InputError
 from encoder.model.config import Side
-from encoder.model.weights import F32, I32, I64, Attention, Linear, Weights
+from encoder.model.weights import F32, I32, I64, AttentionWeights, Linear, Weights
 
 
 class Projections:
     """One attention's four affine maps and its α, as tensors."""
 
-    def __init__(self, attention: Attention, dtype: torch.dtype) -> None:
+    def __init__(self, attention: AttentionWeights, dtype: torch.dtype) -> None:
         self.query = _pair(attention.query, dtype)
         self.key = _pair(attention.key, dtype)
         self.value = _pair(attention.value, dtype)

@@ -1,5 +1,6 @@
 """The encoder: texts in, embeddings, thresholds and explanations out."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -11,8 +12,7 @@ from encoder.backends.choose import Backend, open_backend
 from encoder.directory import Model, read_model
 from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, ModelError
-from encoder.explain.parts import Reader
-from encoder.explain.words import capped, explain_pair, explain_pairs, explain_text
+from encoder.explain.words import Explainer
 from encoder.model.config import Side
 from encoder.model.weights import F32
 from encoder.support.readonly import frozen
@@ -22,7 +22,6 @@ from encoder.text.tokenizer import Tokenizer, Tokens
 
 MODELS = Path(__file__).parent / "models"
 BLOCK = 4096
-PAIRS = 256
 CUT = ("…", 0.0)
 T = TypeVar("T")
 
@@ -117,33 +116,28 @@ class Encoder:
     def explain(
         self, text: str, articles: Embeddings | None = None, k: int = 0
     ) -> list[tuple[str, float]]:
-        """Each word's share of the attention, or its part of the score with article k."""
-        words = self._tokenizer.words(text, Side.POST)
+        """Each word's share of the attention, or its part of the score with article k.
+
+        Last "" with the rest of the score: the biases, and what another path rounded differently.
+        """
         if articles is None:
-            return explain_text(words, self.model.weights, Side.POST)
+            return self._explainer.attention(self._tokenizer.words(text, Side.POST))
         if not 0 <= k < len(articles):
             raise InputError(f"k: {k} is not the number of one of {len(articles)} articles, from 0")
-        article = articles[k : k + 1]
-        score = float(self.posts([text]).similarity(article)[0, 0])
-        seen = (article.lexical.slots, article.lexical.weights)
-        pair = (self.mix, article.dense[0], seen, score)
-        return explain_pair(words, self.model.weights, Side.POST, *pair)
+        score = float(self.posts([text]).similarity(articles[k : k + 1])[0, 0])
+        (parts,) = self.contributions([text], articles, [(0, k)])
+        return [*parts, ("", score - math.fsum(part for _, part in parts))]
 
     def contributions(
         self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]]
     ) -> list[list[tuple[str, float]]]:
         """Each word's part of the score, for pairs of a post and an article, without the rest."""
         words = [self._tokenizer.words(text, Side.POST) for text in texts]
-        ids = [capped(found, self.model.weights, Side.POST) for found in words]
-        told: list[list[tuple[str, float]]] = []
-        for start in range(0, len(pairs), PAIRS):
-            block = pairs[start : start + PAIRS]
-            told += explain_pairs(self._reader, words, ids, articles, block)
-        return told
+        return self._explainer.contributions(words, articles, pairs)
 
     @cached_property
-    def _reader(self) -> Reader:
-        return Reader(self.model.weights, getattr(self._backend, "tables", None))
+    def _explainer(self) -> Explainer:
+        return Explainer(self.model.weights, getattr(self._backend, "tables", None))
 
     @property
     def _tokenizer(self) -> Tokenizer:

@@ -1,151 +1,80 @@
-"""The forward pass of one text in plain numpy, with every attention kept for explanations."""
+"""Explanations by the reference: torch's own way back through it, for a model of any depth.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+With all attention and the choices of max-pooling held fixed, y is affine in the token vectors, and
+a token's part of a product with y is its own vector times the gradient there.
+"""
+
+import os
+from threading import Lock
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from encoder.model.config import Side
-from encoder.model.weights import F32, I32, I64, Attention, Weights
+from encoder.model.siamese import Siamese
+from encoder.model.star import Attention
+from encoder.model.weights import F32, I32, I64, Weights
+from encoder.score.lexical import spans
+from encoder.support.threads import PerProcess
 
-TOLERANCE = 1e-7
-MAX_STEPS = 60
-# numpy is several times slower at log1p(-1) and where exp underflows, so both are kept away from.
-NOTHING = -1 + 2.0**-52
-FAINT = -700.0
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """The attention of one layer: ring context is [h_{i-c} … h_{i+c}; E_i; s], star's [s; h']."""
-
-    ring: F32  # [n, heads, 2·window + 3]
-    star: F32  # [heads, 1 + n]
+PAIRS_AT_ONCE = 32  # of long texts, so many are a few hundred MB
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """All that was decided while a text was read: with it held fixed, y is affine in `tokens`."""
+class ReferenceReader:
+    """Reads texts with the model as it is trained, and keeps what they were read with."""
 
-    weights: Weights
-    tokens: F32  # [n, d]
-    rounds: tuple[Round, ...]
-    highest: I64  # [d], the token that max-pooling took, the first among equals
-    shares: F32 | None  # [n], each token's part of the residual's mean
-    y: F32  # [d]
+    def __init__(self, weights: Weights) -> None:
+        self._model = Siamese.from_weights(weights).requires_grad_(False)
+        self._seen: list[Tensor] = []
+        for module in self._model.modules():
+            if isinstance(module, Attention):
+                module.shares.register_forward_hook(self._hold)
+        self._process, self._lock = os.getpid(), PerProcess(self._enter_process)
 
+    def looks(self, ids: I32, side: Side) -> tuple[F32, F32]:
+        """The attention of the last ring [n, h, 2c+2] and star [h, 1+n] over one text."""
+        with self._lock.get():
+            self._read(ids, np.array([0, len(ids)]), side)
+            ring, star = self._seen[-2:]
+        *window, first, relay = ring  # 2c+3 times [n, h]
+        window[len(window) // 2] = window[len(window) // 2] + first
+        return torch.stack([*window, relay], 2).numpy(), star.T.numpy()
 
-def read(weights: Weights, ids: I32, side: Side) -> Trace:
-    """Run the model over one text of at least one token and keep what it decided."""
-    config = weights.config
-    tokens = weights.embedding[ids]  # [n, d]
-    h, relay = tokens, tokens.mean(axis=0)
-    rounds = []
-    for layer in weights.layers:
-        h, ring = around(layer.ring, config.window, h, tokens, relay)
-        relay, star = across(layer.star, h, relay)
-        rounds.append(Round(ring, star))
-    highest = h.argmax(axis=0)
-    y = (h[highest, np.arange(config.dim)] + relay) * np.float32(0.5)  # [d]
-    shares = None
-    if weights.residual is not None:
-        offsets = np.array([0, len(ids)])
-        shares = weights.residual.token_weights(ids, offsets, side)  # [n]
-        shares = shares / shares.sum()
-        y = shares @ tokens + weights.residual.gain * y
-    return Trace(weights, tokens, tuple(rounds), highest, shares, y)
+    def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
+        """Each token's part of the cosine of a text's y with a unit row, pair after pair.
 
+        For pairs [pairs, 2] of a text, none without tokens, and a row; y's length is held fixed.
+        """
+        found = [np.zeros(0, np.float32)]
+        for first in range(0, len(pairs), PAIRS_AT_ONCE):
+            text, row = pairs[first : first + PAIRS_AT_ONCE].T
+            lengths = np.diff(offsets)[text]
+            there = ids[spans(offsets[text], lengths)]
+            found.append(self._parts(there, np.append(0, np.cumsum(lengths)), side, rows[row]))
+        return np.concatenate(found)
 
-def around(part: Attention, window: int, h: F32, tokens: F32, relay: F32) -> tuple[F32, F32]:
-    """The ring: every token attends to its neighbours, itself as it began, and the relay."""
-    n, heads = len(h), len(part.alpha)
-    query = split(h @ part.query.weight.T + part.query.bias, heads)  # [n, h, k]
-    keys = contexts(h, tokens, relay, part.key.weight, heads)
-    values = contexts(h, tokens, relay, part.value.weight, heads)
-    scores = np.full((n, heads, 2 * window + 3), -np.inf, np.float32)  # [n, h, 2c+3]
-    for column, here, there in neighbours(n, window):
-        scores[here, :, column] = inner(query[here], keys[0][there])
-    scores[:, :, -2] = inner(query, keys[1])
-    scores[:, :, -1] = inner(query, keys[2])
-    p = entmax(scores * np.float32(query.shape[-1] ** -0.5), part.alpha)  # [n, h, 2c+3]
-    mixed = p[:, :, -2, None] * values[1] + p[:, :, -1, None] * values[2]  # [n, h, k]
-    for column, here, there in neighbours(n, window):
-        mixed[here] += p[here, :, column, None] * values[0][there]
-    return mixed.reshape(n, -1) @ part.output.weight.T + constant(part), p
+    def _parts(self, ids: I32, offsets: I64, side: Side, rows: F32) -> F32:
+        """The parts of texts with a row each."""
+        with self._lock.get():
+            tokens, y = self._read(ids, offsets, side)  # [N, d], [n, d]
+            length = y.norm(dim=1, keepdim=True).clamp(min=torch.finfo(y.dtype).tiny)
+            (gradient,) = torch.autograd.grad(y, tokens, torch.tensor(rows) / length)
+        return (gradient * tokens.detach()).sum(1).numpy()
 
+    def _read(self, ids: I32, offsets: I64, side: Side) -> tuple[Tensor, Tensor]:
+        """The token vectors [N, d] of texts, and y [n, d], which has a way back to them."""
+        self._seen.clear()
+        known = torch.tensor(ids, dtype=torch.int64)
+        tokens = self._model.embedding[known].requires_grad_()
+        return tokens, self._model.read(tokens, known, torch.tensor(offsets), side)
 
-def across(part: Attention, h: F32, relay: F32) -> tuple[F32, F32]:
-    """The star: the relay attends to itself and to every token of the text."""
-    heads = len(part.alpha)
-    query = split(part.query.weight @ relay + part.query.bias, heads)  # [h, k]
-    into = np.matmul(query[:, None], rows(part.key.weight, heads))[:, 0]  # [h, d]
-    scores = np.column_stack((into @ relay, into @ h.T))  # [h, 1+n]
-    p = entmax(scores * np.float32(query.shape[-1] ** -0.5), part.alpha)  # [h, 1+n]
-    mixed = p[:, :1] * relay + p[:, 1:] @ h  # [h, d]
-    values = np.matmul(rows(part.value.weight, heads), mixed[..., None])  # [h, k, 1]
-    return part.output.weight @ values.reshape(-1) + constant(part), p
+    def _hold(self, _module: nn.Module, _given: object, p: Tensor) -> Tensor:
+        """Keep what an attention looked at, and let no gradient through it."""
+        self._seen.append(p.detach())
+        return self._seen[-1]
 
-
-def entmax(scores: F32, alpha: F32) -> F32:
-    """α-entmax over the last axis, one α per head (the axis before it); -inf is left out.
-
-    Newton on (Σ u^(1/a))^a = 1 with u = 1 + a·(z - t), a = α - 1 and z's maximum at 0: convex and
-    falling in t for α ≤ 2, so the steps from t = 0 approach the root from one side.
-    """
-    a = alpha.astype(np.float64) - 1  # [h]
-    z = np.ascontiguousarray(np.moveaxis(scores, -1, 0), np.float64)  # [entries, …, h]
-    z = (z - z.max(axis=0)) * a
-    t, u, p = np.zeros(z.shape[1:]), np.empty_like(z), np.empty_like(z)
-    furthest = np.inf
-    for _ in range(MAX_STEPS):
-        np.maximum(np.subtract(z, a * t, out=u), NOTHING, out=u)
-        np.maximum(np.divide(np.log1p(u, out=p), a, out=p), FAINT, out=p)
-        np.multiply(np.exp(p, out=p), u > NOTHING, out=p)
-        total = p.sum(axis=0)
-        if furthest <= TOLERANCE:
-            break
-        slope = np.divide(p, np.add(u, 1, out=u), out=u).sum(axis=0)
-        step = -np.expm1(-a * np.log(total)) / a * total / slope
-        t += step
-        furthest = step.max()
-    weights: F32 = np.moveaxis(p / total, 0, -1).astype(np.float32)
-    return weights
-
-
-def neighbours(n: int, window: int) -> Iterator[tuple[int, slice, slice]]:
-    """For each column of the window: the tokens that have such a neighbour, and the neighbours."""
-    for offset in range(max(-window, 1 - n), min(window, n - 1) + 1):
-        low, high = max(0, -offset), min(n, n - offset)
-        yield window + offset, slice(low, high), slice(low + offset, high + offset)
-
-
-def contexts(h: F32, tokens: F32, relay: F32, weight: F32, heads: int) -> tuple[F32, F32, F32]:
-    """What the window, the token's own vector and the relay show to every head, without bias.
-
-    Keys need none (it shifts all scores of a row alike); the values' is added by `constant`.
-    """
-    window = split(h @ weight.T, heads)  # [n, h, k]
-    own = window if h is tokens else split(tokens @ weight.T, heads)  # [n, h, k]
-    return window, own, split(weight @ relay, heads)  # [h, k]
-
-
-def constant(part: Attention) -> F32:
-    """What an attention adds whatever it looks at: its weights sum to 1, so values' bias passes."""
-    fixed: F32 = part.output.weight @ part.value.bias + part.output.bias
-    return fixed
-
-
-def inner(query: F32, key: F32) -> F32:
-    """The product of query and key per head."""
-    product: F32 = np.einsum("nhk,nhk->nh", query, np.broadcast_to(key, query.shape))
-    return product
-
-
-def split(vectors: F32, heads: int) -> F32:
-    """The last axis cut into heads: [..., inner] → [..., h, k]."""
-    return vectors.reshape(*vectors.shape[:-1], heads, -1)
-
-
-def rows(weight: F32, heads: int) -> F32:
-    """A projection's rows by head: [inner, d] → [h, k, d]."""
-    return weight.reshape(heads, -1, weight.shape[-1])
+    def _enter_process(self) -> Lock:
+        if os.getpid() != self._process:
+            torch.set_num_threads(1)  # OpenMP waits for ever for its threads in the parent
+        return Lock()

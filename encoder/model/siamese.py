@@ -51,7 +51,10 @@ class Siamese(nn.Module):
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
         """y [n, d], not normalised, of the texts ids[offsets[i] : offsets[i + 1]]."""
-        embedded = nn.functional.embedding(ids, self.embedding)  # [N, d]
+        return self.read(nn.functional.embedding(ids, self.embedding), ids, offsets, side)
+
+    def read(self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
+        """y [n, d] of texts whose token vectors [N, d] have been looked up."""
         star = cast(Tensor, self.star(embedded, offsets))
         if self.residual is None:
             return star

@@ -75,6 +75,7 @@ class Attention(nn.Module):
         self.value = nn.Linear(config.dim, config.inner)
         self.output = nn.Linear(config.inner, config.dim)
         self.raw_alpha = nn.Parameter(torch.zeros(config.heads))
+        self.shares = nn.Identity()  # passes on what is looked at; an explanation watches it here
 
     @property
     def alpha(self) -> Tensor:  # [h]
@@ -112,7 +113,7 @@ class Ring(Attention):
         )  # lists of 2c+3, each [N, h, k]
         logits = single(torch.stack([(q * k).sum(2) for k in keys]))  # [2c+3, N, h]
         closed = F.pad(texts.outside(self.window), (0, 0, 0, 0, 0, 2))
-        p = entmax(logits.masked_fill(closed, -torch.inf), self.alpha, dim=0)
+        p = self.shares(entmax(logits.masked_fill(closed, -torch.inf), self.alpha, dim=0))
         return self.join(mix(p, values))
 
     def around(self, x: Tensor) -> list[Tensor]:
@@ -143,7 +144,7 @@ class Star(Attention):
         k, v = self.answer(nodes)  # [N, h, k]
         logits = single(torch.cat([(q * own_k).sum(2), (texts.spread(q) * k).sum(2)]))  # [n+N, h]
         member = torch.cat([torch.arange(texts.count, device=logits.device), texts.text])
-        p = entmax_ragged(logits, self.alpha, member, texts.count).unsqueeze(2)
+        p = self.shares(entmax_ragged(logits, self.alpha, member, texts.count)).unsqueeze(2)
         own_p, p = p[: texts.count], p[texts.count :]
         return self.join(own_p * own_v + texts.sum(p * v))
 

@@ -33,7 +33,7 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionWeights:
     """The four projections of one multi-head attention, and the α of each head."""
 
     query: Linear
@@ -47,8 +47,8 @@ class Attention:
 class Layer:
     """One round of the Star Transformer: the ring, then the star."""
 
-    ring: Attention
-    star: Attention
+    ring: AttentionWeights
+    star: AttentionWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Weights:
         named = {"embedding": self.embedding}
         for i, layer in enumerate(self.layers):
             for part in ("ring", "star"):
-                attention: Attention = getattr(layer, part)
+                attention: AttentionWeights = getattr(layer, part)
                 named[f"layers.{i}.{part}.alpha"] = attention.alpha
                 for p in PROJECTIONS:
                     linear: Linear = getattr(attention, p)
@@ -109,12 +109,12 @@ class Weights:
                 f"weights: unknown or missing tensor {', '.join(map(repr, sorted(odd)))}"
             )
 
-        def attention(prefix: str) -> Attention:
+        def attention(prefix: str) -> AttentionWeights:
             linears = {
                 p: Linear(named[f"{prefix}.{p}.weight"], named[f"{prefix}.{p}.bias"])
                 for p in PROJECTIONS
             }
-            return Attention(**linears, alpha=named[f"{prefix}.alpha"])
+            return AttentionWeights(**linears, alpha=named[f"{prefix}.alpha"])
 
         layers = tuple(
             Layer(attention(f"layers.{i}.ring"), attention(f"layers.{i}.star"))

@@ -33,6 +33,12 @@ def slot(word: str) -> int:
     return mixed >> (32 - SLOT_BITS)
 
 
+def spans(starts: I64, lengths: I64) -> I64:
+    """The places of so many entries from each start on, one after the other."""
+    ends = np.cumsum(lengths)
+    return np.arange(lengths.sum()) + np.repeat(starts - ends + lengths, lengths)
+
+
 @dataclass(frozen=True, eq=False)
 class SparseRows:
     """Rows over the slots in compressed form: of row i, the entries indptr[i] to indptr[i + 1]."""
@@ -62,9 +68,9 @@ class SparseRows:
         rows = np.arange(len(self))[key]
         if rows.ndim != 1:
             raise InputError(f"sparse rows: {key!r} selects no list of rows; use a slice")
-        begins, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
+        lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        entries = np.repeat(begins - indptr[:-1], lengths) + np.arange(indptr[-1])
+        entries = spans(self.indptr[rows], lengths)
         return type(self)(
             frozen(indptr), frozen(self.slots[entries]), frozen(self.weights[entries])
         )

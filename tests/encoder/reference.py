@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from encoder.model.config import AstConfig, Side
-from encoder.model.weights import Attention, Linear, Weights, random_weights
+from encoder.model.weights import AttentionWeights, Linear, Weights, random_weights
 
 F64 = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def affine(linear: Linear, x: F64) -> F64:
     return out
 
 
-def attend(attention: Attention, asking: F64, context: Sequence[F64]) -> tuple[F64, F64]:
+def attend(attention: AttentionWeights, asking: F64, context: Sequence[F64]) -> tuple[F64, F64]:
     """One query vector over its context: the new vector, and the attention [heads, entries]."""
     heads = len(attention.alpha)
     q = affine(attention.query, asking).reshape(heads, -1)
@@ -101,16 +101,12 @@ def position_bucket(place: int) -> int:
     return bucket
 
 
-def gated_mean(weights: Weights, ids: Sequence[int], side: Side) -> F64:
-    """The residual r: the token vectors' mean under the gates and the weight by position."""
+def token_shares(weights: Weights, ids: Sequence[int], side: Side) -> F64:
+    """Each token's share of the residual: by its gate, and by its place."""
     assert weights.residual is not None
-    total, norm = np.zeros(weights.config.dim), 0.0
-    for place, token in enumerate(ids):
-        gate = float(weights.residual.gates[side, token])
-        w = gate * float(weights.residual.positions[side, position_bucket(place)])
-        total += w * weights.embedding[token].astype(np.float64)
-        norm += w
-    return total / norm
+    gates, positions = weights.residual.gates[side], weights.residual.positions[side]
+    shares = [float(gates[t]) * float(positions[position_bucket(i)]) for i, t in enumerate(ids)]
+    return np.asarray(shares) / sum(shares)
 
 
 def reference(weights: Weights, ids: Sequence[int], side: Side) -> F64:
@@ -121,7 +117,8 @@ def reference(weights: Weights, ids: Sequence[int], side: Side) -> F64:
     star = reference_star(weights, embedded).output
     if weights.residual is None:
         return star
-    return gated_mean(weights, ids, side) + weights.residual.gain.astype(np.float64) * star
+    mean: F64 = token_shares(weights, ids, side) @ embedded
+    return mean + weights.residual.gain.astype(np.float64) * star
 
 
 def mild_weights(config: AstConfig, vocabulary: int, seed: int = 0) -> Weights:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from encoder.backends.kernel.row_layout import Shape
-from encoder.model.weights import F32, I64, Attention, Weights
+from encoder.model.weights import F32, I64, AttentionWeights, Weights
 from encoder.simd.tile import LANES
 
 F64 = NDArray[np.float64]
@@ -48,7 +48,7 @@ def value_columns(shape: Shape) -> I64:
     return np.where(used, head * shape.dim + column, -1)
 
 
-def folded_values(shape: Shape, attention: Attention) -> F64:
+def folded_values(shape: Shape, attention: AttentionWeights) -> F64:
     """Wo_h · Wv_h of each head, transposed and side by side: [dim, heads · dim]."""
     values = wide(attention.value.weight).reshape(shape.heads, shape.head_dim, shape.dim)
     outputs = wide(attention.output.weight).reshape(shape.dim, shape.heads, shape.head_dim)
@@ -56,7 +56,7 @@ def folded_values(shape: Shape, attention: Attention) -> F64:
     return folded.reshape(shape.dim, -1)
 
 
-def output_bias(attention: Attention) -> F64:
+def output_bias(attention: AttentionWeights) -> F64:
     """What the biases of values and output add to every new vector, as weights sum to 1."""
     return wide(attention.output.bias) + wide(attention.output.weight) @ wide(attention.value.bias)
 

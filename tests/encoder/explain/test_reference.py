@@ -1,113 +1,114 @@
-"""The numpy forward pass against the oracle: entmax by bisection, the rest token by token."""
+"""The reference's parts and attention against the oracle: leaving tokens out, one by one."""
+
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from encoder.explain.reference import entmax, read
+from encoder.explain import reference as explained
+from encoder.explain.reference import ReferenceReader
 from encoder.model.config import AstConfig, Side
-from encoder.model.weights import I32, random_weights
-from tests.encoder.reference import bisect_entmax, reference, reference_star
+from encoder.model.weights import F32, I32, I64, Weights, random_weights
+from tests.encoder.explain.held import parts_and_biases, settled
+from tests.encoder.reference import reference, reference_star
 
 VOCABULARY = 12
-
-
-Model = tuple[AstConfig, int, int]
-
-models = st.tuples(
-    st.builds(
-        AstConfig,
-        dim=st.integers(1, 9),
-        heads=st.integers(1, 3),
-        head_dim=st.integers(1, 4),
-        window=st.integers(0, 3),
-        layers=st.integers(1, 3),
-        residual=st.booleans(),
-    ),
-    st.just(VOCABULARY),
-    st.integers(0, 10_000),
+ONE_PAIR = np.zeros((1, 2), np.int64)
+SHAPES = (
+    AstConfig(dim=7, heads=2, head_dim=3, window=2, layers=1, residual=True),
+    AstConfig(dim=5, heads=1, head_dim=4, window=0, layers=2),
+    AstConfig(dim=9, heads=3, head_dim=2, window=3, layers=3, residual=True),
+    AstConfig(dim=1, heads=1, head_dim=1, window=1, layers=1),
 )
+texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=9, unique=True)
 
 
-def tolerance(model: Model) -> float:
+@cache
+def model(shape: int, seed: int) -> tuple[Weights, ReferenceReader]:
+    weights = random_weights(SHAPES[shape], VOCABULARY, seed)
+    return weights, ReferenceReader(weights)
+
+
+def tolerance(weights: Weights) -> float:
     """How far float32 may be off: every random layer makes the rounding before it larger."""
-    return float(10.0 ** (model[0].layers - 6))
+    return float(10.0 ** (weights.config.layers - 6))
 
 
-texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=10).map(
-    lambda ids: np.array(ids, np.int32)
-)
+def side_by_side(texts: Sequence[Sequence[int]]) -> tuple[I32, I64]:
+    return np.concatenate(texts).astype(np.int32), np.cumsum([0, *map(len, texts)], dtype=np.int64)
 
 
-@given(
-    st.lists(st.floats(-40, 40, width=32) | st.just(-np.inf), min_size=1, max_size=40),
-    st.sampled_from([1.000001, 1.001, 1.25, 1.5, 1.75, 1.999, 2.0]),
-)
-def test_entmax_is_the_bisected_one(row: list[float], alpha: float) -> None:
-    scores = np.array([0.0, *row], np.float32)
-    found = entmax(scores[None], np.array([alpha], np.float32))[0]
-    wanted = bisect_entmax(scores.astype(np.float64), float(np.float32(alpha)))
-    np.testing.assert_allclose(found, wanted, atol=3e-7)
-
-
-@pytest.mark.parametrize("alpha", [1.0000002, 1.3, 1.7, 2.0])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
-def test_entmax_of_long_rows_of_every_scale(alpha: float, scale: float) -> None:
-    scores = np.random.default_rng(3).standard_normal((4, 2, 1025), np.float32) * np.float32(scale)
-    found = entmax(scores, np.full(2, alpha, np.float32))
-    for i, h in np.ndindex(4, 2):
-        wanted = bisect_entmax(scores[i, h].astype(np.float64), float(np.float32(alpha)))
-        np.testing.assert_allclose(found[i, h], wanted, atol=3e-7)
-
-
-def test_entmax_of_many_near_ties_takes_no_early_end() -> None:
-    scores = np.array([[0.0] + [-1e-6] * 1000 + [-1e-3] * 1000], np.float32)
-    for alpha in (1.5, 1.9, 2.0):
-        found = entmax(scores, np.array([alpha], np.float32))[0]
-        wanted = bisect_entmax(scores[0].astype(np.float64), float(np.float32(alpha)))
-        np.testing.assert_allclose(found, wanted, atol=3e-7)
-
-
-def test_entmax_keeps_exact_zeros() -> None:
-    found = entmax(np.array([[0, 3, -2, -np.inf]], np.float32), np.array([2.0], np.float32))
-    assert found.tolist() == [[0.0, 1.0, 0.0, 0.0]]
+def unit_vectors(count: int, dim: int, seed: int) -> F32:
+    rows = np.random.default_rng(seed).standard_normal((count, dim), np.float32)
+    unit: F32 = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit
 
 
 @settings(max_examples=40, deadline=None)
-@given(models, texts, st.sampled_from(Side))
-def test_the_vector_is_the_oracles(model: Model, ids: I32, side: Side) -> None:
-    weights = random_weights(*model)
-    wanted = reference(weights, ids.tolist(), side)
-    found = read(weights, ids, side).y
-    np.testing.assert_allclose(
-        found, wanted, atol=tolerance(model) * max(1.0, float(np.abs(wanted).max()))
-    )
+@given(st.integers(0, 3), st.integers(0, 9), texts, st.sampled_from(Side))
+def test_parts_are_what_goes_without_the_token_and_with_the_biases_they_make_the_cosine(
+    shape: int, seed: int, text: list[int], side: Side
+) -> None:
+    weights, reader = model(shape, seed)
+    assume(settled(weights, text))
+    row = unit_vectors(1, weights.config.dim, seed)
+    parts = reader.parts(*side_by_side([text]), side, ONE_PAIR, row)
+    wanted, biases = parts_and_biases(weights, text, side, row[0])
+    allowed = 10 * tolerance(weights) * max(1.0, float(np.abs(wanted).max()))
+    np.testing.assert_allclose(parts, wanted, atol=allowed)
+    y = reference(weights, text, side)
+    cosine = row[0] @ y / np.linalg.norm(y)
+    assert parts.sum(dtype=np.float64) + biases == pytest.approx(cosine, abs=len(text) * allowed)
 
 
 @settings(max_examples=40, deadline=None)
-@given(models, texts, st.sampled_from(Side))
-def test_the_attention_kept_is_the_oracles(model: Model, ids: I32, side: Side) -> None:
-    weights = random_weights(*model)
-    n, c = len(ids), weights.config.window
-    trace = read(weights, ids, side)
-    wanted = reference_star(weights, weights.embedding[ids].astype(np.float64))
-    for found, ring, star in zip(trace.rounds, wanted.ring, wanted.star, strict=True):
-        np.testing.assert_allclose(found.star, star, atol=tolerance(model))
-        for i in range(n):
-            inside = [c + j - i for j in range(i - c, i + c + 1) if 0 <= j < n]
-            columns = [*inside, 2 * c + 1, 2 * c + 2]
-            np.testing.assert_allclose(found.ring[i][:, columns], ring[i], atol=tolerance(model))
-            outside = sorted(set(range(2 * c + 3)) - set(columns))
-            assert (found.ring[i][:, outside] == 0).all()
-    height = wanted.nodes[-1]
-    taken = height[trace.highest, np.arange(weights.config.dim)]
-    scale = max(1.0, float(np.abs(height).max()))
-    np.testing.assert_allclose(taken, height.max(0), atol=tolerance(model) * scale)
+@given(st.integers(0, 3), st.integers(0, 9), texts, st.sampled_from(Side))
+def test_what_is_looked_at_is_what_the_oracle_looks_at(
+    shape: int, seed: int, text: list[int], side: Side
+) -> None:
+    weights, reader = model(shape, seed)
+    ring, star = reader.looks(np.array(text, np.int32), side)
+    assert_looks(weights, text, ring, star, 10 * tolerance(weights))
 
 
-def test_among_equals_max_pooling_takes_the_first() -> None:
-    weights = random_weights(AstConfig(dim=5, heads=2, head_dim=3), VOCABULARY)
-    weights.layers[0].ring.value.weight[:] = 0
-    trace = read(weights, np.array([3, 1, 4, 1], np.int32), Side.POST)
-    assert trace.highest.tolist() == [0] * 5
+def assert_looks(weights: Weights, text: list[int], ring: F32, star: F32, atol: float) -> None:
+    n, c = len(text), weights.config.window
+    wanted = reference_star(weights, weights.embedding[text].astype(np.float64))
+    np.testing.assert_allclose(star, wanted.star[-1], atol=atol)
+    assert ring.shape == (n, weights.config.heads, 2 * c + 2)
+    for i, (found, p) in enumerate(zip(ring, wanted.ring[-1], strict=True)):
+        inside = [j for j in range(i - c, i + c + 1) if 0 <= j < n]
+        whole = np.zeros((weights.config.heads, 2 * c + 2))
+        whole[:, [c + j - i for j in inside]] = p[:, : len(inside)]
+        whole[:, c] += p[:, -2]  # as it was at first
+        whole[:, -1] = p[:, -1]
+        np.testing.assert_allclose(found, whole, atol=atol)
+        assert not found[:, whole.sum(0) == 0].any()
+
+
+def test_many_pairs_are_read_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explained, "PAIRS_AT_ONCE", 3)
+    weights, reader = model(0, 1)
+    given = [[3, 1, 4], [5], [9, 2, 6, 0], [7, 8]]
+    pairs = np.array([[2, 0], [0, 2], [1, 1], [2, 2], [3, 0], [0, 0], [1, 2]])
+    rows = unit_vectors(3, weights.config.dim, 2)
+    parts = reader.parts(*side_by_side(given), Side.POST, pairs, rows)
+    alone = [
+        reader.parts(*side_by_side([given[i]]), Side.POST, ONE_PAIR, rows[k : k + 1])
+        for i, k in pairs
+    ]
+    np.testing.assert_allclose(parts, np.concatenate(alone), atol=1e-6)
+    assert len(reader.parts(*side_by_side(given), Side.POST, pairs[:0], rows)) == 0
+
+
+def test_a_vector_of_length_zero_has_no_parts() -> None:
+    weights = random_weights(SHAPES[1], VOCABULARY)
+    for name, value in weights.tensors().items():
+        if not name.endswith("alpha"):
+            value[:] = 0
+    row = unit_vectors(1, weights.config.dim, 0)
+    parts = ReferenceReader(weights).parts(*side_by_side([[1, 2]]), Side.POST, ONE_PAIR, row)
+    assert parts.tolist() == [0.0, 0.0]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from encoder.embeddings import Embeddings
 from encoder.explain.totals import word_parts
 from encoder.model.weights import F32
 from encoder.score.lexical import NO_SLOT, SparseRows
@@ -54,11 +55,10 @@ def test_parts_of_words_are_their_tokens_and_their_slots(
     place = st.tuples(st.integers(0, len(texts) - 1), st.integers(0, 1))
     pairs = data.draw(st.lists(place, min_size=1, max_size=6))
     counts = [min(cap, sum(len(word.ids) for word in texts[text])) for text, _ in pairs]
-    ends = np.cumsum(counts)
-    bounds = np.stack([ends - counts, ends], axis=1).astype(np.int64)
-    tokens = rng.standard_normal(int(ends[-1])).astype(np.float32)
-    found = word_parts(texts, held, 0.6, np.array(pairs, np.int64), tokens, bounds)
-    for (text, k), (begin, end), parts in zip(pairs, bounds.tolist(), found, strict=True):
-        wanted = slowly(texts[text], tokens[begin:end].tolist(), articles[k], 0.6)
+    tokens = [rng.standard_normal(count).astype(np.float32) for count in counts]
+    embedded = Embeddings(np.zeros((2, 1), np.float32), held, 0.6, "ab")
+    found = word_parts(texts, embedded, np.array(pairs), np.concatenate(tokens), cap)
+    for (text, k), own, parts in zip(pairs, tokens, found, strict=True):
+        wanted = slowly(texts[text], own.tolist(), articles[k], 0.6)
         assert [word for word, _ in parts] == [word.text for word in texts[text]]
         assert [part for _, part in parts] == pytest.approx(wanted.tolist(), abs=1e-6)
