@@ -30,7 +30,7 @@ def held(weights: Weights, ids: Sequence[int], side: Side) -> Callable[[F64], F6
         if weights.residual is None:
             return y
         mean: F64 = token_shares(weights, ids, side) @ tokens
-        return mean + weights.residual.gain * y
+        return np.asarray(mean + weights.residual.gain * y)
 
     assert n > 0
     return y_of
