@@ -29,8 +29,8 @@ def held(weights: Weights, ids: Sequence[int], side: Side) -> Callable[[F64], F6
         y: F64 = (np.array([nodes[i][d] for d, i in enumerate(highest)]) + relay) / 2
         if weights.residual is None:
             return y
-        mean: F64 = token_shares(weights, ids, side) @ tokens
-        return np.asarray(mean + weights.residual.gain * y)
+        y = weights.residual.gain * y + token_shares(weights, ids, side) @ tokens
+        return y
 
     assert n > 0
     return y_of
@@ -38,7 +38,8 @@ def held(weights: Weights, ids: Sequence[int], side: Side) -> Callable[[F64], F6
 
 def embedded(weights: Weights, ids: Sequence[int]) -> F64:
     """The vectors of these tokens [n, d]."""
-    return weights.embedding[np.asarray(ids)].astype(np.float64)
+    vectors: F64 = weights.embedding[np.asarray(ids)].astype(np.float64)
+    return vectors
 
 
 def mixed(part: AttentionWeights, p: F64, context: Sequence[F64]) -> F64:
