@@ -27,9 +27,8 @@ def held(weights: Weights, ids: Sequence[int], side: Side) -> Callable[[F64], F6
             ]
             relay = mixed(layer.star, star, [relay, *nodes])
         y: F64 = (np.array([nodes[i][d] for d, i in enumerate(highest)]) + relay) / 2
-        if weights.residual is None:
-            return y
-        y = weights.residual.gain * y + token_shares(weights, ids, side) @ tokens
+        if weights.residual is not None:
+            y = weights.residual.gain * y + token_shares(weights, ids, side) @ tokens
         return y
 
     assert n > 0
