@@ -60,7 +60,9 @@ class Refused(NewsiftError):
         self.why = why
 
 
-def told(work: Callable[P, object], *given: P.args, **more: P.kwargs) -> tuple[Code, str | None]:
+def refusal_of(
+    work: Callable[P, object], *given: P.args, **more: P.kwargs
+) -> tuple[Code, str | None]:
     """The code and the sentence that the work is refused with, or NONE and nothing."""
     try:
         work(*given, **more)
@@ -71,7 +73,7 @@ def told(work: Callable[P, object], *given: P.args, **more: P.kwargs) -> tuple[C
 
 def code_of(work: Callable[P, object], *given: P.args, **more: P.kwargs) -> Code:
     """The code that the work is refused with, or NONE."""
-    return told(work, *given, **more)[0]
+    return refusal_of(work, *given, **more)[0]
 
 
 NO_TRANSACTIONS = "this broker has no transactions; use an idempotent producer"

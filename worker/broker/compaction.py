@@ -1,6 +1,6 @@
 """Compaction: of every key only the latest record stays, at the offset it had."""
 
-from worker.broker.batch import Batch, Record, closed, opened, read_records, rebuilt
+from worker.broker.batch import StoredBatch, StoredRecord, closed, read_records, rebuilt, records_of
 from worker.broker.codes import Refused
 from worker.broker.log import Log
 from worker.kafka.batches.header import Header
@@ -19,7 +19,7 @@ def compact(log: Log, now: int, delete_retention: int, lag: int = 0) -> None:
     kept = []
     for batch, rows in zip(batches[:held], contents, strict=True):
         newest = batch is batches[-1]
-        left: Batch | None = batch
+        left: StoredBatch | None = batch
         if rows is not None:
             left = _thinned(batch, rows, latest, now, delete_retention, newest)
         if left is not None:
@@ -34,7 +34,7 @@ def is_due(log: Log, now: int, dirty_ratio: float) -> bool:
     return over or (log.dirty > 0 and log.dirty >= dirty_ratio * log.size)
 
 
-def _contents(batch: Batch) -> list[Record] | None:
+def _contents(batch: StoredBatch) -> list[StoredRecord] | None:
     """The records of a batch; None for one that cannot be read, which stays as it came."""
     try:
         return read_records(batch.data)
@@ -43,9 +43,9 @@ def _contents(batch: Batch) -> list[Record] | None:
 
 
 def _thinned(
-    batch: Batch, rows: list[Record], latest: dict[bytes | None, int], now: int, retention: int,
-    newest: bool,
-) -> Batch | None:  # fmt: skip
+    batch: StoredBatch, rows: list[StoredRecord], latest: dict[bytes | None, int], now: int,
+    retention: int, newest: bool,
+) -> StoredBatch | None:  # fmt: skip
     last = rows[-1] if newest and rows else None
     kept = [r for r in rows if r is last or (r.key is not None and latest[r.key] == r.offset)]
     horizon = None
@@ -56,15 +56,15 @@ def _thinned(
     if not kept:
         return None
     if len(kept) == len(rows):
-        return Batch(batch.base, batch.last, batch.max_timestamp, batch.data, horizon)
+        return StoredBatch(batch.base, batch.last, batch.max_timestamp, batch.data, horizon)
     return _cut(batch, kept, horizon)
 
 
-def _cut(batch: Batch, kept: list[Record], horizon: int | None) -> Batch:
+def _cut(batch: StoredBatch, kept: list[StoredRecord], horizon: int | None) -> StoredBatch:
     """The batch with these records alone; its base and last offset stay, so the rest are gaps."""
     header = Header.of(batch.data)
-    body = opened(batch.data, header)
+    body = records_of(batch.data, header)
     newest = max(r.timestamp for r in kept)
     left = closed(b"".join(body[r.start : r.end] for r in kept), header)
     data = rebuilt(header._replace(record_count=len(kept), max_timestamp=newest), left)
-    return Batch(batch.base, batch.last, newest, data, horizon)
+    return StoredBatch(batch.base, batch.last, newest, data, horizon)

@@ -1,55 +1,44 @@
 """The settings a topic can have: Kafka's names, defaults and ranges."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Self
+from typing import Any, NamedTuple
 
 from worker.broker.codes import Code, Refused
 
 LONGEST = 2**63 - 1
 DAY_MS = 24 * 60 * 60 * 1000
 
-Check = Callable[[str], str | None]
+
+class Kind(NamedTuple):
+    """What a setting may be: in words, and as a value out of a text; None for what it may not."""
+
+    says: str
+    parse: Callable[[str], Any]
 
 
-def _number(low: int, high: int = LONGEST) -> Check:
-    def check(value: str) -> str | None:
-        try:
-            return None if low <= int(value) <= high else f"is not between {low} and {high}"
-        except ValueError:
-            return "is not a whole number"
-
-    return check
+def _number(low: int, high: int = LONGEST) -> Kind:
+    says = f"a whole number between {low} and {high}"
+    return Kind(says, lambda text: int(text) if low <= int(text) <= high else None)
 
 
-def _share(value: str) -> str | None:
-    try:
-        return None if 0 <= float(value) <= 1 else "is not between 0 and 1"
-    except ValueError:
-        return "is not a number"
+def _one_of(*words: str) -> Kind:
+    return Kind(f"one of {', '.join(words)}", lambda text: text if text in words else None)
 
 
-def _one_of(*words: str) -> Check:
-    return lambda value: None if value in words else f"is none of {', '.join(words)}"
+def _policies(text: str) -> set[str] | None:
+    found = {word.strip() for word in text.split(",") if word.strip()}
+    return found if found <= {"delete", "compact"} else None
 
 
-def _policy(value: str) -> str | None:
-    return None if policies(value) <= {"delete", "compact"} else "is neither delete nor compact"
-
-
-def _as_it_comes(value: str) -> str | None:
-    return None if value == "producer" else "is not producer; batches are kept as they come"
-
-
-def policies(value: str) -> set[str]:
-    """The words of a cleanup policy."""
-    return {word.strip() for word in value.split(",") if word.strip()}
-
-
-# name: (default, what refuses a value). Those that nothing reads are taken for what they say.
-SETTINGS: dict[str, tuple[str, Check]] = {
-    "cleanup.policy": ("delete", _policy),
-    "compression.type": ("producer", _as_it_comes),
+SHARE = Kind(
+    "a number between 0 and 1", lambda text: float(text) if 0 <= float(text) <= 1 else None
+)
+POLICIES = Kind("delete, compact, or both", _policies)
+SWITCH = _one_of("true", "false")
+# name: (default, what it may be). Those that nothing reads are taken for what they say.
+SETTINGS: dict[str, tuple[str, Kind]] = {
+    "cleanup.policy": ("delete", POLICIES),
+    "compression.type": ("producer", _one_of("producer")),  # batches are kept as they come
     "delete.retention.ms": (str(DAY_MS), _number(0)),
     "file.delete.delay.ms": ("60000", _number(0)),
     "flush.messages": (str(LONGEST), _number(1)),
@@ -60,71 +49,50 @@ SETTINGS: dict[str, tuple[str, Check]] = {
     "message.timestamp.after.max.ms": (str(DAY_MS // 24), _number(0)),
     "message.timestamp.before.max.ms": (str(LONGEST), _number(0)),
     "message.timestamp.type": ("CreateTime", _one_of("CreateTime", "LogAppendTime")),
-    "min.cleanable.dirty.ratio": ("0.5", _share),
+    "min.cleanable.dirty.ratio": ("0.5", SHARE),
     "min.compaction.lag.ms": ("0", _number(0)),
     "min.insync.replicas": ("1", _number(1, 2**31 - 1)),
-    "preallocate": ("false", _one_of("true", "false")),
+    "preallocate": ("false", SWITCH),
     "retention.bytes": ("-1", _number(-1)),
     "retention.ms": (str(7 * DAY_MS), _number(-1)),
     "segment.bytes": (str(2**30), _number(14, 2**31 - 1)),
     "segment.index.bytes": ("10485760", _number(4, 2**31 - 1)),
     "segment.jitter.ms": ("0", _number(0)),
     "segment.ms": (str(7 * DAY_MS), _number(1)),
-    "unclean.leader.election.enable": ("false", _one_of("true", "false")),
+    "unclean.leader.election.enable": ("false", SWITCH),
 }
 
 
-@dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The settings of one topic: what was set, and the values that the broker works with."""
+    """The settings of one topic; an unknown name or a bad value is refused."""
 
-    given: Mapping[str, str]
-    is_compacted: bool
-    is_trimmed: bool
-    is_append_time: bool
-    max_message_bytes: int
-    min_in_sync: int
-    retention_bytes: int
-    retention_ms: int
-    delete_retention_ms: int
-    compaction_lag_ms: int
-    dirty_ratio: float
-    after_max_ms: int
-    before_max_ms: int
+    def __init__(self, given: Mapping[str, str | None]) -> None:
+        self._values = {name: kind.parse(default) for name, (default, kind) in SETTINGS.items()}
+        self._values |= {name: _parsed(name, text) for name, text in given.items()}
+        self.given = {name: text for name, text in given.items() if text is not None}
+        self.is_compacted = "compact" in self["cleanup.policy"]
+        self.is_trimmed = "delete" in self["cleanup.policy"]
+        self.is_append_time = self["message.timestamp.type"] == "LogAppendTime"
 
-    @classmethod
-    def of(cls, given: Mapping[str, str | None]) -> Self:
-        """The settings with these values set; an unknown name or a bad value is refused."""
-        values = {name: _checked(name, value) for name, value in given.items()}
-        now = {name: values.get(name, default) for name, (default, _) in SETTINGS.items()}
-        words = policies(now["cleanup.policy"])
-        return cls(
-            given=values,
-            is_compacted="compact" in words,
-            is_trimmed="delete" in words,
-            is_append_time=now["message.timestamp.type"] == "LogAppendTime",
-            max_message_bytes=int(now["max.message.bytes"]),
-            min_in_sync=int(now["min.insync.replicas"]),
-            retention_bytes=int(now["retention.bytes"]),
-            retention_ms=int(now["retention.ms"]),
-            delete_retention_ms=int(now["delete.retention.ms"]),
-            compaction_lag_ms=int(now["min.compaction.lag.ms"]),
-            dirty_ratio=float(now["min.cleanable.dirty.ratio"]),
-            after_max_ms=int(now["message.timestamp.after.max.ms"]),
-            before_max_ms=int(now["message.timestamp.before.max.ms"]),
-        )
+    def __getitem__(self, name: str) -> Any:
+        """The value that the broker works with."""
+        return self._values[name]
 
-    def value(self, name: str) -> str:
-        """What a setting is, set or by default."""
+    def text(self, name: str) -> str:
+        """What a setting is, set or by default, as it was written."""
         return self.given.get(name, SETTINGS[name][0])
 
 
-def _checked(name: str, value: str | None) -> str:
+def _parsed(name: str, text: str | None) -> Any:
     if name not in SETTINGS:
         raise Refused(Code.INVALID_CONFIG, f"Unknown topic config name: {name}")
-    if value is None:
+    if text is None:
         raise Refused(Code.INVALID_CONFIG, f"Null value not supported for topic config: {name}")
-    complaint = SETTINGS[name][1](value)
-    if complaint:
-        raise Refused(Code.INVALID_CONFIG, f"{name}: {value!r} {complaint}")
+    kind = SETTINGS[name][1]
+    try:
+        value = kind.parse(text)
+    except ValueError:
+        value = None
+    if value is None:
+        raise Refused(Code.INVALID_CONFIG, f"{name}: {text!r} is not {kind.says}")
     return value

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from worker.broker.batch import Batch, placed, read_records
+from worker.broker.batch import StoredBatch, placed, read_records
 from worker.broker.codes import Code, Refused
 from worker.broker.sequences import Sequences
 from worker.kafka.batches.header import Header
@@ -36,14 +36,14 @@ class Log:
         self.sequences = Sequences()
         self.watchers: set[Callable[[], None]] = set()
         self._budget = budget
-        self._batches: list[Batch] = []
+        self._batches: list[StoredBatch] = []
         self._lasts: list[int] = []  # the last offset of each batch, to find one by bisection
 
     def __len__(self) -> int:
         return len(self._batches)
 
     @property
-    def batches(self) -> tuple[Batch, ...]:
+    def batches(self) -> tuple[StoredBatch, ...]:
         """The batches that are there, oldest first."""
         return tuple(self._batches)
 
@@ -51,7 +51,7 @@ class Log:
         """Store a checked batch at the end and wake who waits for it; the offset it got."""
         base = self.end
         last = base + header.last_offset_delta
-        self._batches.append(Batch(base, last, header.max_timestamp, placed(data, base)))
+        self._batches.append(StoredBatch(base, last, header.max_timestamp, placed(data, base)))
         self._lasts.append(last)
         self.end = last + 1
         self.dirty += len(data)
@@ -119,7 +119,7 @@ class Log:
             count += 1
         self._drop(count)
 
-    def replace(self, batches: Iterable[Batch], dirty: int) -> None:
+    def replace(self, batches: Iterable[StoredBatch], dirty: int) -> None:
         """Put what compaction left in place of what was there; so many bytes it did not touch."""
         size, count = self.size, len(self._batches)
         self._batches = list(batches)

@@ -12,7 +12,7 @@ WRAP = 2**31
 
 
 @dataclass(slots=True)
-class Producer:
+class ProducerState:
     """The last batches of one producer: (first sequence, last sequence, base offset)."""
 
     epoch: int
@@ -25,7 +25,7 @@ class Sequences:
     """The sequence numbers of all producers of one partition; the least recent are forgotten."""
 
     def __init__(self) -> None:
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[int, ProducerState] = {}
 
     def duplicate_of(self, header: Header) -> int | None:
         """The offset at which this very batch already stands; None if it is new and in order."""
@@ -50,7 +50,7 @@ class Sequences:
         """Note a batch that was just stored at this offset."""
         known = self._producers.pop(header.producer_id, None)
         if known is None or known.epoch != header.producer_epoch:
-            known = Producer(header.producer_epoch)
+            known = ProducerState(header.producer_epoch)
         known.batches.append((header.base_sequence, last_sequence(header), offset))
         self._producers[header.producer_id] = known
         if len(self._producers) > REMEMBERED_PRODUCERS:

@@ -8,7 +8,15 @@ from typing import Any
 
 from worker.broker.handlers import TABLE
 from worker.broker.settings import Cluster, Settings
-from worker.broker.wire import BadFrameError, Call, Client, Held, framed, read_call, read_frame
+from worker.broker.wire import (
+    BadFrameError,
+    Call,
+    Client,
+    HeldBytes,
+    answer_frame,
+    read_call,
+    read_frame,
+)
 from worker.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -28,7 +36,7 @@ class Broker:
         self._cluster: Cluster | None = None
         self._server: asyncio.Server | None = None
         self._cleaner: asyncio.Task[None] | None = None
-        self._held = Held(self.settings.held_bytes)
+        self._held = HeldBytes(self.settings.held_bytes)
         self._decoding = asyncio.Lock()
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -129,9 +137,10 @@ class Broker:
         while (frame := await read_frame(reader, *bounds)) is not None:
             call = await self._read(frame, client)
             del frame
-            response = await TABLE[call.api_key].handler(self.cluster, call)
+            cluster = self.cluster.refusing(call.refused) if call.refused else self.cluster
+            response = await TABLE[call.api_key].handler(cluster, call)
             if response is not None:
-                await self._answer(writer, framed(call, response))
+                await self._answer(writer, answer_frame(call, response))
 
     async def _read(self, frame: bytes, client: Client) -> Call:
         if len(frame) < HEAVY:

@@ -5,9 +5,10 @@ import itertools
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
+from worker.broker.codes import Code, Refused
 from worker.broker.groups import Groups
 from worker.broker.log import Budget
 from worker.broker.members import Timers
@@ -71,6 +72,27 @@ class Cluster:
         """An empty cluster with these settings."""
         topics = Topics(Budget(settings.retention_bytes), settings.partitions, now_ms)
         return cls(settings, topics, Groups(timers), uuid.uuid4().hex[:22], served)
+
+    def refusing(self, why: str) -> Self:
+        """The same node for a request that is refused: each part of it is answered with a code."""
+        nothing: Any = Refusing(why)
+        return replace(self, topics=nothing, groups=nothing)
+
+
+class Refusing:
+    """In the place of topics and groups: whatever is asked of it is refused."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def __getattr__(self, name: str) -> Any:
+        raise Refused(Code.INVALID_REQUEST, self._why)
+
+    def __getitem__(self, name: str) -> Any:
+        raise Refused(Code.INVALID_REQUEST, self._why)
+
+    def __contains__(self, name: str) -> bool:
+        raise Refused(Code.INVALID_REQUEST, self._why)
 
 
 def now_ms() -> int:

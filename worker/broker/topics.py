@@ -68,7 +68,7 @@ class Topics:
         self._check_name(name)
         wanted = self._partitions if partitions == -1 else partitions
         self._check_room(wanted)
-        config = TopicConfig.of(given or {})
+        config = TopicConfig(given or {})
         topic = Topic(name, [Log(self.budget) for _ in range(wanted)], config)
         if not only_check:
             self._topics[name] = topic
@@ -107,8 +107,8 @@ class Topics:
         offset = log.append(data, header)
         if header.producer_id >= 0:
             log.sequences.remember(header, offset)
-        if topic.config.retention_bytes >= 0 and topic.config.is_trimmed:
-            log.keep_bytes(topic.config.retention_bytes)
+        if topic.config["retention.bytes"] >= 0 and topic.config.is_trimmed:
+            log.keep_bytes(topic.config["retention.bytes"])
         return offset, now if topic.config.is_append_time else -1
 
     async def compact(self, name: str) -> None:
@@ -122,7 +122,7 @@ class Topics:
         """Compact what is dirty enough; what every broker does now and then."""
         for topic in self:
             for log in topic.logs if topic.config.is_compacted else ():
-                if is_due(log, self.clock(), topic.config.dirty_ratio):
+                if is_due(log, self.clock(), topic.config["min.cleanable.dirty.ratio"]):
                     self._compact(topic, log)
                     await asyncio.sleep(0)
 
@@ -130,22 +130,19 @@ class Topics:
         """Forget the records that are older than their topic keeps them."""
         now = self.clock()
         for topic in self:
-            if topic.config.is_trimmed and topic.config.retention_ms >= 0:
+            if topic.config.is_trimmed and topic.config["retention.ms"] >= 0:
                 for log in topic.logs:
-                    log.keep_since(now - topic.config.retention_ms)
+                    log.keep_since(now - topic.config["retention.ms"])
 
     def _compact(self, topic: Topic, log: Log) -> None:
         config = topic.config
-        compact(log, self.clock(), config.delete_retention_ms, config.compaction_lag_ms)
+        compact(log, self.clock(), config["delete.retention.ms"], config["min.compaction.lag.ms"])
 
     def checked(self, topic: Topic, data: bytes) -> Header:
         """The header of a batch that may be stored; changes nothing, so that a thread can do it."""
-        if len(data) > topic.config.max_message_bytes:
-            raise Refused(
-                Code.MESSAGE_TOO_LARGE,
-                f"a batch of {len(data)} bytes is over max.message.bytes of {topic.name}, "
-                f"{topic.config.max_message_bytes}",
-            )
+        if len(data) > (most := topic.config["max.message.bytes"]):
+            said = f"a batch of {len(data)} bytes is over max.message.bytes of {topic.name}, {most}"
+            raise Refused(Code.MESSAGE_TOO_LARGE, said)
         header = read_header(data)
         if header.attributes & TRANSACTIONAL:
             raise refuse_transactions()
@@ -160,8 +157,8 @@ class Topics:
 
     def _check_time(self, config: TopicConfig, header: Header) -> None:
         now = self.clock()
-        late = header.max_timestamp - now > config.after_max_ms
-        early = 0 <= header.first_timestamp < now - config.before_max_ms
+        late = header.max_timestamp - now > config["message.timestamp.after.max.ms"]
+        early = 0 <= header.first_timestamp < now - config["message.timestamp.before.max.ms"]
         if late or early:
             raise Refused(
                 Code.INVALID_TIMESTAMP,

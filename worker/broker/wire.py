@@ -34,6 +34,7 @@ class Call:
     body: Any
     client: "Client"
     is_unsupported: bool = False  # only of ApiVersions, which then answers with what there is
+    refused: str = ""  # why; then the body holds the first of what was named alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ Table = Mapping[int, Api]
 
 
 @dataclass(slots=True)
-class Held:
+class HeldBytes:
     """The bytes that all connections hold: frames not yet whole, and answers not yet taken."""
 
     most: int
@@ -77,7 +78,7 @@ class Held:
 
 
 async def read_frame(
-    reader: asyncio.StreamReader, limit: int, held: Held, idle_s: float, frame_s: float
+    reader: asyncio.StreamReader, limit: int, held: HeldBytes, idle_s: float, frame_s: float
 ) -> bytes | None:
     """The next frame, or None when the other side has hung up or been idle between two."""
     try:
@@ -100,7 +101,7 @@ async def read_frame(
         raise BadFrameError(f"a frame of {size} bytes was not whole in {frame_s:g} s") from error
 
 
-async def _rest(reader: asyncio.StreamReader, size: int, held: Held) -> bytes:
+async def _rest(reader: asyncio.StreamReader, size: int, held: HeldBytes) -> bytes:
     """So many bytes; only those that have come are held."""
     parts, have = [], 0
     try:
@@ -136,16 +137,18 @@ def read_call(frame: bytes, table: Table, client: Client) -> Call:
             raise BadFrameError(f"{api.request.name}: {len(frame)} bytes are too many")
         body = api.request.decode(memoryview(frame)[at:], version=version)
         _check_nulls(api.request.name, body, version)
+        refused = ""
         if len(frame) > MOST_NAMED and (named := _named(body)) > MOST_NAMED:
-            raise BadFrameError(f"{api.request.name}: names {named} things, not {MOST_NAMED}")
+            refused = f"{api.request.name}: names {named} things, not {MOST_NAMED}"
+            _shorten(body)
     except BadFrameError:
         raise
     except Exception as error:  # decoding wild bytes can fail in any way
         raise BadFrameError(f"{api.request.name}: malformed ({type(error).__name__})") from error
-    return Call(api_key, version, correlation_id, client_id, body, client)
+    return Call(api_key, version, correlation_id, client_id, body, client, refused=refused)
 
 
-def framed(call: Call, response: Any) -> bytes:
+def answer_frame(call: Call, response: Any) -> bytes:
     """The response as a frame; the handler made it in the version that was asked for."""
     response.with_header(correlation_id=call.correlation_id)
     data: bytes = response.encode(header=True, framed=True)
@@ -183,6 +186,16 @@ def _named(thing: Any) -> int:
     if isinstance(thing, list):
         return len(thing) + sum(map(_named, thing))
     return sum(_named(getattr(thing, name, None)) for name in getattr(thing, "__slots__", ()))
+
+
+def _shorten(thing: Any) -> None:
+    """Leave of every list in a decoded request the first item alone."""
+    for each in thing if isinstance(thing, list) else [thing]:
+        for name in getattr(each, "__slots__", ()):
+            found = getattr(each, name, None)
+            if isinstance(found, list):
+                del found[1:]
+                _shorten(found)
 
 
 def _check_nulls(request: str, thing: Any, version: int) -> None:

@@ -1,4 +1,4 @@
-"""Requests answered without a socket: encoded, read, handled, framed and decoded again."""
+"""Requests answered without a socket: encoded, read, handled, answer_frame and decoded again."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 
 from worker.broker.handlers import TABLE
 from worker.broker.settings import Cluster, Settings
-from worker.broker.wire import Client, framed, read_call
+from worker.broker.wire import Client, answer_frame, read_call
 
 CLIENT = Client("127.0.0.1", "broker.test", 9092, lambda: False)
 
@@ -35,4 +35,4 @@ class Asking:
         if response is None:
             return None
         kind = ResponseClassRegistry.get_response_class(request.header)
-        return kind.decode(framed(call, response), header=True, framed=True)
+        return kind.decode(answer_frame(call, response), header=True, framed=True)

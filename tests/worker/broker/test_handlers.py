@@ -168,7 +168,7 @@ def test_settings_are_set_and_unset(
     for validate_only in (True, False):
         response = broker.ask(request(resources=[resource], validate_only=validate_only))
         assert response.responses[0].error_code == Code.NONE
-        now = broker.cluster.topics["s"].config.value("cleanup.policy")
+        now = broker.cluster.topics["s"].config.text("cleanup.policy")
         assert now == (start if validate_only else policy)
 
 

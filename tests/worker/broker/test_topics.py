@@ -85,15 +85,15 @@ def test_impossible_partitions_are_refused(partitions: int) -> None:
 )
 def test_settings_that_are_refused(name: str, value: str | None) -> None:
     with pytest.raises(Refused) as caught:
-        TopicConfig.of({name: value})
+        TopicConfig({name: value})
     assert caught.value.code == Code.INVALID_CONFIG
     assert name in caught.value.why
 
 
 def test_every_default_is_a_value_that_may_be_set() -> None:
-    defaults = TopicConfig.of({})
+    defaults = TopicConfig({})
     for name, (value, _) in SETTINGS.items():
-        assert TopicConfig.of({name: value}).value(name) == defaults.value(name) == value
+        assert TopicConfig({name: value}).text(name) == defaults.text(name) == value
 
 
 def test_only_checking_makes_nothing() -> None:

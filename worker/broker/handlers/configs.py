@@ -4,7 +4,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsResponse, IncrementalAlterConfigsResponse
 
-from worker.broker.codes import Code, Refused, told
+from worker.broker.codes import Code, Refused, refusal_of
 from worker.broker.configs import SETTINGS, TopicConfig
 from worker.broker.settings import NODE, Cluster
 from worker.broker.wire import Call
@@ -21,7 +21,7 @@ async def describe_configs(cluster: Cluster, call: Call) -> Any:
     results = []
     for asked in call.body.resources:
         entries: list[Any] = []
-        code, why = told(_describe, cluster, asked, entries)
+        code, why = refusal_of(_describe, cluster, asked, entries)
         results.append(
             RESULT(
                 error_code=code, error_message=why, resource_type=asked.resource_type,
@@ -35,7 +35,7 @@ async def alter_configs(cluster: Cluster, call: Call) -> Any:
     """Set and unset single settings of a topic."""
     responses = []
     for asked in call.body.resources:
-        code, why = told(_alter, cluster, asked, call.body.validate_only)
+        code, why = refusal_of(_alter, cluster, asked, call.body.validate_only)
         responses.append(
             IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
                 error_code=code, error_message=why, resource_type=asked.resource_type,
@@ -58,7 +58,7 @@ def _alter(cluster: Cluster, asked: Any, only_check: bool) -> None:
         else:
             said = f"{change.name}: operation {change.config_operation} is not possible; set it"
             raise Refused(Code.INVALID_CONFIG, said)
-    config = TopicConfig.of(values)
+    config = TopicConfig(values)
     if not only_check:
         topic.config = config
 
@@ -67,7 +67,7 @@ def _describe(cluster: Cluster, asked: Any, entries: list[Any]) -> None:
     wanted = asked.configuration_keys
     if asked.resource_type == TOPIC:
         config = cluster.topics[asked.resource_name].config
-        rows = [(n, config.value(n), n in config.given, OF_TOPIC, False) for n in SETTINGS]
+        rows = [(n, config.text(n), n in config.given, OF_TOPIC, False) for n in SETTINGS]
     elif asked.resource_type == BROKER:
         if asked.resource_name not in ("", str(NODE)):
             raise Refused(Code.INVALID_REQUEST, f"there is no broker {asked.resource_name}")

@@ -4,7 +4,7 @@ from typing import Any
 
 from kafka.protocol.admin import DeleteGroupsResponse, DescribeGroupsResponse, ListGroupsResponse
 
-from worker.broker.codes import Code, code_of
+from worker.broker.codes import Code, Refused, code_of
 from worker.broker.group import Group
 from worker.broker.members import GroupState
 from worker.broker.settings import Cluster
@@ -36,8 +36,11 @@ async def describe_groups(cluster: Cluster, call: Call) -> Any:
     """The state and the members of groups; a group that is not there is dead."""
     groups = []
     for name in call.body.groups:
-        found = cluster.groups.get(name)
-        groups.append(_described(found) if found else _dead(name, call.version))
+        try:
+            found = cluster.groups.get(name)
+            groups.append(_described(found) if found else _dead(name, call.version))
+        except Refused as refused:
+            groups.append(DESCRIBED(error_code=refused.code, group_id=name))
     return DescribeGroupsResponse(version=call.version, groups=groups)
 
 

@@ -53,10 +53,8 @@ async def _stored(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
             raise Refused(Code.INVALID_REQUIRED_ACKS, f"acks {call.body.acks} is not -1, 0 or 1")
         topic = cluster.topics[name]
         log = topic.log(part.index)
-        if call.body.acks == ALL and topic.config.min_in_sync > 1:
-            raise Refused(
-                Code.NOT_ENOUGH_REPLICAS, f"{name} wants {topic.config.min_in_sync} replicas"
-            )
+        if call.body.acks == ALL and (wanted := topic.config["min.insync.replicas"]) > 1:
+            raise Refused(Code.NOT_ENOUGH_REPLICAS, f"{name} wants {wanted} replicas")
         data = bytes(part.records or b"")
         header = await _checked(cluster, topic, data)
         offset, time = cluster.topics.append(topic, log, data, header)

@@ -9,7 +9,7 @@ from kafka.protocol.admin import (
     DeleteTopicsResponse,
 )
 
-from worker.broker.codes import Code, Refused, told
+from worker.broker.codes import Code, Refused, refusal_of
 from worker.broker.configs import SETTINGS
 from worker.broker.settings import NODE, Cluster
 from worker.broker.topics import Topic
@@ -43,7 +43,7 @@ async def delete_topics(cluster: Cluster, call: Call) -> Any:
     kind = DeleteTopicsResponse.DeletableTopicResult
     responses = []
     for name in call.body.topic_names:
-        code, why = told(cluster.topics.delete, name)
+        code, why = refusal_of(cluster.topics.delete, name)
         if not code:
             cluster.groups.forget_topic(name)
         responses.append(kind(name=name, error_code=code, error_message=why))
@@ -61,7 +61,7 @@ async def create_partitions(cluster: Cluster, call: Call) -> Any:
 
     results = []
     for asked in call.body.topics:
-        code, why = told(grow, asked)
+        code, why = refusal_of(grow, asked)
         results.append(kind(name=asked.name, error_code=code, error_message=why))
     return CreatePartitionsResponse(version=call.version, results=results)
 
@@ -100,7 +100,7 @@ def _created(topic: Topic) -> Any:
         num_partitions=len(topic.logs), replication_factor=1,
         configs=[
             kind(
-                name=name, value=topic.config.value(name), read_only=False, is_sensitive=False,
+                name=name, value=topic.config.text(name), read_only=False, is_sensitive=False,
                 config_source=SET_BY_TOPIC if name in topic.config.given else SET_BY_DEFAULT,
             )
             for name in SETTINGS

@@ -13,7 +13,7 @@ from worker.broker.batch import read_header
 from worker.broker.handlers import TABLE
 from worker.broker.running import running
 from worker.broker.settings import Cluster, Settings
-from worker.broker.wire import BadFrameError, framed, read_call
+from worker.broker.wire import BadFrameError, answer_frame, read_call
 
 SERVED = {key: (api.low, api.high) for key, api in TABLE.items()}
 PATIENCE_S = 0.02
@@ -54,7 +54,7 @@ async def answered(cluster: Cluster, frame: bytes) -> bool:
             response = await TABLE[call.api_key].handler(cluster, call)
     except (TimeoutError, ConnectionAbortedError):
         return True
-    return response is None or bool(framed(call, response))
+    return response is None or bool(answer_frame(call, response))
 
 
 def recorded() -> list[bytes]:
