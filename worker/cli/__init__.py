@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from encoder.errors import NewsiftError
+from worker.cli.signals import interruptible
 from worker.visible import escaped
 
 FAILED = 1
@@ -26,14 +27,14 @@ COMMANDS = {
     "embed": ("worker.cli.embed:embed", "Turn posts or articles into embeddings."),
     "seeds": ("worker.cli.seeds.command:seeds", "List, add, change and remove seed articles."),
     "filter": (
-        "worker.cli.filter.command:filter_posts",
+        "worker.cli.filter:filter_posts",
         "Filter files of posts, without a broker.",
     ),
     "matches": ("worker.cli.matches:matches", "Print what the workers find, as it comes."),
     "replay": ("worker.cli.replay:replay", "Send the posts of files to the posts topic."),
     "backfill": ("worker.cli.backfill:backfill", "Filter past posts again, for one seed."),
     "dead-letters": (
-        "worker.cli.dead_letters:dead_letters",
+        "worker.cli.dead_letters.command:dead_letters",
         "List, show and retry what could not be read.",
     ),
     "status": ("worker.cli.status:status", "Show workers, lag, seeds and rates."),
@@ -107,8 +108,9 @@ def cli() -> None:
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command and turn what comes of it into an exit code and at most one line."""
     try:
-        code = cli.main(args=args, prog_name="newsift", standalone_mode=False)
-        sys.stdout.flush()
+        with interruptible():
+            code = cli.main(args=args, prog_name="newsift", standalone_mode=False)
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

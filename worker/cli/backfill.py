@@ -4,72 +4,47 @@ import sys
 import time
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import CLEAR, kafka_options, say
+from worker.cli.options import CSV, RECORDS, kafka_options, since_option
 from worker.cli.seeds.topic import Latest, SeedTopic, known
-from worker.cli.view.table import counted, flush
-from worker.cli.view.times import since as moment
+from worker.cli.terminal import Progress, say
+from worker.cli.view.table import tallied
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
+from worker.posts.times import rfc3339
 
 if TYPE_CHECKING:
-    from worker.cli.view.match import View
+    from worker.cli.view.match import Show
     from worker.match.pipeline import Outcome, Pipeline
     from worker.seeds.set import SeedSet
 
 ORIGIN = ("origin", b"backfill")
 
 
-@dataclass(slots=True)
-class Sum:
-    """What a backfill read and found."""
-
-    read: int = 0
-    matched: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    passed_over: int = 0
-
-    def add(self, outcome: "Outcome") -> None:
-        """Count a batch, and show it on a terminal that shows nothing else."""
-        self.read += outcome.read
-        self.matched += outcome.matched
-        self.rejected.update(reason.value for reason in outcome.rejected.elements())
-        self.passed_over += outcome.passed_over.total()
-        if sys.stderr.isatty() and not sys.stdout.isatty():
-            told = f"{self.read:,} posts, {self.matched:,} matched"
-            click.echo(f"{CLEAR}{told}", nl=False, err=True)
-
-    def __str__(self) -> str:
-        odd = f", no posts: {counted(self.rejected)}" if self.rejected else ""
-        over = f", {self.passed_over:,} passed over" if self.passed_over else ""
-        return f"{self.read:,} posts read, {self.matched:,} matched{over}{odd}"
-
-
 @click.command()
 @click.argument("seed", metavar="SEED")
-@click.option("--since", required=True, metavar="TIME", help="Posts from then on: 2h, or RFC 3339.")
+@since_option("Posts from then on: 2h, or RFC 3339.", required=True)
 @click.option("--publish", is_flag=True, help="Publish the matches too, marked as backfill.")
-@click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print one row a match.")
+@RECORDS
+@CSV
 @kafka_options
 def backfill(
-    seed: str, since: str, publish: bool, as_json: bool, as_csv: bool, config: Config
+    seed: str, start: int, publish: bool, as_json: bool, as_csv: bool, config: Config
 ) -> None:
     """Filter the posts that are still in the topic by the seed SEED, and print those that match.
 
     It ends with the last post that was there when it began. The workers and their offsets are
     not touched.
     """
-    from worker.cli.view.match import view, written
+    from worker.cli.view.match import view, when_written
 
-    start = moment(since)
-    printer, total = view(as_json, as_csv, written), Sum()
+    show, progress = view(as_json, as_csv, when_written), Progress()
+    rejected, matched, passed_over = Counter[str](), 0, 0
     topic = config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
         latest = SeedTopic(cluster, config).latest()
@@ -80,12 +55,17 @@ def backfill(
         pipeline, seeds = prepared(seed, latest, config)
         for batch in cluster.read(topic, *span):
             outcome = pipeline.run(batch, seeds, _now)
-            total.add(outcome)
-            _emit(outcome, printer, outbox, config.topics.matches)
+            matched += outcome.matched
+            passed_over += outcome.passed_over.total()
+            rejected.update(reason.value for reason in outcome.rejected.elements())
+            _emit(outcome, show, outbox, config.topics.matches)
+            progress.add(outcome.read, "posts", f", {matched:,} matched", sys.stdout.isatty())
         if outbox:
             outbox.settle()
+    over = f", {passed_over:,} passed over" if passed_over else ""
+    odd = f", no posts: {tallied(rejected)}" if rejected else ""
     sent = f"; published to {config.topics.matches}" if publish else ""
-    say(f"{total}{sent}", sys.stderr.isatty())
+    say(f"{progress.done:,} posts read, {matched:,} matched{over}{odd}{sent}")
 
 
 def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, SeedSet]":
@@ -106,9 +86,9 @@ def prepared(name: str, latest: Latest, config: Config) -> "tuple[Pipeline, Seed
     return pipeline, made
 
 
-def _emit(outcome: "Outcome", printer: "View", outbox: Outbox | None, topic: str) -> None:
+def _emit(outcome: "Outcome", show: "Show", outbox: Outbox | None, topic: str) -> None:
     """Send the matches of a batch, where that is asked for, and print them."""
-    from worker.cli.view.match import read_match
+    from worker.files.matches import read_match
 
     for record in outcome.records:
         if record.kind != "match" or record.value is None:
@@ -116,11 +96,9 @@ def _emit(outcome: "Outcome", printer: "View", outbox: Outbox | None, topic: str
         if outbox:
             outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN])
         if seen := read_match(record.value):
-            printer.show(record.value, seen, seen.matches)
-    flush()
+            show(record.value, seen, seen.matches)
+    sys.stdout.flush()
 
 
 def _now() -> str:
-    from worker.posts.times import rfc3339
-
     return rfc3339(int(time.time() * 1000))

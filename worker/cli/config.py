@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from encoder.errors import NewsiftError
-from worker.cli.common import CONFIG, KAFKA
+from worker.cli.options import CONFIG, KAFKA, ONE_JSON
 from worker.config import Config
 from worker.config.load import Loaded, load, overridden
 from worker.config.text import as_values, packaged, rendered
@@ -43,7 +43,7 @@ def check(config_file: Path | None, kafka: str | None) -> None:
 @config.command()
 @CONFIG
 @KAFKA
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@ONE_JSON
 @click.option("--template", is_flag=True, help="Print the defaults with what each key means.")
 def show(config_file: Path | None, kafka: str | None, as_json: bool, template: bool) -> None:
     """Print every key with its value, and where the value comes from; never a password."""

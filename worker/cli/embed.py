@@ -2,8 +2,7 @@
 
 import json
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,79 +11,80 @@ import encoder
 from encoder import Embeddings, Encoder, InputError
 from encoder.embeddings_file import saving
 from encoder.model.weights import F32
-from worker.cli.common import CLEAR, model_options, say
-from worker.cli.rows import FORMATS, BadRow, Row, opened, read_rows
-from worker.cli.target import DASH
+from worker.cli.options import model_options
+from worker.cli.terminal import Progress, prompt_for_text, say
+from worker.files.read import DASH, each_line
+from worker.files.texts import FORMATS, GivenText, format_of, read_given
+from worker.files.write import check_targets
 
-BATCH_ROWS = 4096
+BATCH_TEXTS = 4096
 BATCH_BYTES = 8 * 2**20
 
 
 class Intake:
-    """The good rows of an input in batches; bad ones are refused, or told and counted."""
+    """The good texts of an input in batches; bad ones are refused, or told and counted."""
 
-    def __init__(self, rows: Iterable[Row | BadRow], skip_bad: bool) -> None:
+    def __init__(self, file: Path, form: str, field: str, skip_bad: bool) -> None:
         self.good = self.bad = 0
-        self._rows = rows
+        self._file, self._form, self._field = file, form, field
         self._skip_bad = skip_bad
-        self._live = sys.stderr.isatty()
-        self._start = time.monotonic()
 
-    def __iter__(self) -> Iterator[list[Row]]:
-        try:
-            yield from self._batches()
-        finally:
-            if self._live and self.good:
-                click.echo(err=True)
-        self._conclude()
-
-    def _batches(self) -> Iterator[list[Row]]:
-        batch: list[Row] = []
+    def __iter__(self) -> Iterator[list[GivenText]]:
+        progress = Progress()
+        batch: list[GivenText] = []
         size = 0
-        for row in self._rows:
-            if isinstance(row, BadRow):
-                self._refuse(row)
+        for number, line in each_line(self._file):
+            text = self._read(number, line)
+            if text is None:
                 continue
-            batch.append(row)
-            size += row.size
-            if len(batch) == BATCH_ROWS or size >= BATCH_BYTES:
+            batch.append(text)
+            size += len(line)
+            if len(batch) == BATCH_TEXTS or size >= BATCH_BYTES:
                 yield batch
-                self._count(batch)
+                progress.add(len(batch), "rows")
                 batch, size = [], 0
         if batch:
             yield batch
-            self._count(batch)
+            progress.add(len(batch), "rows")
+        self._conclude(progress)
 
-    def _refuse(self, row: BadRow) -> None:
-        told = f"line {row.line} {row.reason}"
-        if not self._skip_bad:
-            raise InputError(f"{told} (--skip-bad passes over such rows)")
-        self.bad += 1
-        say(f"skipped: {told}", self._live)
+    def _read(self, number: int, line: bytes) -> GivenText | None:
+        if self._form == "auto":
+            self._form = format_of(line)
+        if self._form == "jsonl" and not line.strip():
+            return None
+        try:
+            found = read_given(line, self._form, self._field)
+        except ValueError as error:
+            if not self._skip_bad:
+                said = f"line {number} {error} (--skip-bad passes over such rows)"
+                raise InputError(said) from error
+            self.bad += 1
+            say(f"skipped: line {number} {error}")
+            return None
+        self.good += 1
+        return found
 
-    def _count(self, batch: list[Row]) -> None:
-        self.good += len(batch)
-        if self._live:
-            rate = self.good / (time.monotonic() - self._start)
-            click.echo(f"{CLEAR}{self.good:,} rows, {rate:,.0f}/s", nl=False, err=True)
-
-    def _conclude(self) -> None:
+    def _conclude(self, progress: Progress) -> None:
         if self.bad and not self.good:
             raise InputError("no row could be read; the reasons stand above")
         if self.bad:
             say(f"bad rows skipped: {self.bad}, rows read: {self.good}")
+        if self.good and sys.stderr.isatty():
+            say(f"{self.good:,} rows, {progress.rate()}")
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="The safetensors file to write.")
+@click.argument("file", default=DASH, type=click.Path(path_type=Path), metavar="[FILE]")
+@click.option("--out", default=DASH, type=click.Path(path_type=Path),
+              help="The safetensors file to write.")  # fmt: skip
 @click.option("--articles", is_flag=True, help="The texts are articles, not posts.")
 @click.option("--format", "form", default="auto", type=click.Choice(FORMATS), help="Of the input.")
 @click.option("--field", default="text", metavar="KEY", help="The JSON key of the text.")
 @click.option("--skip-bad", is_flag=True, help="Pass over rows that cannot be read.")
 @model_options
 def embed(
-    file: Path | None, out: Path | None, articles: bool, form: str, field: str, skip_bad: bool,
+    file: Path, out: Path, articles: bool, form: str, field: str, skip_bad: bool,
     model: str, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Turn the texts of FILE, or of standard input, into embeddings.
@@ -94,35 +94,38 @@ def embed(
     JSON lines to standard output. Memory does not grow with the input; --out takes about 1.3 KB of
     disk for each row, and as much again until it is complete.
     """
-    file, out = (None if path == DASH else path for path in (file, out))
-    if out is not None:
-        _check_target(out, file)
-    with opened(file) as stream:
-        enc = encoder.load(model, device=device, threads=threads)
-        intake = Intake(read_rows(stream, form, field), skip_bad)
-        if out is None:
-            for batch in intake:
-                _print(batch, _embedded(enc, batch, articles))
-        else:
-            with saving(out.resolve(), enc.dim, enc.mix, enc.digest) as made:
-                for batch in intake:
-                    part = _embedded(enc, batch, articles)
-                    made.add(part.dense, part.lexical)
+    check_targets({"--out": out}, [file])
+    if out != DASH and out.suffix != ".safetensors":
+        raise InputError(f"--out {out}: must end in .safetensors; JSON lines go to standard output")
+    if file == DASH:
+        prompt_for_text()
+    intake = Intake(file, form, field, skip_bad)
+    enc = encoder.load(model, device=device, threads=threads)
+    made = ((batch, _embedded(enc, batch, articles)) for batch in intake)
+    if out == DASH:
+        for batch, embeddings in made:
+            _print(batch, embeddings)
+        return
+    with saving(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
+        for _, embeddings in made:
+            table.add(embeddings.dense, embeddings.lexical)
 
 
-def _embedded(enc: Encoder, batch: list[Row], articles: bool) -> Embeddings:
+def _embedded(enc: Encoder, batch: list[GivenText], articles: bool) -> Embeddings:
     if articles:
-        return enc.articles([(row.title, row.text) if row.title else row.text for row in batch])
-    return enc.posts([row.text for row in batch])
+        return enc.articles(
+            [(each.title, each.text) if each.title else each.text for each in batch]
+        )
+    return enc.posts([each.text for each in batch])
 
 
-def _print(batch: list[Row], embeddings: Embeddings) -> None:
+def _print(batch: list[GivenText], embeddings: Embeddings) -> None:
     """One JSON object a row; nine digits give every float32 back exactly."""
     lexical = embeddings.lexical
-    for i, row in enumerate(batch):
+    for i, each in enumerate(batch):
         mine = slice(lexical.indptr[i], lexical.indptr[i + 1])
         slots = ",".join(map(str, lexical.slots[mine].tolist()))
-        name = f'"id":{json.dumps(row.id)},' if row.id is not None else ""
+        name = f'"id":{json.dumps(each.id)},' if each.id is not None else ""
         sys.stdout.write(
             f'{{{name}"dense":[{_numbers(embeddings.dense[i])}],'
             f'"lexical":{{"slots":[{slots}],"weights":[{_numbers(lexical.weights[mine])}]}}}}\n'
@@ -132,15 +135,3 @@ def _print(batch: list[Row], embeddings: Embeddings) -> None:
 
 def _numbers(row: F32) -> str:
     return ",".join(map("%.9g".__mod__, row.tolist()))
-
-
-def _check_target(out: Path, source: Path | None) -> None:
-    """Refuse, before any work, a target that cannot be written or is the input itself."""
-    if out.is_dir():
-        raise InputError(f"--out {out}: is a folder; name a file in it")
-    if out.suffix != ".safetensors":
-        raise InputError(f"--out {out}: must end in .safetensors; JSON lines go to standard output")
-    if not out.parent.is_dir():
-        raise InputError(f"--out {out}: there is no folder {out.parent}; make it first")
-    if source is not None and out.exists() and source.exists() and out.samefile(source):
-        raise InputError(f"--out {out}: is the input itself; name another file")

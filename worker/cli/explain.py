@@ -2,22 +2,23 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import click
 
 import encoder
 from encoder import InputError
-from worker.cli.common import colour_wanted, model_options, read_article
+from worker.cli.options import ONE_JSON, model_options
+from worker.cli.terminal import colour_wanted
 from worker.cli.view.lit import lit
+from worker.files.read import DASH, read_article, read_text
 
 
 @click.command()
 @click.argument("text")
 @click.option("--article", metavar="FILE|TEXT", help="Explain the score with this article.")
 @click.option("--title", help="The article's title; a file's first line '# …' is its title.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@ONE_JSON
 @model_options
 def explain(
     text: str, article: str | None, title: str | None, as_json: bool,
@@ -29,38 +30,27 @@ def explain(
     """
     if title is not None and article is None:
         raise click.UsageError("--title needs --article")
-    text = _stdin() if text == "-" else text
+    text = read_text(DASH) if text == "-" else text
     given = None if article is None else _article(article, title)
     enc = encoder.load(model, device=device, threads=threads)
     found: dict[str, object] = {"text": text, "model": enc.digest}
+    verdict = None
     if given is None:
         pairs = enc.explain(text)
-        verdict = ""
     else:
         embedded = enc.articles([given])
         pairs = enc.explain(text, embedded, 0)
         score = float(enc.posts([text]).similarity(embedded)[0, 0])
         threshold = float(enc.thresholds(embedded)[0])
         found |= {"score": score, "threshold": threshold, "match": score >= threshold}
-        verdict = _verdict(score, threshold)
+        said = "a match" if score >= threshold else "no match"
+        verdict = f"score {score:.4f}, automatic threshold {threshold:.4f}: {said}"
     if as_json:
         click.echo(json.dumps(found | {"words": pairs}, ensure_ascii=True))
         return
     click.echo(lit(pairs, colour_wanted()))
     if verdict:
         click.echo(verdict)
-
-
-def _verdict(score: float, threshold: float) -> str:
-    said = "a match" if score >= threshold else "no match"
-    return f"score {score:.4f}, automatic threshold {threshold:.4f}: {said}"
-
-
-def _stdin() -> str:
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 at byte {error.start + 1}") from error
 
 
 def _article(given: str, title: str | None) -> tuple[str, str]:

@@ -5,15 +5,14 @@ from collections.abc import Iterator
 
 import click
 
-from worker.cli.common import kafka_options, say
-from worker.cli.view.table import flush
-from worker.cli.view.times import since as moment
+from worker.cli.options import CSV, RECORDS, kafka_options, since_option
+from worker.cli.terminal import say
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected
 
 
 @click.command()
-@click.option("--since", metavar="TIME", help="From this time on: 2h, or in RFC 3339.")
+@since_option("From this time on: 2h, or in RFC 3339.")
 @click.option("--seed", "seeds", multiple=True, metavar="ID", help="Only matches with this seed.")
 @click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts.")
@@ -21,35 +20,41 @@ from worker.kafka.reading import StoredMessage, TopicReader, connected
     "--follow/--no-follow", default=None,
     help="Go on with what comes; the default, unless --since is given.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print one row a match.")
+@RECORDS
+@CSV
 @kafka_options
 def matches(
-    since: str | None, seeds: tuple[str, ...], events: tuple[str, ...], limit: int | None,
+    start: int | None, seeds: tuple[str, ...], events: tuple[str, ...], limit: int | None,
     follow: bool | None, as_json: bool, as_csv: bool, config: Config,
 ) -> None:  # fmt: skip
     """Print the posts that match, as they are found; their words are lit by what they add.
 
     With --since, or --no-follow for all that is kept, it ends with the last one that is there.
     """
-    from worker.cli.view.match import clock, read_match, view
+    from worker.cli.view.match import view, when_found
+    from worker.files.matches import read_match
 
-    start = None if since is None else moment(since)
     live = follow if follow is not None else start is None
     shown = unread = 0
-    printer = view(as_json, as_csv, clock)
+    show = view(as_json, as_csv, when_found)
     with connected(config) as cluster:
         for batch in _batches(cluster, config, start, live):
             for message in sorted(batch, key=lambda message: message.timestamp):
                 record = read_match(message.value)
                 if record is None or message.value is None:
                     unread += 1
-                elif found := record.narrowed(seeds, events):
-                    printer.show(message.value, record, found)
+                    continue
+                found = [
+                    match for match in record.matches
+                    if (not seeds or match.seed_id in seeds)
+                    and (not events or match.event in events)
+                ]  # fmt: skip
+                if found:
+                    show(message.value, record, found)
                     shown += 1
                 if shown == limit:
                     return
-            flush()
+            sys.stdout.flush()
     if unread:
         say(f"{unread} records are no match records: passed over")
     if not shown:

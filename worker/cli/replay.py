@@ -1,6 +1,5 @@
 """`newsift replay`: posts of a file into the topic, as they are and as fast as they should come."""
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,11 @@ from pathlib import Path
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import CLEAR, kafka_options, say
-from worker.cli.filter.read import rows_as_they_come
-from worker.cli.rows import LONGEST_LINE, opened
-from worker.cli.view.table import counted
+from worker.cli.options import kafka_options
+from worker.cli.terminal import Progress, say
+from worker.cli.view.table import tallied
 from worker.config import FORMATS, Config, Limits
+from worker.files.read import each_line, too_long
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
 from worker.posts.times import milliseconds
@@ -23,13 +22,11 @@ from worker.posts.times import milliseconds
 GRACE = 5.0  # seconds for what is under way when it ends early
 FARTHEST_BEHIND = 1.0  # seconds; what is later than that is not caught up with
 SHORTEST_SLEEP = 0.002
-TELL_EVERY = 0.2
-STDIN = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the input that may be a post: its bytes, and what could be read."""
+    """A line that may be a post: its bytes, and what could be read of it."""
 
     value: bytes
     id: str | None = None
@@ -38,28 +35,18 @@ class Line:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What was read so far, and how long it takes."""
+class Replayed:
+    """What was read so far, and whether all of it was sent."""
 
-    read: int = 0
+    progress: Progress = field(default_factory=Progress)
     odd: Counter[str] = field(default_factory=Counter)
-    began: float = field(default_factory=time.monotonic)
-    told: float = 0.0
-    done: bool = False
+    all_sent: bool = False
 
     def add(self, line: Line) -> None:
         """Count a line, and show how far it is on a terminal."""
-        self.read += 1
         if line.odd:
             self.odd[line.odd] += 1
-        now = time.monotonic()
-        if sys.stderr.isatty() and now - self.told > TELL_EVERY:
-            self.told = now
-            click.echo(f"{CLEAR}{self.read:,} posts, {self.rate():,.0f}/s", nl=False, err=True)
-
-    def rate(self) -> float:
-        """Posts a second since the start."""
-        return self.read / max(time.monotonic() - self.began, 1e-3)
+        self.progress.add(1, "posts")
 
 
 class Pace:
@@ -116,18 +103,18 @@ def replay(
     """
     if rate and speed:
         raise click.UsageError("--rate and --speed exclude each other")
-    lines = islice(read_lines(files, form or config.posts.format, config.limits), skip, None)
-    tally = Tally()
+    posts = islice(read_lines(files, form or config.posts.format, config.limits), skip, None)
+    replayed = Replayed()
     if check:
-        _check(lines, tally)
+        _check(posts, replayed)
         return
     with connected(config) as cluster:
         cluster.partitions(config.topics.posts)
     with sending(config) as outbox:
         try:
-            _send(lines, outbox, config.topics.posts, Pace(rate, speed), tally)
+            _send(posts, outbox, config.topics.posts, Pace(rate, speed), replayed)
         finally:
-            _conclude(tally, outbox, config, skip)
+            _conclude(replayed, outbox, config, skip)
 
 
 def read_lines(files: Sequence[Path], form: str, limits: Limits) -> Iterator[Line]:
@@ -135,53 +122,43 @@ def read_lines(files: Sequence[Path], form: str, limits: Limits) -> Iterator[Lin
     from worker.posts.read import Post, Rejected, read_post
 
     for file in files:
-        for value in _raw(file):
-            found = read_post(value, form, limits)
+        for number, value in each_line(file):
+            if refused := too_long(value):
+                raise InputError(f"{file}: line {number} {refused}")
+            found = read_post(value, form, limits) if value.strip() else None
             if isinstance(found, Post):
                 yield Line(value, found.id, found.created_at)
-            elif isinstance(found, Rejected):
-                yield Line(value, odd=found.reason.value)
-            else:
-                yield Line(value)
+            elif found is not None:
+                yield Line(value, odd=found.reason.value if isinstance(found, Rejected) else None)
 
 
-def _raw(file: Path) -> Iterator[bytes]:
-    number = 0
-    with opened(None if file == STDIN else file) as stream:
-        for rows in rows_as_they_come(stream):
-            for row in rows:
-                number += 1
-                if len(row) > LONGEST_LINE:
-                    most = LONGEST_LINE >> 20
-                    raise InputError(f"{file}: line {number} is longer than {most} MiB; split it")
-                if row.strip():
-                    yield row
-
-
-def _send(lines: Iterator[Line], outbox: Outbox, topic: str, pace: Pace, tally: Tally) -> None:
-    for line in lines:
+def _send(
+    posts: Iterator[Line], outbox: Outbox, topic: str, pace: Pace, replayed: Replayed
+) -> None:
+    for line in posts:
         pace.wait(line)
         outbox.send(topic, line.value, None if line.id is None else line.id.encode())
-        tally.add(line)
+        replayed.add(line)
     outbox.settle()
-    tally.done = True
+    replayed.all_sent = True
 
 
-def _conclude(tally: Tally, outbox: Outbox, config: Config, skip: int) -> None:
+def _conclude(replayed: Replayed, outbox: Outbox, config: Config, skip: int) -> None:
     """Say what arrived, and how to go on where it ended early."""
     delivered = outbox.drained(GRACE)
     where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-    say(f"{delivered:,} posts sent to {where}, {tally.rate():,.0f}/s", sys.stderr.isatty())
-    if tally.odd:
-        say(f"of those read, no posts: {counted(tally.odd)}")
-    if not tally.done:
+    say(f"{delivered:,} posts sent to {where}, {replayed.progress.rate()}")
+    if replayed.odd:
+        say(f"of those read, no posts: {tallied(replayed.odd)}")
+    if not replayed.all_sent:
         say(f"to go on after them: --skip {skip + delivered}")
 
 
-def _check(lines: Iterator[Line], tally: Tally) -> None:
+def _check(posts: Iterator[Line], replayed: Replayed) -> None:
     """Count what the worker could read of the lines; nothing is sent."""
-    for line in lines:
-        tally.add(line)
-    click.echo(f"{tally.read:,} lines, {tally.read - tally.odd.total():,} the worker can read")
-    if tally.odd:
-        raise InputError(f"{tally.odd.total():,} lines are no posts: {counted(tally.odd)}")
+    for line in posts:
+        replayed.add(line)
+    read, odd = replayed.progress.done, replayed.odd.total()
+    click.echo(f"{read:,} lines, {read - odd:,} the worker can read")
+    if odd:
+        raise InputError(f"{odd:,} lines are no posts: {tallied(replayed.odd)}")

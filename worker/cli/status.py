@@ -8,19 +8,20 @@ from typing import Any, TypeVar
 
 import click
 
-from worker.cli.common import kafka_options
-from worker.cli.seeds.output import rows_of
+from worker.cli.options import ONE_JSON, kafka_options
+from worker.cli.seeds.show import rows_of
 from worker.cli.seeds.topic import SeedTopic
-from worker.cli.status_output import print_status
-from worker.cli.view.table import print_json
+from worker.cli.view.table import print_json, shown, table
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, connected
 from worker.kafka.topics import administering
 from worker.stream.offsets import Backlog
+from worker.visible import one_line
 
 APART = 1.0  # seconds between the two readings of a rate
 COORDINATOR_S = 5.0  # a fresh Kafka takes so long to name a group's coordinator
 PAUSE = 0.2
+MISSING = "missing; make it with `newsift topics create`"
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class Reading:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@ONE_JSON
 @kafka_options
 def status(as_json: bool, config: Config) -> None:
     """Show workers, lag by partition, seeds, rates over a second, and the output's offsets."""
@@ -66,7 +67,7 @@ def status(as_json: bool, config: Config) -> None:
             "posts": {"topic": config.topics.posts, "partitions": partitions(after, workers)},
             "lag": sum(after.lag.values()),
             "rates": rates(before, after),
-            "seeds": seeds(cluster, config),
+            "seeds": seed_states(cluster, config),
             "matches": ends(config.topics.matches, after.matches),
             "dead_letters": ends(config.topics.rejected, after.rejected),
         }
@@ -149,7 +150,7 @@ def rates(before: Reading, after: Reading) -> dict[str, float]:
     return {name: round(max(count, 0) / seconds, 1) for name, count in moved.items()}
 
 
-def seeds(cluster: TopicReader, config: Config) -> Row | None:
+def seed_states(cluster: TopicReader, config: Config) -> Row | None:
     """How many seeds are live, refused or expired; None without the topic."""
     if not cluster.exists(config.topics.seeds):
         return None
@@ -168,3 +169,45 @@ def ends(topic: str, offsets: Offsets | None) -> Row:
 
 def _total(offsets: Offsets | None) -> int:
     return sum(offsets.values()) if offsets else 0
+
+
+def print_status(found: Row) -> None:
+    """The state of everything, a line each, and a table of the partitions."""
+    workers, rates = found["workers"], found["rates"]
+    lines = {
+        "kafka": found["kafka"],
+        "workers": f"{len(workers)} in {found['group']} ({found['state']})" if workers
+        else f"none in {found['group']}; start one: faust -A worker worker",
+        "lag": f"{found['lag']:,} posts",
+        "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
+        f"{rates['matches']:,.1f} matches/s",
+        "seeds": _seeds(found["seeds"]),
+        "matches": _output(found["matches"]),
+        "dead letters": _output(found["dead_letters"]),
+    }  # fmt: skip
+    for name, line in lines.items():
+        click.echo(f"{name:<13} {line}")
+    for name, reason in ((found["seeds"] or {}).get("refused") or {}).items():
+        click.echo(f"{'refused':<13} {shown(name)}: {one_line(reason)}")
+    click.echo()
+    rows = found["posts"]["partitions"]
+    header = ("partition", "first", "committed", "end", "lag", "worker")
+    table(header, [[row[name] for name in header] for row in rows])
+
+
+def _seeds(found: Row | None) -> str:
+    if found is None:
+        return MISSING
+    parts = [f"{found['live']:,} live"]
+    parts += [f"{found['expired']:,} expired"] if found["expired"] else []
+    parts += [f"{found['paused']:,} paused"] if found["paused"] else []
+    parts += [f"{len(found['refused']):,} refused"] if found["refused"] else []
+    return ", ".join(parts)
+
+
+def _output(found: Row) -> str:
+    offsets = found["end_offsets"]
+    if offsets is None:
+        return f"{found['topic']}: {MISSING}"
+    told = " ".join(f"{partition}:{offset}" for partition, offset in offsets.items())
+    return f"{sum(offsets.values()):,} in {found['topic']} (end offsets {told})"

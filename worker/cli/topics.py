@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from worker.cli.common import JSON, kafka_options
+from worker.cli.options import JSON, kafka_options
 from worker.cli.view.table import print_json
 from worker.config import Config
 from worker.visible import one_line

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import worker.cli.embed
-import worker.cli.rows
+import worker.files.read
 from encoder import Embeddings
 from tests.worker.fake import Command, FakeEncoder
 
@@ -71,7 +71,7 @@ def test_gzip_is_seen_on_standard_input_too(newsift: Command, fake: FakeEncoder)
 def test_batches_are_bounded_and_in_order(
     newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.cli.embed, "BATCH_ROWS", 3)
+    monkeypatch.setattr(worker.cli.embed, "BATCH_TEXTS", 3)
     monkeypatch.setattr(worker.cli.embed, "BATCH_BYTES", 20)
     texts = ["a", "b", "c", "d" * 25, "e", "f"]
     out = tmp_path / "x.safetensors"
@@ -98,6 +98,7 @@ def test_memory_does_not_grow_with_the_rows(
             return super().posts(texts)
 
     monkeypatch.setattr("encoder.load", lambda *_, **__: Forgetful())
+    monkeypatch.setattr(worker.files.read, "CHUNK", 2**14)
 
     def peak(rows: int) -> int:
         packed = gzip.compress(b"\n" * rows)
@@ -136,7 +137,7 @@ def test_a_bad_row_stops_and_is_named(
     newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     stdin: bytes, reason: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(worker.cli.rows, "LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
+    monkeypatch.setattr(worker.files.read, "LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
     out = tmp_path / "old.safetensors"
     out.write_bytes(b"precious")
     done = newsift("embed", "--out", out, stdin=stdin)
@@ -150,7 +151,7 @@ def test_a_bad_row_stops_and_is_named(
 def test_bad_rows_can_be_passed_over(
     newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch, stdin: bytes, reason: str
 ) -> None:
-    monkeypatch.setattr(worker.cli.rows, "LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
+    monkeypatch.setattr(worker.files.read, "LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
     done = newsift("embed", "--skip-bad", stdin=stdin + b"\n")
     assert done.code == 0
     assert len(done.out.splitlines()) == 1
@@ -167,7 +168,7 @@ def test_an_input_without_one_good_row_is_refused(newsift: Command, fake: FakeEn
 def test_after_a_line_that_is_too_long_the_next_one_is_read(
     newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.cli.rows, "LONGEST_LINE", 10)
+    monkeypatch.setattr(worker.files.read, "LONGEST_LINE", 10)
     newsift("embed", "--skip-bad", stdin=b"0123456789\n" + b"x" * 35 + b"\nafter")
     assert fake.calls == [("posts", ["0123456789", "after"])]
 
@@ -177,7 +178,7 @@ def test_damaged_gzip_is_one_line(newsift: Command, fake: FakeEncoder) -> None:
     for damaged in (whole[:-900], whole[:500] + b"\0" * 40 + whole[540:]):
         done = newsift("embed", stdin=damaged)
         assert done.code == 2
-        assert "newsift: the gzip input is damaged after line" in done.err
+        assert "newsift: the gzip input is damaged or cut off after line" in done.err
 
 
 def test_a_dash_is_standard_input_or_output(
@@ -209,7 +210,7 @@ def test_targets_and_sources_that_cannot_be(
         (["--out", tmp_path / "x.jsonl"], "must end in .safetensors"),
         (["--out", tmp_path], "is a folder; name a file in it"),
         (["--out", tmp_path / "no" / "x.safetensors"], "there is no folder"),
-        ([own, "--out", own], "is the input itself"),
+        ([own, "--out", own], "is an input itself"),
     ):
         done = newsift("embed", *args)
         assert (done.code, said in done.err) == (2, True), done.err

@@ -14,7 +14,7 @@ import worker.cli.seeds.from_url
 from encoder import Encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
-from worker.cli.seeds.fetch import Limits, Page, fetch
+from worker.cli.seeds.fetch import Bounds, Page, fetch
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 EVIL = "\x1b[31m\x1b]0;x\x07\x9b2J\u202e\u2066\u200f\x08\x7f\u2028\U000e0041\r!"
@@ -24,9 +24,11 @@ SEED = {"text": TEXT, "title": EVIL, "event": EVIL, "url": f"http://x.y/{EVIL}",
 POST = {"id": EVIL, "text": TEXT, "author": EVIL, "lang": EVIL, "url": EVIL, "created_at": EVIL}
 MATCH = {
     "post": POST | {"platform": EVIL}, "matched": 1, "seed_set": EVIL, "model": EVIL,
-    "processed_at": EVIL, "source": {"topic": EVIL},
+    "processed_at": EVIL,
+    "source": {"topic": EVIL, "partition": 0, "offset": 0, "timestamp": 0},
     "matches": [{"match_id": EVIL, "seed_id": NAME, "seed_version": EVIL, "event": EVIL,
-                 "title": EVIL, "score": 0.5, "why": [[EVIL, 0.4], ["ferry", 0.2]]}],
+                 "title": EVIL, "score": 0.5, "threshold": 0.1,
+                 "why": [[EVIL, 0.4], ["ferry", 0.2]]}],
 }  # fmt: skip
 COMMANDS = (
     "seeds list", "seeds list --json", "seeds show NAME", "seeds show NAME --json",
@@ -140,7 +142,7 @@ class Rude(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def rude(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    here = Limits(allow=lambda _: True)
+    here = Bounds(allow=lambda _: True)
 
     def any_page(url: str) -> Page:
         return fetch(url, here)

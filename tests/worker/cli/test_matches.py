@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import worker.cli.view.match
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, Kafka
-from worker.cli.view.match import lit_text, read_match
+from worker.cli.view.lit import lit_text
+from worker.files.matches import read_match
 from worker.match.records import MatchRecord
 
 HOUR = 3_600_000

@@ -168,7 +168,7 @@ def test_what_is_refused(
     newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     args: list[str], said: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(worker.cli.replay, "LONGEST_LINE", 2000)
+    monkeypatch.setattr("worker.files.read.LONGEST_LINE", 2000)
     (tmp_path / "fine").write_bytes(post(1))
     (tmp_path / "cut.gz").write_bytes(
         gzip.compress(b"\n".join(os.urandom(50).hex().encode() for _ in range(90)))[:-100]

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from worker.cli.common import colour_wanted, model_options
-from worker.cli.demo.process import WorkerProcess, interruptible, worker_process
+from worker.cli.demo.process import WorkerProcess, worker_process
 from worker.cli.demo.samples import read_articles, read_posts, seed_record
 from worker.cli.demo.script import ADDED, SHORTEST, Change, Message, Script, written
 from worker.cli.demo.show import change_line, match_lines, summary, taken_up_line
 from worker.cli.demo.wire import Wire, wire
+from worker.cli.options import model_options
+from worker.cli.terminal import colour_wanted
 from worker.config import Config, KafkaConfig
 
 HEAR_S = 0.01
@@ -51,7 +52,7 @@ def demo(seconds: float, port: int, model: str, device: str, threads: int | None
     settings = {"NEWSIFT_MODEL__NAME": _model_name(model), "NEWSIFT_MODEL__DEVICE": device}
     if threads is not None:
         settings["NEWSIFT_MODEL__THREADS"] = str(threads)
-    with interruptible(), running(port) as broker, tempfile.TemporaryDirectory() as scratch:
+    with running(port) as broker, tempfile.TemporaryDirectory() as scratch:
         config = Config(kafka=KafkaConfig(bootstrap_servers=broker.address))
         _show(config, written(read_posts(), seconds), Path(scratch), settings)
 

@@ -9,16 +9,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from worker.cli.signals import unbroken
 from worker.errors import RunError
 
 COMMAND = ("-A", "worker", "worker")
 KEPT = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")  # of the user's own settings
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 START_S = 120.0  # the first start compiles
 END_S = 15.0
 LAST = 500  # characters of the log's last line, which an error quotes
@@ -88,35 +86,6 @@ def worker_process(
     finally:
         if process is not None:
             end(process)
-
-
-@contextmanager
-def unbroken() -> Iterator[None]:
-    """Put off an interrupt until the block is done: nothing is started and then lost sight of."""
-    seen: list[int] = []
-    before = [signal.signal(kind, lambda kind, _: seen.append(kind)) for kind in INTERRUPTS]
-    try:
-        yield
-    finally:
-        for kind, handler in zip(INTERRUPTS, before, strict=True):
-            signal.signal(kind, handler)
-    if seen:
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the block as Ctrl-C does."""
-    before = [signal.signal(kind, _interrupt) for kind in INTERRUPTS]
-    try:
-        yield
-    finally:
-        for kind, handler in zip(INTERRUPTS, before, strict=True):
-            signal.signal(kind, handler)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.cli.common import read_article
+from worker.files.read import read_article
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

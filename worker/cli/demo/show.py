@@ -7,7 +7,7 @@ import click
 
 from worker.cli.demo.script import Change, Script
 from worker.cli.demo.tally import Tally
-from worker.cli.view.match import lit_text
+from worker.cli.view.lit import lit_text
 from worker.visible import one_line
 
 WIDTH = 18  # of an event's name

@@ -29,7 +29,7 @@ META_CHARSET = re.compile(
 def article_of(page: Page, seconds: float = SECONDS) -> dict[str, Any]:
     """The article of a page, within bounds of time and memory, whatever the page holds."""
     # The same modules as here, and none from the folder where somebody happens to be.
-    start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
+    start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import answer; answer()"
     head = json.dumps([page.url, page.charset, seconds, MEMORY]).encode()
     try:
         done = subprocess.run(
@@ -46,7 +46,7 @@ def article_of(page: Page, seconds: float = SECONDS) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
+def answer() -> None:
     """Read a page on standard input, write its article to standard output."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     head, _, body = sys.stdin.buffer.read().partition(b"\n")

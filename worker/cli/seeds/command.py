@@ -1,17 +1,19 @@
 """`newsift seeds`: the articles that posts are compared with, on the control topic."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import JSON, kafka_options, say
+from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files
 from worker.cli.seeds.from_url import confirmed, draft_of_url
-from worker.cli.seeds.output import described, print_seed, print_table, print_told, rows_of
+from worker.cli.seeds.show import described, print_seed, print_table, print_told, rows_of
 from worker.cli.seeds.topic import Latest, known, seed_topic
 from worker.cli.seeds.transfer import export, import_seeds
+from worker.cli.terminal import say
 from worker.cli.view.table import print_json
 from worker.cli.view.times import until
 from worker.config import Config
@@ -71,7 +73,9 @@ def add(
         topic.publish({draft.key: draft.value for draft in drafts})
     for draft, seed in zip(drafts, found, strict=True):
         print_told(seed, _said(before, draft), config, as_json)
-        _tell_ignored(draft)
+        if draft.ignored:
+            named = ", ".join(draft.ignored)
+            say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
 
 
 @seeds.command("list")
@@ -80,8 +84,7 @@ def add(
 def list_seeds(as_json: bool, config: Config) -> None:
     """List the seeds, and those that are refused with the reason."""
     with seed_topic(config) as topic:
-        latest = topic.latest()
-    rows = rows_of(latest, config)
+        rows = rows_of(topic.latest(), config)
     if as_json:
         print_json(rows)
     else:
@@ -170,8 +173,6 @@ def _validated(draft: SeedDraft, config: Config) -> "Seed":
 
 def _record(name: str, value: bytes | None) -> dict[str, Any]:
     """The latest record of a seed as it is, unknown keys included."""
-    import json
-
     try:
         found = json.loads(value or b"")
     except (ValueError, RecursionError):
@@ -187,9 +188,8 @@ def _score(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise InputError(
-            f"--threshold {text!r}: give a score above 0, at most 1, or auto"
-        ) from None
+        said = f"--threshold {text!r}: give a score above 0, at most 1, or auto"
+        raise InputError(said) from None
 
 
 def _said(before: Latest, draft: SeedDraft) -> str:
@@ -197,9 +197,3 @@ def _said(before: Latest, draft: SeedDraft) -> str:
     if record is None or record.value is None:
         return "new"
     return "unchanged" if record.value == draft.value else "replaced"
-
-
-def _tell_ignored(draft: SeedDraft) -> None:
-    if draft.ignored:
-        named = ", ".join(draft.ignored)
-        say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 from encoder.errors import InputError
@@ -19,8 +19,10 @@ SECONDS = 20.0
 STEP_SECONDS = 8.0  # for one answer of the network
 LARGEST_PAGE = 5 * 2**20
 REDIRECTS = 5
+CODINGS = ("identity", "gzip", "x-gzip", "deflate")
+GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 PAGES = ("text/html", "application/xhtml+xml", "text/plain")
-HEADERS = {
+REQUEST = {
     "User-Agent": "newsift (seed articles)",
     "Accept": ", ".join(PAGES),
     "Accept-Encoding": "gzip, deflate",
@@ -31,7 +33,6 @@ NAT64 = IPv6Network("64:ff9b::/96")
 METADATA = (IPv4Network("192.0.0.0/24"), IPv4Network("168.63.129.16/32"))
 
 T = TypeVar("T")
-Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], list[str]]
 
 
@@ -43,7 +44,7 @@ def resolved(host: str, port: int) -> list[str]:
 
 def is_public(address: str) -> bool:
     """Whether an address is one of the open Internet: not private, local, reserved or multicast."""
-    found: Address = ip_address(address.partition("%")[0])
+    found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
     if isinstance(found, IPv6Address):
         inner = found.ipv4_mapped or found.sixtofour
         if found in NAT64:
@@ -58,7 +59,7 @@ def is_public(address: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Bounds:
     """What a fetch may cost, and where it may go."""
 
     seconds: float = SECONDS
@@ -77,10 +78,10 @@ class Page:
     charset: str | None
 
 
-def fetch(url: str, limits: Limits | None = None) -> Page:
+def fetch(url: str, bounds: Bounds | None = None) -> Page:
     """The page behind an address of the web; refused with a reason where it cannot be had."""
-    limits = limits or Limits()
-    return within(limits.seconds, lambda: _fetch(url, limits), url)
+    bounds = bounds or Bounds()
+    return within(bounds.seconds, lambda: _fetch(url, bounds), url)
 
 
 def within(seconds: float, work: Callable[[], T], url: str) -> T:
@@ -104,21 +105,21 @@ def within(seconds: float, work: Callable[[], T], url: str) -> T:
     return done[0]
 
 
-def _fetch(url: str, limits: Limits) -> Page:
-    deadline = time.monotonic() + limits.seconds
-    for _ in range(limits.redirects + 1):
+def _fetch(url: str, bounds: Bounds) -> Page:
+    deadline = time.monotonic() + bounds.seconds
+    for _ in range(bounds.redirects + 1):
         target = _target(url)
         try:
-            with _opened(target, limits) as answer:
+            with _opened(target, bounds) as answer:
                 if answer.status in (301, 302, 303, 307, 308) and answer.getheader("Location"):
                     url = urljoin(url, answer.getheader("Location") or "")
                     continue
-                return _page(url, answer, limits.size, deadline)
+                return _page(url, answer, bounds.size, deadline)
         except (OSError, http.client.HTTPException, ValueError, zlib.error) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{url}: cannot be fetched ({_reason(error)})") from error
-    raise InputError(f"{url}: redirects more than {limits.redirects} times; give the last address")
+    raise InputError(f"{url}: redirects more than {bounds.redirects} times; give the last address")
 
 
 def _target(url: str) -> SplitResult:
@@ -136,7 +137,7 @@ def _target(url: str) -> SplitResult:
 
 
 @contextmanager
-def _opened(target: SplitResult, limits: Limits) -> Iterator[http.client.HTTPResponse]:
+def _opened(target: SplitResult, bounds: Bounds) -> Iterator[http.client.HTTPResponse]:
     """The answer to a request that goes to a checked address of the host, and to no other."""
     secure = target.scheme == "https"
     host = target.hostname or ""
@@ -144,21 +145,21 @@ def _opened(target: SplitResult, limits: Limits) -> Iterator[http.client.HTTPRes
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(host, port)
     # The socket is ours: resolving the name a second time could give another address.
-    connection.sock = _connected(host, port, limits)
+    connection.sock = _connected(host, port, bounds)
     with closing(connection):
         if secure:
             context = ssl.create_default_context()
             connection.sock = context.wrap_socket(connection.sock, server_hostname=host)
         path = urlunsplit(("", "", target.path or "/", target.query, ""))
-        connection.request("GET", quote(path, safe="/%:@!$&'()*+,;=~?"), headers=HEADERS)
+        connection.request("GET", quote(path, safe="/%:@!$&'()*+,;=~?"), headers=REQUEST)
         with connection.getresponse() as answer:
             yield answer
 
 
-def _connected(host: str, port: int, limits: Limits) -> socket.socket:
-    addresses = limits.resolve(host, port)
+def _connected(host: str, port: int, bounds: Bounds) -> socket.socket:
+    addresses = bounds.resolve(host, port)
     for address in addresses:
-        if not limits.allow(address):
+        if not bounds.allow(address):
             raise InputError(
                 f"{host} is at {address}, which is no address of the open Internet; "
                 "save the text and add the file"
@@ -180,7 +181,12 @@ def _page(url: str, answer: http.client.HTTPResponse, size: int, deadline: float
         raise InputError(f"{url}: is no page of text but {kind}; save the text and add the file")
     if (answer.length or 0) > size:
         raise _too_large(url, size)
-    body = b"".join(_unpacked(url, _chunks(url, answer, size, deadline), answer, size))
+    coding = (answer.getheader("Content-Encoding") or "identity").strip().lower()
+    if coding not in CODINGS:
+        raise InputError(f"{url}: is packed as {coding!r}; save the text and add the file")
+    body = b"".join(_chunks(url, answer, size, deadline))
+    if coding != "identity" and body:
+        body = _unpacked(url, body, size)
     return Page(url, body, answer.headers.get_content_charset())
 
 
@@ -199,39 +205,19 @@ def _chunks(
         raise InputError(f"{url}: ends {answer.length} bytes early; try again")
 
 
-def _unpacked(
-    url: str, chunks: Iterator[bytes], answer: http.client.HTTPResponse, size: int
-) -> Iterator[bytes]:
-    """The chunks without their compression, never more than the size."""
-    coding = (answer.getheader("Content-Encoding") or "identity").strip().lower()
-    if coding == "identity":
-        yield from chunks
-        return
-    if coding not in ("gzip", "x-gzip", "deflate"):
-        raise InputError(f"{url}: is packed as {coding!r}; save the text and add the file")
-    left = size
-    unpack: Any = None
-    for chunk in chunks:
-        unpack = unpack or _decompressor(chunk, coding)
-        while chunk:
-            part = unpack.decompress(chunk, left + 1)
-            left -= len(part)
-            if left < 0:
-                raise _too_large(url, size)
-            yield part
-            chunk = unpack.unconsumed_tail
-    if unpack is not None and not unpack.eof:
+def _unpacked(url: str, body: bytes, size: int) -> bytes:
+    """The body without its compression, never more than the size."""
+    try:
+        zlib.decompressobj(GZIP_OR_ZLIB).decompress(body, 1)
+        unpack = zlib.decompressobj(GZIP_OR_ZLIB)
+    except zlib.error:  # some servers send deflate without zlib's head
+        unpack = zlib.decompressobj(-zlib.MAX_WBITS)
+    found = unpack.decompress(body, size + 1)
+    if len(found) > size:
+        raise _too_large(url, size)
+    if not unpack.eof:
         raise InputError(f"{url}: ends early; try again")
-
-
-def _decompressor(first: bytes, coding: str) -> Any:
-    """For gzip and zlib; some servers send deflate without zlib's head."""
-    if coding == "deflate":
-        try:
-            zlib.decompressobj().decompress(first, 1)
-        except zlib.error:
-            return zlib.decompressobj(-zlib.MAX_WBITS)
-    return zlib.decompressobj(32 + zlib.MAX_WBITS)
+    return found
 
 
 def _too_large(url: str, size: int) -> InputError:

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from encoder.errors import InputError
-from worker.cli.common import read_article
+from worker.files.read import read_article, read_text
 
 KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
 SUFFIXES = (".txt", ".md", ".markdown", ".json", ".jsonl")
-LARGEST_FILE = 2**26
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,40 +29,25 @@ class SeedDraft:
 
     @property
     def value(self) -> bytes:
-        """The bytes of the record, without what is not set."""
-        return record_bytes(self.record)
-
-
-def record_bytes(record: dict[str, Any]) -> bytes:
-    """A seed's record as JSON, without the keys that are not set."""
-    kept = {name: value for name, value in record.items() if value is not None and value != ""}
-    try:
-        return json.dumps(kept, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(kept).encode()
+        """The record as JSON, without the keys that are not set."""
+        kept = {name: value for name, value in self.record.items() if value not in (None, "")}
+        try:
+            return json.dumps(kept, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return json.dumps(kept).encode()
 
 
 def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
     """The seeds of these files, and of the folders' files, in order; two of one id are refused."""
     drafts: dict[str, SeedDraft] = {}
-    for file in _files(paths):
-        for draft in read_seed_file(file):
-            if other := drafts.get(draft.id):
-                raise InputError(
-                    f"{draft.source} and {other.source} are both seed {draft.id!r}; "
-                    "rename one, or add it with --id"
-                )
-            drafts[draft.id] = draft
+    for draft in (draft for file in _files(paths) for draft in _read(file)):
+        if other := drafts.get(draft.id):
+            raise InputError(
+                f"{draft.source} and {other.source} are both seed {draft.id!r}; "
+                "rename one, or add it with --id"
+            )
+        drafts[draft.id] = draft
     return list(drafts.values())
-
-
-def read_seed_file(file: Path) -> list[SeedDraft]:
-    """The seeds of one file; a seed's id is its `id`, else the file's name without its ending."""
-    suffix = file.suffix.lower()
-    if suffix in (".json", ".jsonl"):
-        return list(_json_drafts(file, suffix == ".jsonl"))
-    title, text = read_article(_checked(file))
-    return [SeedDraft(file.stem, {"text": text, "title": title}, str(file))]
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -77,15 +61,15 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         yield from inside
 
 
-def _checked(file: Path) -> Path:
-    if file.is_file() and file.stat().st_size > LARGEST_FILE:
-        raise InputError(f"{file}: is larger than {LARGEST_FILE >> 20} MiB; that is no article")
-    return file
-
-
-def _json_drafts(file: Path, lines: bool) -> Iterator[SeedDraft]:
-    text = _text(_checked(file))
-    rows = [row for row in text.split("\n") if row.strip()] if lines else [text]
+def _read(file: Path) -> Iterator[SeedDraft]:
+    """The seeds of one file; a seed's id is its `id`, else the file's name without its ending."""
+    suffix = file.suffix.lower()
+    if suffix not in (".json", ".jsonl"):
+        title, text = read_article(file)
+        yield SeedDraft(file.stem, {"text": text, "title": title}, str(file))
+        return
+    text = read_text(file)
+    rows = [row for row in text.split("\n") if row.strip()] if suffix == ".jsonl" else [text]
     found = [item for row in rows for item in _items(row, file)]
     if not found:
         raise InputError(f"{file}: holds no seed")
@@ -93,24 +77,7 @@ def _json_drafts(file: Path, lines: bool) -> Iterator[SeedDraft]:
         source = f"{file}" if len(found) == 1 else f"{file}, seed {number}"
         if not isinstance(item, dict):
             raise InputError(f'{source}: is no JSON object; write {{"text": …, "title": …}}')
-        yield _json_draft(item, file.stem if len(found) == 1 else None, source)
-
-
-def _json_draft(item: dict[str, Any], name: str | None, source: str) -> SeedDraft:
-    given = item.get("id", name)
-    if not isinstance(given, str):
-        raise InputError(f"{source}: has no 'id' that is a string; give it one")
-    ignored = tuple(key for key in item if key not in (*KEYS, "id"))
-    return SeedDraft(given, {key: item[key] for key in KEYS if key in item}, source, ignored)
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: is not UTF-8 at byte {error.start + 1}; convert it") from error
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+        yield _from_json(item, file.stem if len(found) == 1 else None, source)
 
 
 def _items(text: str, file: Path) -> list[Any]:
@@ -119,3 +86,11 @@ def _items(text: str, file: Path) -> list[Any]:
     except (ValueError, RecursionError):
         raise InputError(f"{file}: is no JSON; mend it") from None
     return found if isinstance(found, list) else [found]
+
+
+def _from_json(item: dict[str, Any], name: str | None, source: str) -> SeedDraft:
+    given = item.get("id", name)
+    if not isinstance(given, str):
+        raise InputError(f"{source}: has no 'id' that is a string; give it one")
+    ignored = tuple(key for key in item if key not in (*KEYS, "id"))
+    return SeedDraft(given, {key: item[key] for key in KEYS if key in item}, source, ignored)

@@ -7,9 +7,9 @@ from encoder.errors import InputError
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import StoredMessage, TopicReader, connected
-from worker.kafka.sending import Outbox, sending
+from worker.kafka.sending import sending
 
-HEADERS = (("schema", b"newsift.seed/1"),)
+SCHEMA = (("schema", b"newsift.seed/1"),)
 
 Latest = dict[bytes | None, StoredMessage]
 
@@ -44,7 +44,9 @@ class SeedTopic:
         """Publish records, wait for every replica, and read back that each is the latest."""
         before = self._cluster.ends(self._topic)
         with sending(self._config) as outbox:
-            self._send(outbox, records)
+            for key, value in records.items():
+                outbox.send(self._topic, value, key, SCHEMA)
+            outbox.settle()
         after = self.latest(before)
         for key, value in records.items():
             name = key.decode(errors="backslashreplace")
@@ -58,11 +60,6 @@ class SeedTopic:
                     f"seed {name!r}: another record was published at the same moment; "
                     "look at it with `newsift seeds show`, then try again"
                 )
-
-    def _send(self, outbox: Outbox, records: Mapping[bytes, bytes | None]) -> None:
-        for key, value in records.items():
-            outbox.send(self._topic, value, key, HEADERS)
-        outbox.settle()
 
 
 @contextmanager

@@ -2,18 +2,19 @@
 
 import base64
 import json
-import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import kafka_options, say
+from worker.cli.options import kafka_options
 from worker.cli.seeds.topic import seed_topic
-from worker.cli.target import DASH, check_targets, written
+from worker.cli.terminal import say
+from worker.cli.view.table import bytes_in_json
 from worker.config import Config
+from worker.files.read import DASH, each_line
+from worker.files.write import check_targets, writing
 from worker.posts.times import rfc3339
 from worker.visible import escaped_json
 
@@ -33,9 +34,9 @@ def export(file: Path, config: Config) -> None:
     with seed_topic(config) as topic:
         latest = topic.latest()
     kept = [record for record in latest.values() if record.value is not None]
-    with written(file) as out:
+    with writing(file) as out:
         for record in sorted(kept, key=lambda record: record.key or b""):
-            row = {"key": _told(record.key), "value": _told(record.value)}
+            row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
             row["published_at"] = rfc3339(max(record.timestamp, 0))
             line = escaped_json(json.dumps(row, ensure_ascii=False))
             out.write(line.encode() + b"\n")
@@ -50,16 +51,19 @@ def import_seeds(file: Path, config: Config) -> None:
 
     Nothing is published before every line is understood. Seeds that are not in FILE stay.
     """
+    from worker.seeds.record import RefusedSeed, read_seed
+
     records = _records(file)
     bare = records.pop(b"", None)
-    refused = _refused(records, config)
+    found = (read_seed(key, value, config.limits) for key, value in records.items())
+    refused = [seed for seed in found if isinstance(seed, RefusedSeed)]
     with seed_topic(config) as topic:
         topic.publish(records)
     say(f"{len(records):,} seeds imported")
     if bare is not None:
         say("a record without a key is left out: a compacted topic takes none")
-    for line in refused[:NAMED]:
-        say(f"refused, as in every worker: {line}")
+    for seed in refused[:NAMED]:
+        say(f"refused, as in every worker: {seed.id}: {seed.reason}")
     if len(refused) > NAMED:
         say(f"{len(refused) - NAMED} more are refused; see newsift seeds list")
 
@@ -67,7 +71,7 @@ def import_seeds(file: Path, config: Config) -> None:
 def _records(file: Path) -> dict[bytes, bytes | None]:
     """The records of a file by key; one without a key stands under an empty one."""
     records: dict[bytes, bytes | None] = {}
-    for number, line in enumerate(_lines(file), 1):
+    for number, line in each_line(file):
         if not line.strip():
             continue
         key, value = _record(line, f"{file}, line {number}")
@@ -90,37 +94,8 @@ def _record(line: bytes, where: str) -> tuple[bytes, bytes]:
     return key or b"", value
 
 
-def _lines(file: Path) -> Iterable[bytes]:
-    try:
-        content = sys.stdin.buffer.read() if file == DASH else file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
-    return content.split(b"\n")
-
-
-def _refused(records: dict[bytes, bytes | None], config: Config) -> list[str]:
-    """Which of these every worker will refuse, and why."""
-    from worker.seeds.record import RefusedSeed, read_seed
-
-    def found() -> Iterator[str]:
-        for key, value in records.items():
-            seed = read_seed(key, value, config.limits)
-            if isinstance(seed, RefusedSeed):
-                yield f"{seed.id}: {seed.reason}"
-
-    return list(found())
-
-
-def _told(raw: bytes | None) -> Any:
-    """Bytes as JSON: text where they are UTF-8, else base64."""
-    try:
-        return None if raw is None else raw.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(raw or b"").decode()}
-
-
 def _bytes(told: Any) -> bytes | None:
-    """What `_told` told."""
+    """What `bytes_in_json` told."""
     if isinstance(told, dict):
         return base64.b64decode(told["base64"], validate=True)
     if told is not None and not isinstance(told, str):

@@ -1,5 +1,6 @@
-"""The words of a text in one line, lit by what each of them adds."""
+"""The words of a text, lit by what each of them adds: in a line of words, or where they stand."""
 
+import re
 from collections.abc import Sequence
 
 import click
@@ -11,6 +12,7 @@ GREY = 244
 FAINT = 0.1
 NUMBERED = 8
 VISIBLE = 0.005
+WORD = re.compile(r"(#?)(\w+)")
 
 
 def lit(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
@@ -48,3 +50,29 @@ def numbered(pairs: Sequence[tuple[str, float]]) -> list[str]:
     ranked = sorted(range(len(pairs)), key=lambda i: -sizes[i])
     chosen = {i for i in ranked[:NUMBERED] if sizes[i] >= max(VISIBLE, FAINT * sizes[ranked[0]])}
     return [f"{word}[{part:.2f}]" if i in chosen else word for i, (word, part) in enumerate(pairs)]
+
+
+def lit_text(text: str, why: Sequence[tuple[str, float]], colour: bool) -> str:
+    """A text with those words lit, or numbered without colour, that made its score."""
+    parts = {word.lower(): part for word, part in why if word}
+    strongest = max((abs(part) for part in parts.values()), default=0.0)
+    if not strongest:
+        return text
+    longest_first = map(re.escape, sorted(parts, key=len, reverse=True))
+    inside = re.compile("|".join(longest_first), re.IGNORECASE)
+
+    def light(word: str) -> str:
+        part = parts.get(word.lower(), 0.0)
+        if colour:
+            return paint(word, part / strongest)
+        return f"{word}[{part:.2f}]" if abs(part) >= max(VISIBLE, FAINT * strongest) else word
+
+    def one(found: re.Match[str]) -> str:
+        sign, word = found.groups()
+        if word.lower() in parts:
+            return sign + light(word)
+        if not sign:
+            return word
+        return sign + inside.sub(lambda piece: light(piece[0]), word)
+
+    return WORD.sub(one, text)

@@ -1,5 +1,6 @@
 """Tables for people, and lines of JSON for programs."""
 
+import base64
 import json
 import sys
 from collections import Counter
@@ -40,7 +41,7 @@ def shown(cell: object) -> str:
     return "-" if cell is None or cell == "" else one_line(str(cell))
 
 
-def counted(counts: Counter[str]) -> str:
+def tallied(counts: Counter[str]) -> str:
     """What was counted, the most first."""
     return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
 
@@ -51,11 +52,9 @@ def print_json(rows: Iterable[Any]) -> None:
         click.echo(escaped_json(json.dumps(row, ensure_ascii=False)))
 
 
-def write_line(line: bytes) -> None:
-    """Write a line of bytes to standard output as it is."""
-    sys.stdout.buffer.write(line + b"\n")
-
-
-def flush() -> None:
-    """Hand on what was written, so that a reader sees it now."""
-    sys.stdout.flush()
+def bytes_in_json(raw: bytes | None) -> Any:
+    """Bytes as JSON: text where they are UTF-8, else base64."""
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw or b"").decode()}

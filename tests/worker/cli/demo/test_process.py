@@ -8,10 +8,11 @@ import sys
 import pytest
 
 from worker.cli.demo import process
-from worker.cli.demo.process import end, free_port, interruptible, unbroken
+from worker.cli.demo.process import end, free_port
+from worker.cli.signals import INTERRUPTS, interruptible, unbroken
 
 
-@pytest.mark.parametrize("kind", process.INTERRUPTS)
+@pytest.mark.parametrize("kind", INTERRUPTS)
 def test_an_interrupt_waits_until_what_must_not_break_is_done(kind: signal.Signals) -> None:
     done = []
 
@@ -32,7 +33,7 @@ def test_nothing_is_raised_without_an_interrupt() -> None:
         pass
 
 
-@pytest.mark.parametrize("kind", process.INTERRUPTS)
+@pytest.mark.parametrize("kind", INTERRUPTS)
 def test_every_kind_of_interrupt_ends_the_block(kind: signal.Signals) -> None:
     done = []
 

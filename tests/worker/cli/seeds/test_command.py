@@ -1,6 +1,9 @@
 """`newsift seeds`: what reaches the control topic, and what is said of it."""
 
 import json
+import os
+import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +243,34 @@ def test_the_address_can_come_from_a_file(newsift: Command, kafka: Kafka, tmp_pa
     done = newsift("seeds", "list", "--config", file, "--kafka", kafka.address)
     assert done.code == 0
     assert newsift("seeds", "list", "--config", tmp_path / "gone.yaml").code == 2
+
+
+def test_an_article_without_an_end_is_refused(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
+    done = newsift("seeds", "add", "/dev/zero")
+    assert (done.code, done.out) == (2, "")
+    assert "/dev/zero: is no regular file and no pipe" in done.err
+    pipe, large = tmp_path / "pipe.md", tmp_path / "large.md"
+    os.mkfifo(pipe)
+    filler = subprocess.Popen(["bash", "-c", f"exec cat /dev/zero > '{pipe}'"])
+    try:
+        done = newsift("seeds", "add", pipe)
+    finally:
+        filler.kill()
+        filler.wait()
+    assert (done.code, "pipe.md: is larger than 64 MiB" in done.err) == (2, True)
+    with large.open("wb") as file:
+        file.truncate(2**40)
+    assert "large.md: is larger than 64 MiB" in newsift("seeds", "add", large).err
+    assert kafka.records(SEEDS) == []
+
+
+def test_an_article_may_come_through_a_pipe(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
+    pipe = tmp_path / "ferry.md"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("# Fire\n\nA ferry burns.",))
+    writer.start()
+    assert newsift("seeds", "add", pipe).code == 0
+    writer.join()
+    assert json.loads(kafka.records(SEEDS)[0].value) == {"title": "Fire", "text": "A ferry burns."}

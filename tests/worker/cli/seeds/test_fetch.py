@@ -16,10 +16,10 @@ from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.web_side import web_server
 from worker.cli.seeds.article import decoded, extracted
-from worker.cli.seeds.fetch import Limits, Page, fetch, is_public, within
+from worker.cli.seeds.fetch import Bounds, Page, fetch, is_public, within
 from worker.cli.seeds.from_url import seed_id
 
-HERE = Limits(allow=lambda _: True)
+HERE = Bounds(allow=lambda _: True)
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +59,14 @@ def test_an_article_however_it_is_sent(web: str, name: str) -> None:
     ],
 )
 def test_what_no_article_can_be_taken_from(web: str, name: str, said: str) -> None:
-    small = Limits(size=2**20, allow=lambda _: True)
+    small = Bounds(size=2**20, allow=lambda _: True)
     with pytest.raises(InputError, match=said):
         extracted(fetch(f"{web}/{name}", small))
 
 
 def test_a_slow_page_is_given_up(web: str) -> None:
     with pytest.raises(InputError, match=r"took (longer than 0\.3 s|too long)"):
-        fetch(f"{web}/slow", Limits(seconds=0.3, allow=lambda _: True))
+        fetch(f"{web}/slow", Bounds(seconds=0.3, allow=lambda _: True))
 
 
 def test_what_never_ends_is_given_up() -> None:
@@ -93,7 +93,7 @@ def test_addresses_that_are_not_fetched(url: str, said: str) -> None:
         raise AssertionError(host)
 
     with pytest.raises(InputError, match=said) as caught:
-        fetch(url, Limits(resolve=no_host_is_looked_up))
+        fetch(url, Bounds(resolve=no_host_is_looked_up))
     assert "secret" not in str(caught.value)
 
 
@@ -105,7 +105,7 @@ def test_this_machine_and_its_network_are_not_asked(web: str, host: str) -> None
 
 
 def test_every_address_of_a_host_is_checked(web: str) -> None:
-    both = Limits(resolve=lambda *_: ["8.8.8.8", "10.0.0.1"])
+    both = Bounds(resolve=lambda *_: ["8.8.8.8", "10.0.0.1"])
     with pytest.raises(InputError, match=r"two\.test is at 10\.0\.0\.1"):
         fetch("http://two.test/", both)
 
@@ -118,7 +118,7 @@ def test_a_redirect_into_the_network_is_not_followed(web: str) -> None:
         asked.append(host)
         return ["127.0.0.1"] if host == "127.0.0.1" else ["192.168.1.1"]
 
-    limits = Limits(resolve=resolve, allow=lambda address: address == "127.0.0.1")
+    limits = Bounds(resolve=resolve, allow=lambda address: address == "127.0.0.1")
     with pytest.raises(InputError, match=r"inside\.test is at 192\.168\.1\.1"):
         fetch(f"{web}/inside", limits)
     assert asked == ["127.0.0.1", "inside.test"]
@@ -135,7 +135,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
 
     port = web.rpartition(":")[2]
     page = fetch(
-        f"http://moving.test:{port}/host", Limits(resolve=lambda *_: answers.pop(0), allow=allow)
+        f"http://moving.test:{port}/host", Bounds(resolve=lambda *_: answers.pop(0), allow=allow)
     )
     assert page.body.decode() == f"moving.test:{port}"
     assert checked == ["127.0.0.1"]
@@ -147,9 +147,9 @@ def test_a_host_that_nobody_knows(web: str) -> None:
         raise OSError(-2, "Name or service not known")
 
     with pytest.raises(InputError, match="Name or service not known"):
-        fetch("http://no.such.test/", Limits(resolve=unknown))
+        fetch("http://no.such.test/", Bounds(resolve=unknown))
     with pytest.raises(InputError, match="the name has no address"):
-        fetch("http://no.such.test/", Limits(resolve=lambda *_: []))
+        fetch("http://no.such.test/", Bounds(resolve=lambda *_: []))
 
 
 INSIDE = [
@@ -216,7 +216,7 @@ def test_an_id_for_people(title: str, url: str, expected: str) -> None:
 @pytest.fixture
 def open_web(web: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The web of this machine, as if it were the open one."""
-    monkeypatch.setattr(worker.cli.seeds.from_url, "fetch", partial(fetch, limits=HERE))
+    monkeypatch.setattr(worker.cli.seeds.from_url, "fetch", partial(fetch, bounds=HERE))
     return web
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
-from worker.cli.seeds.output import described
+from worker.cli.seeds.show import described
 from worker.seeds.record import read_seed
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from worker.cli.common import say
+from worker.cli.terminal import say
 from worker.cli.view.table import print_json, shown, table
 from worker.config import Config
 from worker.kafka.reading import StoredMessage
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from worker.cli.seeds.topic import Latest
     from worker.seeds.record import RefusedSeed, Seed
 
-Row = dict[str, Any]
+SeedRow = dict[str, Any]
 
-HEADER = ("id", "state", "event", "version", "threshold", "expires", "title")
+HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
 
 
 def described(
     found: "Seed | RefusedSeed | None", record: StoredMessage, whole: bool = False
-) -> Row | None:
+) -> SeedRow | None:
     """A seed, or one that is refused, as a row of JSON; None if it is deleted."""
     from worker.seeds.record import Seed
 
@@ -38,7 +38,7 @@ def described(
     return row | {"text": found.text} if whole else row | {"characters": len(found.text)}
 
 
-def rows_of(latest: "Latest", config: Config) -> list[Row]:
+def rows_of(latest: "Latest", config: Config) -> list[SeedRow]:
     """Every seed as a row, those that are refused too, sorted by id."""
     from worker.seeds.record import Seed, read_seed
     from worker.seeds.set import too_many
@@ -54,7 +54,7 @@ def rows_of(latest: "Latest", config: Config) -> list[Row]:
     return sorted((row for row in rows if row), key=lambda row: str(row["id"]))
 
 
-def fields(seed: "Seed") -> Row:
+def fields(seed: "Seed") -> SeedRow:
     """What is said of a seed everywhere."""
     over = seed.expires_at is not None and seed.expires_at <= time.time() * 1000
     return {
@@ -69,25 +69,22 @@ def fields(seed: "Seed") -> Row:
     }
 
 
-def print_table(rows: Sequence[Row]) -> None:
+def print_table(rows: Sequence[SeedRow]) -> None:
     """One line a seed; those that are refused say why."""
     if not rows:
         say("no seeds; add one with `newsift seeds add FILE`")
         return
-    table(HEADER, [_cells(row) for row in rows])
+    header = [name.removeprefix("seed_").removesuffix("_at") for name in HEADER]
+    table(header, [[_told(row).get(name) for name in HEADER] for row in rows])
 
 
-def _cells(row: Row) -> list[object]:
+def _told(row: SeedRow) -> SeedRow:
     if row["state"] == "refused":
-        return [row["id"], "refused", None, None, None, None, row["reason"]]
-    score = "auto" if row["threshold"] is None else f"{row['threshold']:g}"
-    return [
-        row["id"], row["state"], row["event"], row["seed_version"], score, row["expires_at"],
-        row["title"],
-    ]  # fmt: skip
+        return row | {"title": row["reason"]}
+    return row | {"threshold": "auto" if row["threshold"] is None else f"{row['threshold']:g}"}
 
 
-def print_seed(row: Row) -> None:
+def print_seed(row: SeedRow) -> None:
     """Everything about one seed, its text last."""
     for name, value in row.items():
         if name not in ("text", "value"):
@@ -102,14 +99,11 @@ def print_told(seed: "Seed", said: str, config: Config, as_json: bool) -> None:
     if as_json:
         print_json([fields(seed) | {"published": said}])
         return
-    click.echo(f"{one_line(seed.id)}  {seed.version}  {said}, {threshold_said(seed, config)}")
-
-
-def threshold_said(seed: "Seed", config: Config) -> str:
-    """Which threshold a seed gets, in words."""
     if seed.threshold is not None:
-        return f"threshold {seed.threshold:g}"
-    if config.matching.threshold is not None:
-        return f"threshold {config.matching.threshold:g} (matching.threshold)"
-    one_in = round(1 / config.matching.background_rate)
-    return f"automatic threshold (1 in {one_in:,} everyday posts reaches it)"
+        threshold = f"threshold {seed.threshold:g}"
+    elif config.matching.threshold is not None:
+        threshold = f"threshold {config.matching.threshold:g} (matching.threshold)"
+    else:
+        one_in = round(1 / config.matching.background_rate)
+        threshold = f"automatic threshold (1 in {one_in:,} everyday posts reaches it)"
+    click.echo(f"{one_line(seed.id)}  {seed.version}  {said}, {threshold}")

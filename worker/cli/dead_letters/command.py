@@ -1,40 +1,33 @@
 """`newsift dead-letters`: messages that the worker could not work on, and another attempt."""
 
-import base64
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import click
 
 from encoder.errors import InputError
-from worker.cli.common import JSON, kafka_options, say
-from worker.cli.letters import Letter, letters, sent_again
-from worker.cli.view.table import counted, print_json, shown
-from worker.cli.view.times import since as moment
+from worker.cli.dead_letters.read import DeadLetter, dead_letters_of, sent_again
+from worker.cli.options import JSON, kafka_options, since_option
+from worker.cli.terminal import say
+from worker.cli.view.table import bytes_in_json, print_json, shown, tallied
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
-from worker.posts.times import rfc3339
+from worker.posts.read import Reason
 from worker.visible import one_line
 
 DETAIL = 60
+SINCE = since_option("Only from this time on: 2h, or RFC 3339.")
 
 
 def known_reason(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
     """The reason that was given, which has to be one of the list."""
-    if given is None:
-        return None
-    from worker.posts.read import Reason
-
-    reasons = [reason.value for reason in Reason]
-    if given not in reasons:
-        raise InputError(f"--reason {given!r}: is no reason; give one of {', '.join(reasons)}")
+    if given not in (None, *Reason):
+        raise InputError(f"--reason {given!r}: is no reason; give one of {', '.join(Reason)}")
     return given
 
 
-SINCE = click.option("--since", metavar="TIME", help="Only from this time on: 2h, or RFC 3339.")
 REASON = click.option(
     "--reason", metavar="CODE", callback=known_reason, help="Only those with this reason."
 )
@@ -50,12 +43,11 @@ def dead_letters() -> None:
 @SINCE
 @JSON
 @kafka_options
-def list_letters(reason: str | None, since: str | None, as_json: bool, config: Config) -> None:
+def list_letters(reason: str | None, start: int | None, as_json: bool, config: Config) -> None:
     """List dead letters with their ids and reasons."""
-    start = None if since is None else moment(since)
     reasons: Counter[str] = Counter()
     with connected(config) as cluster:
-        for letter in letters(cluster, config, start):
+        for letter in dead_letters_of(cluster, config, start):
             if reason not in (None, letter.reason):
                 continue
             reasons[letter.reason] += 1
@@ -64,7 +56,7 @@ def list_letters(reason: str | None, since: str | None, as_json: bool, config: C
             else:
                 print_line(letter)
     if not as_json:
-        told = f"{reasons.total():,}: {counted(reasons)}" if reasons else "none"
+        told = f"{reasons.total():,}: {tallied(reasons)}" if reasons else "none"
         say(f"dead letters: {told}")
 
 
@@ -76,18 +68,18 @@ def list_letters(reason: str | None, since: str | None, as_json: bool, config: C
 def show(name: str, as_json: bool, raw: bool, config: Config) -> None:
     """Show one dead letter with its bytes."""
     with connected(config) as cluster:
-        found = [letter for letter in letters(cluster, config) if letter.id == name]
+        found = [letter for letter in dead_letters_of(cluster, config) if letter.id == name]
     if not found:
-        raise InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
-    letter = found[-1]
+        raise _unknown(name)
+    row, key, value = found[-1].row(), found[-1].message.key, found[-1].message.value
     if raw:
-        _write_raw(letter.value or b"")
+        _write_raw(value or b"")
     elif as_json:
-        print_json([letter.row() | {"key": _json(letter.key), "value": _json(letter.value)}])
+        print_json([row | {"key": bytes_in_json(key), "value": bytes_in_json(value)}])
     else:
-        for key, value in letter.row().items():
-            click.echo(f"{key:<12} {shown(value)}")
-        click.echo(f"{'key':<12} {_text(letter.key)}\n\n{_text(letter.value)}")
+        for told, cell in row.items():
+            click.echo(f"{told:<12} {shown(cell)}")
+        click.echo(f"{'key':<12} {_text(key)}\n\n{_text(value)}")
 
 
 @dead_letters.command()
@@ -97,7 +89,7 @@ def show(name: str, as_json: bool, raw: bool, config: Config) -> None:
 @SINCE
 @kafka_options
 def retry(
-    names: tuple[str, ...], every: bool, reason: str | None, since: str | None, config: Config
+    names: tuple[str, ...], every: bool, reason: str | None, start: int | None, config: Config
 ) -> None:
     """Send dead letters to the posts topic again, byte by byte; three attempts are the most.
 
@@ -106,42 +98,43 @@ def retry(
     """
     if bool(names) + every + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
-    start = None if since is None else moment(since)
     wanted = set(names)
-
-    def chosen(letter: Letter) -> bool:
-        return letter.id in wanted if wanted else reason in (None, letter.reason)
-
     with connected(config) as cluster:
+
+        def chosen() -> Iterable[DeadLetter]:
+            for letter in dead_letters_of(cluster, config, start):
+                if letter.id in wanted if wanted else reason in (None, letter.reason):
+                    yield letter
+
         cluster.partitions(config.topics.posts)
-        done = sent_again(cluster, config, filter(chosen, letters(cluster, config, start)))
-        _check(wanted, done, letters(cluster, config, start))
-        kept = _resend(config, filter(chosen, letters(cluster, config, start)), done)
+        done = sent_again(cluster, config, chosen())
+        _check(wanted, done, chosen())
+        kept = _resend(config, chosen(), done)
     if kept:
-        say(f"not retried: {counted(kept)}")
+        say(f"not retried: {tallied(kept)}")
 
 
-def print_line(letter: Letter) -> None:
+def print_line(letter: DeadLetter) -> None:
     """One dead letter in one line."""
-    when = f"{rfc3339(letter.rejected_at)[:19]}Z"
+    when = f"{letter.row()['rejected_at'][:19]}Z"
     told = one_line(letter.detail)[:DETAIL]
     attempt, reason = f"attempt {letter.attempt}", one_line(letter.reason)
     click.echo(f"{one_line(letter.id):<24}  {when}  {reason:<16}  {attempt}  {told}".rstrip())
 
 
-def _check(wanted: set[str], done: set[str], there: Iterable[Letter]) -> None:
+def _check(wanted: set[str], done: set[str], there: Iterable[DeadLetter]) -> None:
     """Refuse, before anything is sent, ids that are unknown or that cannot be retried."""
     if not wanted:
         return
     found = {letter.id: _obstacle(letter, done) for letter in there}
     for name in sorted(wanted):
         if name not in found:
-            raise InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
+            raise _unknown(name)
         if obstacle := found[name]:
             raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
 
 
-def _resend(config: Config, chosen: Iterable[Letter], done: set[str]) -> Counter[str]:
+def _resend(config: Config, chosen: Iterable[DeadLetter], done: set[str]) -> Counter[str]:
     """Send the chosen ones again, and count why others were not."""
     kept: Counter[str] = Counter()
     with sending(config) as outbox:
@@ -149,30 +142,25 @@ def _resend(config: Config, chosen: Iterable[Letter], done: set[str]) -> Counter
             if obstacle := _obstacle(letter, done):
                 kept[obstacle] += 1
                 continue
-            outbox.send(config.topics.posts, letter.value, letter.key, letter.again)
+            message = letter.message
+            outbox.send(config.topics.posts, message.value, message.key, letter.again)
             click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}")
         outbox.settle()
     return kept
 
 
-def _obstacle(letter: Letter, done: set[str]) -> str | None:
+def _obstacle(letter: DeadLetter, done: set[str]) -> str | None:
     return letter.obstacle or ("it was sent again before" if letter.id in done else None)
+
+
+def _unknown(name: str) -> InputError:
+    return InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
 
 
 def _write_raw(value: bytes) -> None:
     if sys.stdout.isatty():
         raise InputError("--raw: these bytes could steer a terminal; send them to a file or a pipe")
     click.get_binary_stream("stdout").write(value)
-
-
-def _json(value: bytes | None) -> Any:
-    """Bytes as JSON: text where they are, else base64."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}
 
 
 def _text(value: bytes | None) -> str:

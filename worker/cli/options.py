@@ -1,7 +1,6 @@
-"""What several commands share: the options that choose a model or a broker, and colour."""
+"""Options that several commands share: the model, the broker, the time, and how to print."""
 
 import os
-import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -9,11 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from encoder.errors import InputError
-from worker.config import Config, load_config
-from worker.visible import escaped
-
-CLEAR = "\r\x1b[K"
+from worker.cli.view.times import since
+from worker.config import Config
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,6 +32,20 @@ CONFIG = click.option(
     help="The configuration; else NEWSIFT_CONFIG or ./config.yaml.",
 )  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+RECORDS = click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
+CSV = click.option("--csv", "as_csv", is_flag=True, help="Print one row a match.")
+
+
+def since_option(said: str, required: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """--since TIME, which a command gets in milliseconds."""
+
+    def moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> int | None:
+        return None if given is None else since(given)
+
+    return click.option(
+        "--since", "start", metavar="TIME", required=required, help=said, callback=moment
+    )
 
 
 def model_options(command: Callable[P, R]) -> Callable[P, R]:
@@ -57,31 +67,6 @@ def kafka_options(command: Callable[..., R]) -> Callable[..., R]:
 
 def configuration(kafka: str | None, config_file: Path | None) -> Config:
     """The configuration of a command; an address on the command line comes before all else."""
-    env = dict(os.environ)
-    if kafka is not None:
-        env.pop("NEWSIFT_KAFKA__BOOTSTRAP_SERVERS", None)
-        env["NEWSIFT_KAFKA"] = kafka
-    return load_config(config_file, env)
+    from worker.config.load import load, overridden
 
-
-def say(told: str, clear: bool = False) -> None:
-    """Tell something on standard error; `clear` takes the place of a line of progress."""
-    click.echo(f"{CLEAR * clear}newsift: {escaped(told)}", err=True)
-
-
-def colour_wanted() -> bool:
-    """Whether standard output is a terminal whose user has not set NO_COLOR."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not plain
-
-
-def read_article(file: Path) -> tuple[str, str]:
-    """The title and the text of an article's file; the title is a first line that begins with #."""
-    try:
-        text = file.read_text("utf-8-sig").strip()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: is not UTF-8 at byte {error.start + 1}; convert it") from error
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
-    first, _, rest = text.partition("\n")
-    return (first.lstrip("# "), rest.strip()) if first.startswith("# ") else ("", text)
+    return load(config_file, overridden(os.environ, kafka)).config

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.cli.view.cells import csv_row, harmless
+from worker.files.cells import csv_row, harmless
 
 FORMULA = tuple("=+-@＝＋－＠")
 WILD = st.text(st.sampled_from("a;=＝+@-\t\r\n \"',\0\u3000"), max_size=12)

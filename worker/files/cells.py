@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Sequence
 
 from worker.visible import one_line
 
@@ -14,7 +15,7 @@ CUTS = ";\t\r\n"  # what some spreadsheets end a cell at, even inside one of our
 BLANK = ("\t", "\r", "\n")
 
 
-def csv_row(cells: list[Cell] | tuple[Cell, ...], terminal: bool = False) -> str:
+def csv_row(cells: Sequence[Cell], terminal: bool = False) -> str:
     """A line of CSV, safe to open in a spreadsheet; for a terminal each cell is on one line."""
     line = io.StringIO(newline="")
     seen = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in cells]

@@ -10,8 +10,8 @@ from typing import IO, cast
 
 from encoder.errors import InputError
 from encoder.support.files import replacing
+from worker.files.read import DASH
 
-DASH = Path("-")  # standard output; where a command reads, standard input
 NEW = 0o666  # the mode of a new file, less the umask
 
 
@@ -27,7 +27,7 @@ def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
+def writing(path: Path) -> Iterator[IO[bytes]]:
     """What is written here takes a file's place when all went well, or Ctrl-C ended it."""
     if path == DASH:
         yield sys.stdout.buffer

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from encoder.errors import InputError
-from worker.cli.target import DASH, check_targets, written
+from worker.files.read import DASH
+from worker.files.write import check_targets, writing
 
 
 def write(path: Path, said: bytes = b"new", failure: BaseException | None = None) -> None:
-    with written(path) as file:
+    with writing(path) as file:
         file.write(said)
         if failure is not None:
             raise failure

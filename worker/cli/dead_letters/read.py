@@ -7,36 +7,32 @@ from typing import Any
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader
 from worker.kafka.sending import Headers
+from worker.match.records import INPUT, OURS, attempt
 from worker.posts.times import rfc3339
 from worker.posts.unreadable import Why
 
 MOST_ATTEMPTS = 3
 UNREADABLE = set(Why)
-RETRY_OF = "retry.of"  # a header of what was sent again: the dead letter that it was
-ATTEMPT = "attempt"
-INPUT = "input."  # before the names of the headers that the input itself had
+ATTEMPT, RETRY_OF = OURS
 SLACK_MS = 3_600_000  # by which the clock of whoever sends again may be behind the worker's
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A dead letter: what could not be worked on, where it stood, and why."""
+class DeadLetter:
+    """A message that could not be worked on: where it stood, and why."""
 
     id: str
     reason: str
     detail: str
     attempt: int
-    rejected_at: int  # milliseconds
-    key: bytes | None
-    value: bytes | None
-    own: Headers  # the input's
+    message: StoredMessage
 
     @property
     def obstacle(self) -> str | None:
         """Why another attempt cannot be made, if so."""
         if self.reason in UNREADABLE:
             return "there is nothing to retry: it stands for a record batch that cannot be read"
-        if self.value is None:
+        if self.message.value is None:
             return "it has no bytes: they were null, or too many to be kept"
         if self.attempt >= MOST_ATTEMPTS:
             return f"it has had {MOST_ATTEMPTS} attempts"
@@ -44,52 +40,44 @@ class Letter:
 
     @property
     def again(self) -> Headers:
-        """The headers of its next attempt."""
-        count = str(self.attempt + 1).encode()
-        return [*self.own, (ATTEMPT, count), (RETRY_OF, self.id.encode())]
+        """The headers of its next attempt: the input's own, and what makes it one."""
+        own = [
+            (name.removeprefix(INPUT), value or b"")  # kafka-python sends no null
+            for name, value in self.message.headers
+            if name.startswith(INPUT) and name.removeprefix(INPUT) not in OURS
+        ]  # fmt: skip
+        return [*own, (ATTEMPT, str(self.attempt + 1).encode()), (RETRY_OF, self.id.encode())]
 
     def row(self) -> dict[str, Any]:
         """What the list says of it."""
+        value = self.message.value
         return {
             "id": self.id,
             "reason": self.reason,
             "detail": self.detail,
             "attempt": self.attempt,
-            "rejected_at": rfc3339(self.rejected_at),
-            "bytes": None if self.value is None else len(self.value),
+            "rejected_at": rfc3339(max(self.message.timestamp, 0)),
+            "bytes": None if value is None else len(value),
         }
 
 
-def to_letter(message: StoredMessage) -> Letter:
-    """The dead letter in a message; without the worker's headers it is named after its place."""
-    told = _texts(message.headers)
-    place = f"{message.topic}-{message.partition}-{message.offset}"
-    own = [
-        (name.removeprefix(INPUT), value or b"")  # kafka-python sends no null
-        for name, value in message.headers
-        if name.startswith(INPUT) and name.removeprefix(INPUT) not in (ATTEMPT, RETRY_OF)
-    ]  # fmt: skip
-    return Letter(
-        told.get("source") or place, told.get("reason", ""), told.get("detail", ""),
-        _count(told.get(ATTEMPT, "")), max(message.timestamp, 0), message.key, message.value, own,
-    )  # fmt: skip
-
-
-def letters(cluster: TopicReader, config: Config, start: int | None = None) -> Iterator[Letter]:
+def dead_letters_of(
+    cluster: TopicReader, config: Config, start: int | None = None
+) -> Iterator[DeadLetter]:
     """The dead letters that are there now, each once, from a time on."""
     topic = config.topics.rejected
     seen: set[tuple[str, int]] = set()
     for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
-        for letter in map(to_letter, batch):
+        for letter in map(_letter, batch):
             # Delivered twice, a message is one dead letter; another attempt has another source.
             if (name := (letter.id, letter.attempt)) not in seen:
                 seen.add(name)
                 yield letter
 
 
-def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[Letter]) -> set[str]:
+def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter]) -> set[str]:
     """Which letters were sent before, by the posts that came after the oldest of the chosen."""
-    oldest = min((letter.rejected_at for letter in chosen), default=None)
+    oldest = min((max(letter.message.timestamp, 0) for letter in chosen), default=None)
     if oldest is None:
         return set()
     topic = config.topics.posts
@@ -98,9 +86,13 @@ def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[Letter]) -
     return {headers[RETRY_OF] for headers in told if RETRY_OF in headers}
 
 
+def _letter(message: StoredMessage) -> DeadLetter:
+    """The dead letter in a message; without the worker's headers it is named after its place."""
+    told = _texts(message.headers)
+    place = f"{message.topic}-{message.partition}-{message.offset}"
+    name, reason = told.get("source") or place, told.get("reason", "")
+    return DeadLetter(name, reason, told.get("detail", ""), attempt(message), message)
+
+
 def _texts(headers: Headers) -> dict[str, str]:
     return {name: (value or b"").decode("utf-8", "replace") for name, value in headers}
-
-
-def _count(told: str) -> int:
-    return int(told) if told.isdecimal() and len(told) < 4 else 1

@@ -1,1 +1,0 @@
-"""The command `newsift filter`: posts from files in, matches out, without a broker."""

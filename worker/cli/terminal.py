@@ -1,0 +1,50 @@
+"""What a command says to whoever sits before it: a line, how far it is, in colour or without."""
+
+import os
+import sys
+import time
+
+import click
+
+from worker.visible import escaped
+
+CLEAR = "\r\x1b[K"
+TELL_EVERY = 0.2  # seconds
+
+
+def say(told: str) -> None:
+    """Tell something on standard error, in the place of a line of progress."""
+    click.echo(f"{CLEAR * sys.stderr.isatty()}newsift: {escaped(told)}", err=True)
+
+
+def colour_wanted() -> bool:
+    """Whether standard output is a terminal whose user has not set NO_COLOR."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
+
+
+def prompt_for_text() -> None:
+    """Say what is waited for, should somebody sit at standard input."""
+    if sys.stdin.isatty():
+        say("reading one text a line; Ctrl-D on an empty line ends it")
+
+
+class Progress:
+    """How much is done, and how fast; shown now and then where a terminal is."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self._began = time.monotonic()
+        self._told = 0.0
+
+    def add(self, count: int, what: str, more: str = "", quiet: bool = False) -> None:
+        """Count what was done, and show it on a terminal; quietly where that shows the data."""
+        self.done += count
+        now = time.monotonic()
+        if not quiet and sys.stderr.isatty() and now - self._told > TELL_EVERY:
+            self._told = now
+            click.echo(f"{CLEAR}{self.done:,} {what}{more}, {self.rate()}", nl=False, err=True)
+
+    def rate(self, unit: str = "/s") -> str:
+        """How many a second since the start."""
+        return f"{self.done / max(time.monotonic() - self._began, 1e-3):,.0f}{unit}"

@@ -1,0 +1,125 @@
+"""One reader of files, pipes and standard input: lines as they come, gzip or not, or a whole."""
+
+import gzip
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from encoder.errors import InputError
+
+DASH = Path("-")  # standard input; where a command writes, standard output
+LONGEST_LINE = 16 * 2**20
+LARGEST_FILE = 2**26  # of what is read whole
+CHUNK = 2**18
+BOM = b"\xef\xbb\xbf"
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def lines(file: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of a file without their ends: what one read brought, after the first one's number.
+
+    A line that is too long comes cut: long enough to be refused, so that memory stays bounded.
+    """
+    rest, number = b"", 1
+    with _unpacked(file) as stream:
+        while chunk := _read(stream, number):
+            *rows, rest = (rest + chunk).split(b"\n")
+            rest = rest[: LONGEST_LINE + 1]
+            if rows:
+                yield number, _bare(rows, number)
+                number += len(rows)
+        if rest:
+            yield number, _bare([rest], number)
+
+
+def each_line(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file one by one, each with its number."""
+    for first, rows in lines(file):
+        yield from enumerate(rows, first)
+
+
+def too_long(line: bytes) -> str | None:
+    """What is wrong with a line that came cut, if it did."""
+    if len(line) <= LONGEST_LINE:
+        return None
+    return f"is longer than {LONGEST_LINE >> 20} MiB; split it"
+
+
+def read_whole(file: Path) -> bytes:
+    """All bytes of a file, a pipe or standard input; what has no end, or too many, is refused."""
+    try:
+        with _opened(file) as raw:
+            if file != DASH and not _ends(os.fstat(raw.fileno()).st_mode):
+                raise InputError(f"{file}: is no regular file and no pipe")
+            content = raw.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"{_named(file)}: is larger than {LARGEST_FILE >> 20} MiB; split it")
+    return content
+
+
+def read_text(file: Path) -> str:
+    """The text of a file, which has to be UTF-8."""
+    try:
+        return read_whole(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        said = f"{_named(file)}: is not UTF-8 at byte {error.start + 1}; convert it"
+        raise InputError(said) from error
+
+
+def read_article(file: Path) -> tuple[str, str]:
+    """The title and the text of an article's file; the title is a first line that begins with #."""
+    text = read_text(file).strip()
+    first, _, rest = text.partition("\n")
+    return (first.lstrip("# "), rest.strip()) if first.startswith("# ") else ("", text)
+
+
+def _bare(rows: list[bytes], number: int) -> list[bytes]:
+    if number == 1:
+        rows[0] = rows[0].removeprefix(BOM)
+    return [row.removesuffix(b"\r") for row in rows]
+
+
+def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
+
+
+@contextmanager
+def _unpacked(file: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked if they are gzip."""
+    try:
+        opened = _opened(file)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    with opened as raw:
+        packed = raw.peek(2)[:2] == GZIP_MAGIC  # type: ignore[attr-defined]
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+
+
+def _read(stream: BinaryIO, number: int) -> bytes:
+    try:
+        return stream.read1(CHUNK)  # type: ignore[attr-defined,no-any-return]
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        said = f"the gzip input is damaged or cut off after line {number - 1}; pack it anew"
+        raise InputError(said) from error
+    except OSError as error:
+        said = f"the input cannot be read on after line {number - 1} ({error.strerror})"
+        raise InputError(said) from error
+
+
+def _named(file: Path) -> str:
+    return "standard input" if file == DASH else str(file)
+
+
+def _ends(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
+
+
+def _unreadable(file: Path, error: OSError) -> InputError:
+    return InputError(f"{file}: cannot be read ({error.strerror})")
