@@ -5,10 +5,6 @@ import gzip
 import hashlib
 import io
 import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,6 @@ import pytest
 
 import encoder
 from encoder import Encoder
-from tests.broker.clients import until
 from tests.worker.articles import ARTICLES, FERRY, OTHER, POSTS, lines, write_seeds
 from tests.worker.fake import Command
 from tests.worker.messages import EXAMPLES
@@ -256,28 +251,6 @@ def test_filter_keeps_what_it_found_before_ctrl_c(
     assert '"id":"1"' in out.read_text("utf-8")
     assert "1 posts read" in done.err
     assert done.err.endswith("newsift: interrupted\n")
-
-
-def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_hidden_file(
-    seeds: Path, tmp_path: Path
-) -> None:
-    source, out = tmp_path / "posts", tmp_path / "out"
-    os.mkfifo(source)
-    command = [sys.executable, "-c", "from worker.cli import main; main()", "filter", source]
-    process = subprocess.Popen(
-        [*command, "--seeds", seeds, "--out", out, "--device", "cpu"],
-        cwd=Path(__file__).parents[3], stderr=subprocess.PIPE,
-    )  # fmt: skip
-    with source.open("wb") as pipe:
-        pipe.write(lines({"id": "1", "text": FERRY}))
-        pipe.flush()
-        until(lambda: any(f.stat().st_size for f in tmp_path.glob(".newsift-*")))
-        time.sleep(0.5)  # it waits for more by now
-        process.terminate()
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert '"id":"1"' in out.read_text("utf-8")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "posts"]
 
 
 REFUSED = [
