@@ -33,7 +33,7 @@ class EmbeddingsWriter:
 
     def __init__(self, spools: Mapping[str, IO[bytes]], dim: int) -> None:
         self._spools, self._dim = spools, dim
-        self._rows = self._entries = 0
+        self._entries = 0
         self._append("lexical.indptr", np.zeros(1, np.int64))
 
     def add(self, dense: F32, words: SparseRows) -> None:
@@ -42,7 +42,6 @@ class EmbeddingsWriter:
         self._append("dense", dense)
         self._append("lexical.slots", words.slots)
         self._append("lexical.weights", words.weights)
-        self._rows += len(dense)
         self._entries += len(words.slots)
 
     def write(self, file: IO[bytes], note: Mapping[str, str]) -> None:
@@ -57,18 +56,14 @@ class EmbeddingsWriter:
         self._spools[name].write(np.ascontiguousarray(array, KINDS[name][1]).data)
 
     def _header(self, note: Mapping[str, str]) -> bytes:
-        shapes = {
-            "lexical.indptr": [self._rows + 1],
-            "dense": [self._rows, self._dim],
-            "lexical.slots": [self._entries],
-            "lexical.weights": [self._entries],
-        }
         header: dict[str, Any] = {"__metadata__": note}
-        end = 0
+        begin = 0
         for name, (kind, dtype) in KINDS.items():
-            begin, end = end, end + int(np.prod(shapes[name], dtype=np.int64)) * dtype.itemsize
-            place = [begin, end]
-            header[name] = {"dtype": kind, "shape": shapes[name], "data_offsets": place}
+            size = self._spools[name].tell()
+            count, end = size // dtype.itemsize, begin + size
+            shape = [count // self._dim, self._dim] if name == "dense" else [count]
+            header[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
+            begin = end
         text = json.dumps(header, separators=(",", ":")).encode()
         return text + b" " * (-len(text) % 8)
 

@@ -1,5 +1,6 @@
 """The encoder as a user meets it: the promises of the contract, on a small whole model."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,34 @@ def test_texts_come_from_any_iterable(
         dict.fromkeys(TOPICS).keys(),
     ):
         np.testing.assert_array_equal(enc.posts(texts).dense, whole.dense)
+
+
+class Series:
+    """What a Series of polars looks like from outside."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, at: int) -> str:
+        return self._values[at]
+
+
+def test_texts_come_from_a_series(enc: encoder.Encoder) -> None:
+    whole = enc.posts(TOPICS)
+    np.testing.assert_array_equal(enc.posts(Series(TOPICS)).dense, whole.dense)  # type: ignore[arg-type]
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.DataFrame({"text": TOPICS}, index=[*"abcd"])
+    for texts in (table.text, table.text.astype("string"), table.text.astype("category")):
+        np.testing.assert_array_equal(enc.posts(texts).dense, whole.dense)
+        np.testing.assert_array_equal(whole[texts != TOPICS[1]].dense, whole.dense[[0, 2, 3]])
+    for embed in (enc.posts, enc.articles):
+        with pytest.raises(InputError, match=r"a DataFrame was given; take its texts, as in table"):
+            embed(table)
+    with pytest.raises(InputError, match=r"posts\[1\]: "):
+        enc.posts(table.text.where(table.text != TOPICS[1]))
 
 
 def test_a_text_that_is_none_is_named_by_its_place(enc: encoder.Encoder) -> None:
