@@ -23,7 +23,8 @@ from worker.kafka.batches.header import (
 from worker.kafka.batches.opener import trusted
 from worker.kafka.batches.unpack import unpacked
 from worker.kafka.batches.walk import CROWDED, FOREIGN, GOOD, walk
-from worker.posts.unreadable import UnreadableError, Why
+from worker.posts.outcome import Reason
+from worker.posts.unreadable import UnreadableError
 
 LARGEST = 2**26  # bytes that a batch may unpack to
 MOST_RECORDS = 2**17  # in a batch, each header counted as one more
@@ -115,7 +116,7 @@ def records_of(data: bytes, header: Header) -> bytes:
     try:
         return bytes(unpacked(header.codec, memoryview(data)[HEADER.size :], LARGEST))
     except UnreadableError as error:
-        large = error.why is Why.BATCH_BYTES
+        large = error.why is Reason.BATCH_BYTES
         code = Code.MESSAGE_TOO_LARGE if large else Code.CORRUPT_MESSAGE
         raise Refused(code, error.detail) from error
 

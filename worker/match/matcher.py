@@ -13,7 +13,7 @@ from encoder.embeddings import Embeddings
 from encoder.errors import MismatchError
 from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores
-from worker.seeds.index import OUT_OF_REACH, hide_expired, reached, survey
+from worker.seeds.index import OUT_OF_REACH, hide_expired, survey, within_reach
 from worker.seeds.set import NEVER, SeedSet
 
 BLOCK_SCORES = 2**22
@@ -96,7 +96,7 @@ class Matcher:
         best, room = np.empty((2, len(times)), np.float32)
         survey(scores, self._cuts, len(self.seeds), best, room)
         reach = 4 * self.seeds.index.slack
-        found = reached(scores, self._cuts, self._sure, room, self._most, reach)
+        found = within_reach(scores, self._cuts, self._sure, room, self._most, reach)
         triples, counts, hits = found
         return Block(triples, best, counts, hits[: len(self.seeds)])
 

@@ -128,7 +128,7 @@ class Pipeline:
         for index, message in enumerate(batch.messages):
             if isinstance(message, Unreadable):
                 said = f"offsets {message.offsets}: {message.detail}"
-                batch.reject(index, Reason(message.why), said)
+                batch.reject(index, message.why, said)
                 continue
             found = read_safely(message.value, self._form, self._limits)
             if isinstance(found, Post):

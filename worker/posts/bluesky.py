@@ -10,7 +10,7 @@ POSTS = "app.bsky.feed.post"
 WRITTEN = ("create", "update", "c", "u")  # in short as the first Jetstream had it
 
 
-class Record(msgspec.Struct):
+class PostRecord(msgspec.Struct):
     """What the author wrote."""
 
     text: str | None = None
@@ -38,7 +38,7 @@ class Event(msgspec.Struct):
 
 
 EVENT = msgspec.json.Decoder(Event)
-RECORD: msgspec.json.Decoder[Record | None] = msgspec.json.Decoder(Record | None)
+POST_RECORD: msgspec.json.Decoder[PostRecord | None] = msgspec.json.Decoder(PostRecord | None)
 
 
 def read(value: bytes) -> Reading:
@@ -54,7 +54,7 @@ def read(value: bytes) -> Reading:
     if not event.did or not commit.rkey:
         key = "commit.rkey" if event.did else "did"
         return rejected(Reason.NO_ID, f"{key}: missing or empty")
-    record = RECORD.decode(commit.record) if commit.record else None
+    record = POST_RECORD.decode(commit.record) if commit.record else None
     if record is None:
         return rejected(Reason.NO_TEXT, "commit.record: missing")
     return made(

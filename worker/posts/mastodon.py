@@ -31,14 +31,14 @@ class Status(msgspec.Struct):
     reblog: "Status | None" = None
 
 
-class Message(Status):
+class StreamEvent(Status):
     """A status by itself, or an event that holds one."""
 
     event: str | None = None
     payload: msgspec.Raw = msgspec.Raw()
 
 
-DECODER = msgspec.json.Decoder(Message)
+DECODER = msgspec.json.Decoder(StreamEvent)
 STRING = msgspec.json.Decoder(str)
 
 
@@ -72,10 +72,10 @@ def of_status(status: Status) -> Reading:
     author = status.account.acct if status.account is not None else None
     lang = status.language or said.language
     url = status.url or said.url or status.uri
-    return made("mastodon", status.id, whole(said), author, status.created_at, lang, url)
+    return made("mastodon", status.id, text_of(said), author, status.created_at, lang, url)
 
 
-def whole(status: Status) -> str | None:
+def text_of(status: Status) -> str | None:
     """The text of a status below its content warning."""
     if status.content is None:
         return None

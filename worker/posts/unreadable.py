@@ -1,35 +1,28 @@
 """What is said of a record batch that is not read: why, and which offsets were passed over."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from encoder.errors import NewsiftError
-
-
-class Why(StrEnum):
-    """Why a batch is not read; dead letters have the same words as their reason."""
-
-    BAD_BATCH = "bad_batch"
-    BATCH_BYTES = "limits.batch_bytes"
+from worker.posts.outcome import Reason
 
 
 class UnreadableError(NewsiftError):
     """A record batch that is not read: damaged, or larger than one may be."""
 
-    def __init__(self, why: Why, detail: str) -> None:
+    def __init__(self, why: Reason, detail: str) -> None:
         super().__init__(detail)
         self.why, self.detail = why, detail
 
 
 def bad(detail: str) -> UnreadableError:
     """A batch that cannot be read by anybody."""
-    return UnreadableError(Why.BAD_BATCH, detail)
+    return UnreadableError(Reason.BAD_BATCH, detail)
 
 
 def too_large(limit: int) -> UnreadableError:
     """A batch that takes more memory than one may."""
     return UnreadableError(
-        Why.BATCH_BYTES, f"the record batch has more than {limit} bytes once it is unpacked"
+        Reason.BATCH_BYTES, f"the record batch has more than {limit} bytes once it is unpacked"
     )
 
 
@@ -42,7 +35,7 @@ class Unreadable:
     first: int
     offset: int
     timestamp: int
-    why: Why
+    why: Reason
     detail: str
     key: None = None
     value: None = None

@@ -40,7 +40,7 @@ class Includes(msgspec.Struct):
     tweets: list[Tweet] | None = None
 
 
-class Message(Tweet):
+class Envelope(Tweet):
     """A tweet by itself, or around one."""
 
     data: Tweet | None = None
@@ -48,7 +48,7 @@ class Message(Tweet):
     errors: msgspec.Raw = msgspec.Raw()
 
 
-DECODER = msgspec.json.Decoder(Message)
+DECODER = msgspec.json.Decoder(Envelope)
 
 
 def read(value: bytes) -> Reading:
@@ -80,13 +80,14 @@ def said(tweet: Tweet, others: list[Tweet]) -> str | None:
     """The whole text, of a retweet the original's where it came along."""
     retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
     if not retweeted:
-        return whole(tweet)
-    known = {str(other.id): t for other in reversed(others) if (t := whole(other)) is not None}
-    texts = (known.get(str(reference.id), whole(reference)) for reference in retweeted)
-    return next((text for text in texts if text is not None), whole(tweet))
+        return whole_text(tweet)
+    brought = ((str(other.id), whole_text(other)) for other in reversed(others))
+    known = {id: text for id, text in brought if text is not None}
+    texts = (known.get(str(reference.id), whole_text(reference)) for reference in retweeted)
+    return next((text for text in texts if text is not None), whole_text(tweet))
 
 
-def whole(tweet: Tweet) -> str | None:
+def whole_text(tweet: Tweet) -> str | None:
     """The text of a tweet, long or not."""
     long = tweet.note_tweet.text if tweet.note_tweet is not None else None
     return long if long is not None else tweet.text

@@ -7,7 +7,7 @@ from worker.posts.outcome import Reading
 from worker.posts.x import page
 
 
-class User(msgspec.Struct):
+class OldUser(msgspec.Struct):
     """The author of a tweet."""
 
     screen_name: str | None = None
@@ -19,7 +19,7 @@ class Extended(msgspec.Struct):
     full_text: str | None = None
 
 
-class Tweet(msgspec.Struct):
+class OldTweet(msgspec.Struct):
     """A tweet, or the original inside a retweet."""
 
     id: str | int | None = None
@@ -27,26 +27,26 @@ class Tweet(msgspec.Struct):
     text: str | None = None
     full_text: str | None = None
     extended_tweet: Extended | None = None
-    user: User | None = None
+    user: OldUser | None = None
     created_at: str | None = None
     lang: str | None = None
-    retweeted_status: "Tweet | None" = None
+    retweeted_status: "OldTweet | None" = None
 
 
-DECODER = msgspec.json.Decoder(Tweet)
+DECODER = msgspec.json.Decoder(OldTweet)
 
 
 def read(value: bytes) -> Reading:
     """The post in a tweet of the API v1.1; a retweet says what its original says."""
     tweet = DECODER.decode(value)
     id = tweet.id_str or tweet.id
-    text = whole(tweet.retweeted_status) if tweet.retweeted_status is not None else None
     author = tweet.user.screen_name if tweet.user is not None else None
-    text = text if text is not None else whole(tweet)
+    original = longest(tweet.retweeted_status) if tweet.retweeted_status is not None else None
+    text = original if original is not None else longest(tweet)
     return made("x", id, text, author, tweet.created_at, tweet.lang, page(id))
 
 
-def whole(tweet: Tweet) -> str | None:
+def longest(tweet: OldTweet) -> str | None:
     """The longest text that a tweet holds of itself."""
     extended = tweet.extended_tweet.full_text if tweet.extended_tweet is not None else None
     return next((t for t in (extended, tweet.full_text, tweet.text) if t is not None), None)

@@ -121,7 +121,7 @@ def survey(scores: F32, cuts: F32, seeds: int, best: F32, room: F32) -> None:
 
 
 @jit()
-def reached(
+def within_reach(
     scores: F32, cuts: F32, sure: F32, room: F32, most: int, reach: float
 ) -> tuple[I64, I64, I64]:
     """Of each row the columns to look at exactly, as [row, column, in doubt]; and what is sure.

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from encoder.model.weights import F32
 from tests.worker.match.test_matcher import rows
 from worker.seeds import index as inverted
-from worker.seeds.index import OUT_OF_REACH, SeedIndex, hide_expired, most_common, reached, survey
+from worker.seeds.index import (
+    OUT_OF_REACH,
+    SeedIndex,
+    hide_expired,
+    most_common,
+    survey,
+    within_reach,
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -57,7 +64,7 @@ def test_survey_and_reached_against_loops(seed: int, n: int, k: int, kept: int) 
     assert best.tolist() == [max(row[:k].tolist()) for row in scores]
     assert most.tolist() == [max((row[:k] - cuts[:k]).tolist()) for row in scores]
     sure = cuts + rng.choice([0, 0.3], room).astype(np.float32)
-    triples, counts, hits = reached(scores, cuts, sure, most, kept, 0.1)
+    triples, counts, hits = within_reach(scores, cuts, sure, most, kept, 0.1)
     certain = scores >= sure
     assert counts.tolist() == certain.sum(axis=1).tolist()
     assert hits.tolist() == certain.sum(axis=0).tolist()
@@ -75,7 +82,7 @@ def test_survey_and_reached_against_loops(seed: int, n: int, k: int, kept: int) 
 
 def test_more_than_fits_at_first() -> None:
     scores, cuts = np.ones((5, 96), np.float32), np.full(96, 0.5, np.float32)
-    pairs, _, _ = reached(scores, cuts, cuts, np.ones(5, np.float32), 96, 0.0)
+    pairs, _, _ = within_reach(scores, cuts, cuts, np.ones(5, np.float32), 96, 0.0)
     assert pairs.tolist() == [[i, j, 0] for i in range(5) for j in range(96)]
 
 

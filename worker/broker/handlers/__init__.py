@@ -35,7 +35,7 @@ TABLE: dict[int, Api] = {
     16: Api(admin.ListGroupsRequest, 0, 5, groups.list_groups),
     17: Api(sasl.SaslHandshakeRequest, 0, 1, node.sasl_handshake),
     API_VERSIONS: Api(metadata.ApiVersionsRequest, 0, 4, node.api_versions),
-    19: Api(admin.CreateTopicsRequest, 2, 7, topics.create_topics),
+    19: Api(admin.CreateTopicsRequest, 2, 7, topics.make_topics),
     20: Api(admin.DeleteTopicsRequest, 1, 5, topics.delete_topics),
     21: Api(admin.DeleteRecordsRequest, 0, 2, offsets.delete_records),
     22: Api(producer.InitProducerIdRequest, 0, 5, produce.init_producer_id),

@@ -19,7 +19,7 @@ CREATED = CreateTopicsResponse.CreatableTopicResult
 SET_BY_TOPIC, SET_BY_DEFAULT = 1, 5
 
 
-async def create_topics(cluster: Cluster, call: Call) -> Any:
+async def make_topics(cluster: Cluster, call: Call) -> Any:
     """Make topics, or only say whether they could be made."""
     times = Counter(topic.name for topic in call.body.topics)
     topics = []

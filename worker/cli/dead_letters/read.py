@@ -8,11 +8,11 @@ from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader
 from worker.kafka.sending import Headers
 from worker.match.records import INPUT, OURS, attempt
+from worker.posts.outcome import Reason
 from worker.posts.times import rfc3339
-from worker.posts.unreadable import Why
 
 MOST_ATTEMPTS = 3
-UNREADABLE = set(Why)
+UNREADABLE = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
 ATTEMPT, RETRY_OF = OURS
 SLACK_MS = 3_600_000  # by which the clock of whoever sends again may be behind the worker's
 

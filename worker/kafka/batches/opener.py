@@ -27,7 +27,8 @@ from worker.kafka.batches.legacy import renewed
 from worker.kafka.batches.make import batch, record
 from worker.kafka.batches.unpack import CODECS, unpacked
 from worker.kafka.batches.walk import CROWDED, FOREIGN, GOOD, Walk, walk
-from worker.posts.unreadable import Unreadable, UnreadableError, Why, bad, too_large
+from worker.posts.outcome import Reason
+from worker.posts.unreadable import Unreadable, UnreadableError, bad, too_large
 
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
 WIDEST = 2**31 - 1  # from the first to the last offset of a batch
@@ -103,7 +104,7 @@ class Opener:
             return None
         first, why, detail = json.loads(found.headers[0][1])
         place = (found.topic, found.partition, first, found.offset)
-        return Unreadable(*place, found.timestamp, Why(why), detail)
+        return Unreadable(*place, found.timestamp, Reason(why), detail)
 
     def _is_early(self, frame: memoryview) -> bool:
         """Whether a batch may be beyond the stated end for now; one that stays there is refused.
@@ -128,7 +129,7 @@ class Opener:
         found = self.walk(body, header.record_count, header.last_offset_delta, most)
         if found == CROWDED:
             raise UnreadableError(
-                Why.BATCH_BYTES, f"the record batch has more than {most} records and headers"
+                Reason.BATCH_BYTES, f"the record batch has more than {most} records and headers"
             )
         if found == FOREIGN:
             _decode_names(header, body)
