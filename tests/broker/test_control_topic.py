@@ -1,27 +1,12 @@
 """A worker whose control topic is deleted under it, though the broker makes what is asked for."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-import pytest
-
 from tests.broker.clients import admin, create, until, write
-from tests.broker.server import Server
-from tests.faults.expected import Oracle
 from tests.faults.process import Worker
 from tests.faults.story import Story
-
-
-@pytest.fixture
-def story(server: Server, tmp_path: Path) -> Iterator[Story]:
-    told = Story(server, tmp_path, Oracle(tmp_path), fork=False)
-    try:
-        yield told
-    finally:
-        told.close()
 
 
 def ready(worker: Worker) -> tuple[int, str]:

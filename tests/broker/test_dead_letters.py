@@ -1,23 +1,7 @@
 """Dead letters of a worker's process: the input's headers and time are in them, and bounded."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from tests.broker.clients import producer, read_to_end, until
-from tests.broker.server import Server
-from tests.faults.expected import Oracle
 from tests.faults.story import Story
-
-
-@pytest.fixture
-def story(server: Server, tmp_path: Path) -> Iterator[Story]:
-    told = Story(server, tmp_path, Oracle(tmp_path), fork=False)
-    try:
-        yield told
-    finally:
-        told.close()
 
 
 def test_headers_and_time_of_the_input_are_kept_and_a_hostile_header_is_left_out(

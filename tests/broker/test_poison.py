@@ -1,15 +1,10 @@
 """Batches that unpack to more than a worker may hold, on every broker that takes them."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.broker.clients import read_to_end, until
-from tests.broker.server import Server
 from tests.broker.wire import Idempotent
-from tests.faults.expected import Oracle
 from tests.faults.story import Story
 from tests.worker.kafka.batches.made import bomb
 
@@ -17,16 +12,6 @@ MIB = 2**20
 UNPACKED = 48 * MIB  # a worker takes 32, the embedded broker 64
 MOST = 1536 * MIB
 GZIP, LZ4, ZSTD = 1, 3, 4
-
-
-@pytest.fixture
-def story(server: Server, tmp_path: Path) -> Iterator[Story]:
-    oracle = Oracle(tmp_path / "oracle")
-    told = Story(server, tmp_path, oracle, fork=False)
-    try:
-        yield told
-    finally:
-        told.close()
 
 
 def produced(story: Story, topic: str, codec: int, key: bytes | None = None) -> int:

@@ -1,35 +1,14 @@
 """A worker whose offsets are gone: deleted by retention, or of a topic that was made anew."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from kafka import TopicPartition
 
 from tests.broker.clients import admin, consumer, create, until
-from tests.broker.server import Server
-from tests.broker.workers import STALL_S, caught_up, matched, metric, stays
-from tests.faults.expected import Oracle
+from tests.broker.workers import caught_up, matched, metric, stays
 from tests.faults.story import PARTITIONS, Story
 
 BEYOND = 900
-
-
-@pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return Oracle(tmp_path_factory.mktemp("oracle"))
-
-
-@pytest.fixture
-def story(
-    server: Server, tmp_path: Path, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Story]:
-    monkeypatch.setenv("NEWSIFT_STREAM__STALL_S", str(STALL_S))
-    told = Story(server, tmp_path, oracle, fork=False)
-    try:
-        yield told
-    finally:
-        told.close()
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> None:

@@ -3,6 +3,7 @@
 import gc
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -64,22 +65,14 @@ WRONG_WAYS: dict[str, tuple[Way, str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return Oracle(tmp_path_factory.mktemp("oracle"))
-
-
 @pytest.fixture
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
     """A story whose own clients go through the plain listener."""
     if not isinstance(server, ApacheKafka):
         pytest.skip("the embedded broker has neither TLS nor logins")
-    told = Story(server, tmp_path, oracle)
-    try:
+    with closing(Story(server, tmp_path, oracle)) as told:
         yield told
-    finally:
-        told.close()
-        gc.collect()  # kafka-python leaves sockets of connections that were refused behind
+    gc.collect()  # kafka-python leaves sockets of connections that were refused behind
 
 
 def configured(story: Story, way: Way) -> dict[str, Any]:

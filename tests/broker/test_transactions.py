@@ -3,37 +3,20 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer
 
 from tests.broker.clients import until
-from tests.broker.server import Server
 from tests.broker.workers import STALL_S, caught_up, configured, lag, matched, metric, status, stays
-from tests.faults.expected import Oracle, SeedWanted
+from tests.faults.expected import SeedWanted
 from tests.faults.story import PARTITIONS, Story
 from worker.cli.seeds.topic import SeedTopic
 from worker.errors import RunError
 from worker.kafka.reading import connected
 
-
-@pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return Oracle(tmp_path_factory.mktemp("oracle"))
-
-
-@pytest.fixture
-def story(
-    server: Server, tmp_path: Path, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Story]:
-    monkeypatch.setenv("NEWSIFT_STREAM__STALL_S", str(STALL_S))
-    told = Story(server, tmp_path, oracle, fork=False)
-    try:
-        yield told
-    finally:
-        told.close()
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.fixture

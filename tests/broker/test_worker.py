@@ -1,31 +1,12 @@
 """The worker end to end, as the process `faust -A worker worker`, from posts to matches."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.request import urlopen
 
-import pytest
-
 from tests.broker.clients import admin, consumer, read_to_end, until, write
-from tests.broker.server import Server
 from tests.faults.checker import check
-from tests.faults.expected import Oracle, SeedWanted
+from tests.faults.expected import SeedWanted
 from tests.faults.story import Story
-
-
-@pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return Oracle(tmp_path_factory.mktemp("oracle"))
-
-
-@pytest.fixture
-def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
-    told = Story(server, tmp_path, oracle, fork=False)
-    try:
-        yield told
-    finally:
-        told.close()
 
 
 def test_from_a_live_topic_to_matches(story: Story) -> None:

@@ -1,17 +1,20 @@
 """A broker, a model and an empty story for each test of a fault."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.broker.conftest import BROKERS
+from tests.broker import conftest
 from tests.broker.server import Server, opened
 from tests.faults.expected import Oracle
 from tests.faults.story import Story
 
+oracle = conftest.oracle
 
-@pytest.fixture(scope="session", params=BROKERS)
+
+@pytest.fixture(scope="session", params=conftest.BROKERS)
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
@@ -20,17 +23,8 @@ def server(
         yield broker
 
 
-@pytest.fixture(scope="session")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    """A small model with two seeds, and what they match."""
-    return Oracle(tmp_path_factory.mktemp("oracle"))
-
-
 @pytest.fixture
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
     """A story on topics of its own; whatever happens in it, no process stays."""
-    told = Story(server, tmp_path, oracle)
-    try:
+    with closing(Story(server, tmp_path, oracle)) as told:
         yield told
-    finally:
-        told.close()

@@ -7,25 +7,18 @@ from typing import Any
 import pytest
 
 from encoder.directory import write_model
-from tests.broker.conftest import ASKED, BROKERS
-from tests.broker.server import Server, opened
+from tests.broker import conftest
+from tests.broker.server import Server
 from tests.encoder.small import small_model
 from tests.hostile.target import Target
 
 MakeTarget = Callable[..., Target]
+server = conftest.server  # it makes topics when a client asks for them, as many do
 
 waits_long = pytest.mark.skipif(
-    not ASKED, reason="takes minutes, most of them waiting; NEWSIFT_TEST_KAFKA=apache runs it"
+    not conftest.ASKED,
+    reason="takes minutes, most of them waiting; NEWSIFT_TEST_KAFKA=apache runs it",
 )
-
-
-@pytest.fixture(scope="session", params=BROKERS)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    """A broker that makes topics when a client asks for them, as many do."""
-    with opened(request.param, tmp_path_factory.mktemp("broker")) as broker:
-        yield broker
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +34,7 @@ def shared_target(
     server: Server, model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
     """The worker that all attacks of a session are made on; on Apache Kafka by the command."""
-    made = Target(server, tmp_path_factory.mktemp("target"), model, fork=not ASKED)
+    made = Target(server, tmp_path_factory.mktemp("target"), model, fork=not conftest.ASKED)
     try:
         yield made
     finally:

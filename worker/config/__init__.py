@@ -10,22 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
-from worker.config.rules import (
-    ANY,
-    FILE,
-    LINE,
-    RATE,
-    SECRET,
-    SERVERS,
-    THRESHOLD,
-    TOPIC_NAME,
-    Key,
-    Rule,
-    between,
-    counts,
-    is_line,
-    one_of,
-)
+from worker.config import rules
 from worker.config.secret import Secret
 from worker.errors import ConfigError
 
@@ -34,8 +19,8 @@ FORMATS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ISOLATIONS = ("committed", "uncommitted")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-GROUP = Rule(
-    f"a group other than {APP_ID!r}, which Faust takes", lambda x: is_line(x) and x != APP_ID
+GROUP = rules.Rule(
+    f"a group other than {APP_ID!r}, which Faust takes", lambda x: rules.is_line(x) and x != APP_ID
 )
 
 
@@ -61,19 +46,19 @@ class Section:
 class KafkaConfig(Section):
     """How to reach the broker, and as whom."""
 
-    bootstrap_servers: Annotated[str, SERVERS] = "127.0.0.1:9092"
+    bootstrap_servers: Annotated[str, rules.SERVERS] = "127.0.0.1:9092"
     group: Annotated[str, GROUP] = "newsift-ingest"
-    security_protocol: Annotated[str, one_of(*PROTOCOLS)] = "PLAINTEXT"
-    sasl_mechanism: Annotated[str | None, one_of(*MECHANISMS)] = None
-    username: Annotated[str | None, LINE] = None
-    password: Annotated[Secret | None, SECRET] = None
-    password_file: Annotated[Path | None, FILE] = None
-    ca_file: Annotated[Path | None, FILE] = None
-    cert_file: Annotated[Path | None, FILE] = None
-    key_file: Annotated[Path | None, FILE] = None
-    session_timeout_s: Annotated[float, between(1, 1800)] = 10.0
-    request_timeout_s: Annotated[float, between(0.1, 600)] = 15.0
-    isolation: Annotated[str, one_of(*ISOLATIONS)] = "committed"
+    security_protocol: Annotated[str, rules.one_of(*PROTOCOLS)] = "PLAINTEXT"
+    sasl_mechanism: Annotated[str | None, rules.one_of(*MECHANISMS)] = None
+    username: Annotated[str | None, rules.LINE] = None
+    password: Annotated[Secret | None, rules.SECRET] = None
+    password_file: Annotated[Path | None, rules.FILE] = None
+    ca_file: Annotated[Path | None, rules.FILE] = None
+    cert_file: Annotated[Path | None, rules.FILE] = None
+    key_file: Annotated[Path | None, rules.FILE] = None
+    session_timeout_s: Annotated[float, rules.between(1, 1800)] = 10.0
+    request_timeout_s: Annotated[float, rules.between(0.1, 600)] = 15.0
+    isolation: Annotated[str, rules.one_of(*ISOLATIONS)] = "committed"
 
     def complaints(self) -> Iterator[str]:
         """Half a login, half a certificate, or either where the protocol has no use for it."""
@@ -98,13 +83,13 @@ class KafkaConfig(Section):
 class TopicsConfig(Section):
     """The names of the topics, and how they are made."""
 
-    posts: Annotated[str, TOPIC_NAME] = "tweets"
-    seeds: Annotated[str, TOPIC_NAME] = "seed-articles"
-    matches: Annotated[str, TOPIC_NAME] = "matched-tweets"
-    rejected: Annotated[str, TOPIC_NAME] = "rejected-tweets"
-    create: Annotated[bool, ANY] = True
-    partitions: Annotated[int, counts(1, 10_000)] = 4
-    replication: Annotated[int | None, counts(1, 100)] = None
+    posts: Annotated[str, rules.TOPIC_NAME] = "tweets"
+    seeds: Annotated[str, rules.TOPIC_NAME] = "seed-articles"
+    matches: Annotated[str, rules.TOPIC_NAME] = "matched-tweets"
+    rejected: Annotated[str, rules.TOPIC_NAME] = "rejected-tweets"
+    create: Annotated[bool, rules.ANY] = True
+    partitions: Annotated[int, rules.counts(1, 10_000)] = 4
+    replication: Annotated[int | None, rules.counts(1, 100)] = None
 
     def complaints(self) -> Iterator[str]:
         """Two topics of one name."""
@@ -118,72 +103,72 @@ class TopicsConfig(Section):
 class PostsConfig(Section):
     """What the input looks like."""
 
-    format: Annotated[str, one_of(*FORMATS)] = "auto"
+    format: Annotated[str, rules.one_of(*FORMATS)] = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits(Section):
     """What a message may hold, so that none costs more than a few ordinary ones of its size."""
 
-    post_bytes: Annotated[int, counts(1, 2**30)] = 2**20
-    article_bytes: Annotated[int, counts(1, 2**30)] = 2**19
-    batch_bytes: Annotated[int, counts(2**10, 2**31 - 1)] = 2**25
-    list_items: Annotated[int, counts(1, 2**30)] = 10_000
-    marks: Annotated[int, counts(1, 1000)] = 30
-    seeds: Annotated[int, counts(1, 10_000_000)] = 100_000
+    post_bytes: Annotated[int, rules.counts(1, 2**30)] = 2**20
+    article_bytes: Annotated[int, rules.counts(1, 2**30)] = 2**19
+    batch_bytes: Annotated[int, rules.counts(2**10, 2**31 - 1)] = 2**25
+    list_items: Annotated[int, rules.counts(1, 2**30)] = 10_000
+    marks: Annotated[int, rules.counts(1, 1000)] = 30
+    seeds: Annotated[int, rules.counts(1, 10_000_000)] = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingConfig(Section):
     """When a post is a match, and what is said about it."""
 
-    threshold: Annotated[float | None, THRESHOLD] = None
-    background_rate: Annotated[float, RATE] = 0.001
-    max_matches: Annotated[int, counts(1, 1000)] = 10
-    why: Annotated[bool, ANY] = True
+    threshold: Annotated[float | None, rules.THRESHOLD] = None
+    background_rate: Annotated[float, rules.RATE] = 0.001
+    max_matches: Annotated[int, rules.counts(1, 1000)] = 10
+    why: Annotated[bool, rules.ANY] = True
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig(Section):
     """The encoder."""
 
-    name: Annotated[str, LINE] = "default"
-    device: Annotated[str, one_of("auto", "cpu", "cuda")] = "auto"
-    threads: Annotated[int | None, counts(1, 1024)] = None
+    name: Annotated[str, rules.LINE] = "default"
+    device: Annotated[str, rules.one_of("auto", "cpu", "cuda")] = "auto"
+    threads: Annotated[int | None, rules.counts(1, 1024)] = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig(Section):
     """How much is under way at once, and how long things may take."""
 
-    in_flight: Annotated[int, counts(1, 64)] = 3
-    batch_bytes: Annotated[int, counts(1024, 2**30)] = 2**22
-    batch_posts: Annotated[int, counts(1, 1_000_000)] = 4096
-    produce_deadline_s: Annotated[float, between(0.1, 3600)] = 30.0
-    stall_s: Annotated[float, between(1, 86_400)] = 60.0
-    shutdown_s: Annotated[float, between(0.1, 600)] = 10.0
+    in_flight: Annotated[int, rules.counts(1, 64)] = 3
+    batch_bytes: Annotated[int, rules.counts(1024, 2**30)] = 2**22
+    batch_posts: Annotated[int, rules.counts(1, 1_000_000)] = 4096
+    produce_deadline_s: Annotated[float, rules.between(0.1, 3600)] = 30.0
+    stall_s: Annotated[float, rules.between(1, 86_400)] = 60.0
+    shutdown_s: Annotated[float, rules.between(0.1, 600)] = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class WebConfig(Section):
     """Where metrics and health are served."""
 
-    host: Annotated[str, LINE] = "127.0.0.1"
-    port: Annotated[int | None, counts(0, 65_535)] = None
+    host: Annotated[str, rules.LINE] = "127.0.0.1"
+    port: Annotated[int | None, rules.counts(0, 65_535)] = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig(Section):
     """How much is said on stderr, and how."""
 
-    level: Annotated[str, one_of("debug", "info", "warning", "error", "critical")] = "info"
-    format: Annotated[str, one_of("text", "json")] = "text"
+    level: Annotated[str, rules.one_of("debug", "info", "warning", "error", "critical")] = "info"
+    format: Annotated[str, rules.one_of("text", "json")] = "text"
 
 
-def keys_of(section: type[Section]) -> dict[str, Key]:
+def keys_of(section: type[Section]) -> dict[str, rules.Key]:
     """The keys of a section by name."""
     hints = get_type_hints(section, include_extras=True)
-    return {item.name: Key.of(hints[item.name], item.default) for item in fields(section)}
+    return {item.name: rules.Key.of(hints[item.name], item.default) for item in fields(section)}
 
 
 @dataclass(frozen=True, slots=True)

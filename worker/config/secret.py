@@ -28,9 +28,9 @@ class Secret:
         return format(HIDDEN, spec)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Secret):
-            return NotImplemented
-        return hmac.compare_digest(self._text.encode(), other._text.encode())
+        return isinstance(other, Secret) and hmac.compare_digest(
+            self._text.encode(), other._text.encode()
+        )
 
     def __hash__(self) -> int:
         return hash((Secret, self._text))

@@ -42,6 +42,7 @@ LACKS = {
                     "a topic{what} is missing; run `newsift topics create`"),
 }  # fmt: skip
 LARGE = {"MessageSizeTooLargeError", "RecordTooLargeError", "RecordListTooLargeError"}
+NO_TLS_SAID = "does not speak TLS on this port; check kafka.security_protocol and the port"
 NO_TLS = {
     "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF_WHILE_READING",
 }  # fmt: skip
@@ -126,5 +127,5 @@ def tls_said(error: ssl.SSLError) -> str:
             "authority that signed it, and name the host as the certificate does"
         )
     if reason in NO_TLS:
-        return "does not speak TLS on this port; check kafka.security_protocol and the port"
+        return NO_TLS_SAID
     return f"TLS failed ({reason}); check kafka.ca_file, kafka.cert_file and kafka.key_file"

@@ -9,7 +9,7 @@ from typing import Any
 
 from worker.config import Config
 from worker.errors import AccessError, BrokerError
-from worker.kafka.errors import Verdict, chain, is_unreachable, meaning, tls_said, told
+from worker.kafka.errors import NO_TLS_SAID, Verdict, chain, is_unreachable, meaning, tls_said, told
 
 KNOCK_S = 2.0
 PATIENCE_S = 3.0
@@ -65,7 +65,7 @@ def _try(address: str, context: ssl.SSLContext | None) -> Verdict | None:
     place = _place(address)
     try:
         with socket.create_connection(place, PATIENCE_S) as plain:
-            return _try_tls(plain, place[0], context)
+            return _greet(plain, place[0], context)
     except socket.gaierror:
         return BrokerError, f"the host {place[0]} is not known; check NEWSIFT_KAFKA"
     except TimeoutError:
@@ -74,28 +74,18 @@ def _try(address: str, context: ssl.SSLContext | None) -> Verdict | None:
         return BrokerError, f"nobody listens there ({error.strerror or error}); {START}"
 
 
-def _try_tls(plain: socket.socket, host: str, context: ssl.SSLContext | None) -> Verdict | None:
+def _greet(plain: socket.socket, host: str, context: ssl.SSLContext | None) -> Verdict | None:
+    """What is wrong with the broker's TLS, or with ours that is missing: nothing else is sent."""
+    greeting = context or ssl.create_default_context()
     if context is None:
-        return _speaks_tls(plain)
+        greeting.check_hostname, greeting.verify_mode = False, ssl.CERT_NONE
     try:
-        with context.wrap_socket(plain, server_hostname=host):
-            return None
-    except ssl.SSLError as error:
-        return AccessError, tls_said(error)
-    except OSError:
-        return AccessError, "does not speak TLS on this port; check kafka.security_protocol"
-
-
-def _speaks_tls(plain: socket.socket) -> Verdict | None:
-    """Whether a broker that we address without TLS speaks TLS; nothing is sent but a greeting."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        with context.wrap_socket(plain):
-            return AccessError, "speaks TLS; set kafka.security_protocol to SSL or SASL_SSL"
-    except OSError:
-        return None
+        with greeting.wrap_socket(plain, server_hostname=host):
+            spoken = AccessError, "speaks TLS; set kafka.security_protocol to SSL or SASL_SSL"
+            return None if context else spoken
+    except OSError as error:
+        said = tls_said(error) if isinstance(error, ssl.SSLError) else NO_TLS_SAID
+        return (AccessError, said) if context else None
 
 
 def _login(addresses: Sequence[str], settings: Mapping[str, Any], config: Config) -> Verdict | None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import resource
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +13,6 @@ import worker.watch.web
 from tests.worker.watch.test_web import seed_set, served
 from worker.config import WebConfig
 from worker.seeds.set import SeedSet
-from worker.watch.metrics import Metrics
 from worker.watch.visits import LARGEST, MOST, asks_for_loopback
 from worker.watch.web import Health, Web, listed_bytes
 
@@ -148,19 +147,7 @@ def status(host: str, listens: str = "127.0.0.1") -> bytes:
     async def ask(web: Web) -> bytes:
         return await asked(web, f"GET /seeds HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
 
-    return on_host(listens, ask).split(b" ")[1]
-
-
-def on_host(host: str, use: Callable[[Web], Awaitable[bytes]]) -> bytes:
-    async def run() -> bytes:
-        web = Web(WebConfig(host=host, port=0), Metrics(), Health)
-        await web.start()
-        try:
-            return await use(web)
-        finally:
-            await web.stop()
-
-    return asyncio.run(run())
+    return served(ask, config=WebConfig(host=listens, port=0)).split(b" ")[1]
 
 
 def test_a_page_of_the_web_that_was_led_here_reads_nothing() -> None:

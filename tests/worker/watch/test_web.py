@@ -39,12 +39,12 @@ class Reply:
 def served(
     use: Callable[[Web], Awaitable[T]],
     state: Callable[[], Health] = Health,
-    port: int | None = 0,
+    config: WebConfig = WebConfig(port=0),  # noqa: B008 - it cannot change
 ) -> T:
     """What comes of using a server while it runs."""
 
     async def run() -> T:
-        web = Web(WebConfig(port=port), Metrics(), state)
+        web = Web(config, Metrics(), state)
         await web.start()
         try:
             return await use(web)
@@ -166,7 +166,7 @@ def test_the_default_port_taken_means_the_next(caplog: pytest.LogCaptureFixture)
 
     caplog.set_level(logging.INFO)
     with taken(PORT, PORT + 1):
-        assert served(port, port=None) > PORT + 1
+        assert served(port, config=WebConfig()) > PORT + 1
     assert f"port {PORT} is taken; listening on" in caplog.text
 
 
@@ -177,7 +177,7 @@ def test_two_workers_on_one_host_need_no_flags() -> None:
         await web.stop()
         return first.port, web.port
 
-    one, other = served(second, port=None)
+    one, other = served(second, config=WebConfig())
     assert one != other
 
 
