@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import faust
+from aiokafka.errors import KafkaError
 from faust.cli import worker as faust_cli
 
 from encoder.errors import NewsiftError
@@ -69,7 +70,7 @@ class Worker(faust.Worker):  # type: ignore[misc]
             self.loop.run_until_complete(self._live())
         except BaseException as error:  # noqa: BLE001 - there is no other way out
             self.leave(error)
-        end(self._why, self._config)
+        end_process(self._why, self._config)
 
     def install_signal_handlers(self) -> None:
         """Leave on SIGTERM and on Ctrl-C."""
@@ -87,48 +88,38 @@ class Worker(faust.Worker):  # type: ignore[misc]
         if starting.done():
             self.leave(starting.exception() or self.crash_reason or RunError("it just stopped"))
         in_time = self._config.stream.shutdown_s + SLACK_S
-        overdue = threading.Timer(in_time, end, (self._why or late(in_time), self._config))
+        late = RunError(
+            f"the worker did not stop within {in_time:g} s (stream.shutdown_s); it is ended"
+        )
+        overdue = threading.Timer(in_time, end_process, (self._why or late, self._config))
         overdue.daemon = True
         overdue.start()
         await self.stop()
         overdue.cancel()
 
 
-def late(seconds: float) -> RunError:
-    """What to say of a shutdown that did not come to its end."""
-    return RunError(
-        f"the worker did not stop within {seconds:g} s (stream.shutdown_s); it is ended"
-    )
-
-
-def end(error: BaseException | None, config: Config) -> NoReturn:
+def end_process(error: BaseException | None, config: Config) -> NoReturn:
     """Say why in one line and end the process, whatever its threads are doing."""
     code = DONE
     if error is not None:
-        told = explained(error, config)
-        code = told.exit_code if isinstance(told, NewsiftError) else FAILED
-        if isinstance(error, KeyboardInterrupt):
-            code = INTERRUPTED
+        code, said = verdict(error, config)
         if log.debugging():
             for text in "".join(traceback.format_exception(error)).splitlines():
                 print(escaped(text), file=sys.stderr)  # noqa: T201
-        log.last_line(line(told), config.log)
+        log.last_line(said, config.log)
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def explained(error: BaseException, config: Config) -> BaseException:
-    """A client's error as one of ours, which names the broker and the remedy."""
-    from aiokafka.errors import KafkaError
-
-    return broker_error(error, config) if isinstance(error, KafkaError) else error
-
-
-def line(error: BaseException) -> str:
-    """What to say of an error, on one line."""
+def verdict(error: BaseException, config: Config) -> tuple[int, str]:
+    """The exit code for an error, and what to say of it on one line."""
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return INTERRUPTED, "interrupted"
+    if isinstance(error, KafkaError):
+        error = broker_error(error, config)  # which names the broker and the remedy
     said = " ".join(str(error).split())
-    return said if isinstance(error, NewsiftError) else f"{type(error).__name__}: {said}"
+    if isinstance(error, NewsiftError):
+        return error.exit_code, said
+    return FAILED, f"{type(error).__name__}: {said}"

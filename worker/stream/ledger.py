@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
 Offsets = dict[TopicPartition, int]
 
 
-class Progress(Enum):
-    """How far a batch has come."""
-
-    WAITING = "waiting"
-    TAKEN = "taken"
-    FINISHED = "finished"
-
-
 @dataclass(slots=True, eq=False)
 class Batch:
     """Posts that are read, matched and acknowledged together."""
@@ -32,7 +23,8 @@ class Batch:
     epoch: int
     messages: "Sequence[Message]"
     ends: Offsets = field(init=False)  # after the last message of each partition, to be committed
-    progress: Progress = Progress.WAITING
+    taken: bool = False  # by an agent
+    finished: bool = False  # all that came of it is acknowledged
     arrived: float = field(default_factory=perf_counter)
 
     def __post_init__(self) -> None:
@@ -70,7 +62,7 @@ class Ledger:
     @property
     def unfinished(self) -> int:
         """The batches whose posts are not all matched and acknowledged."""
-        return sum(batch.progress is not Progress.FINISHED for batch in self._batches)
+        return sum(not batch.finished for batch in self._batches)
 
     @property
     def places(self) -> set[TopicPartition]:
@@ -93,8 +85,8 @@ class Ledger:
     def take(self) -> Batch | None:
         """The oldest batch that nobody has taken, if there is one and nothing is paused."""
         for batch in () if self._paused else self._batches:
-            if batch.progress is Progress.WAITING:
-                batch.progress = Progress.TAKEN
+            if not batch.taken:
+                batch.taken = True
                 return batch
         return None
 
@@ -109,7 +101,7 @@ class Ledger:
 
     def finish(self, batch: Batch) -> None:
         """Note that all a batch gave rise to is acknowledged; its posts are let go."""
-        batch.progress = Progress.FINISHED
+        batch.taken = batch.finished = True
         batch.messages = ()
         self._tell()
 
@@ -118,7 +110,7 @@ class Ledger:
         offsets: Offsets = {}
         blocked: set[TopicPartition] = set()
         for batch in self._batches:
-            if batch.progress is not Progress.FINISHED:
+            if not batch.finished:
                 blocked |= batch.ends.keys()
             else:
                 offsets |= {p: end for p, end in batch.ends.items() if p not in blocked}

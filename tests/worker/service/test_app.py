@@ -1,8 +1,10 @@
 """Faust's agent on a channel of ours, and each of Faust's own traps with what stands against it."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,3 +214,10 @@ def test_an_agent_of_the_users_own_works_or_is_refused(where: str) -> None:
         return
     with pytest.raises(ConfigError, match=r"agent mine: reads the topic matched-tweets .*faust\.A"):
         app.check()
+
+
+def test_the_page_about_faust_shows_the_agent_as_it_is() -> None:
+    page, code = Path("docs/faust.md").read_text("utf-8"), inspect.getsource(make_app)
+    shown = page.split("```python\n")[1].split("```")[0].splitlines()
+    assert len(shown) > 5
+    assert [line for line in shown if line not in code] == []

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from encoder.errors import InputError
 from tests.worker.small import Mail
-from worker.stream.ledger import Batch, Ledger, Progress
+from worker.stream.ledger import Batch, Ledger
 
 PARTITIONS = 3
 PLACES = [TopicPartition("tweets", number) for number in range(PARTITIONS)]
@@ -30,7 +30,7 @@ class Slow:
         for place, begin, owners in zip(PLACES, self.begin, self.read, strict=True):
             end = begin
             for owner in owners[begin:]:
-                if owner.progress is not Progress.FINISHED:
+                if not owner.finished:
                     break
                 end += 1
             if end > begin:
@@ -59,7 +59,7 @@ class Ledgers(RuleBasedStateMachine):
 
     @rule()
     def take(self) -> None:
-        waiting = [b for b in self.ledger._batches if b.progress is Progress.WAITING]
+        waiting = [b for b in self.ledger._batches if not b.taken]
         batch = self.ledger.take()
         assert batch is (waiting[0] if waiting else None)
         if batch is not None:
