@@ -2,11 +2,24 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+
+from bench.measure import Say
+from bench.part import Part
+
+DATA = click.option(
+    "--data", type=click.Path(path_type=Path, exists=True),
+    help="A file or folder of posts, JSON lines (.gz), or one laid out as for training.",
+)  # fmt: skip
+MODEL = click.option(
+    "--model", default="default", show_default=True, help="A model's name or directory."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
 
 
 @click.group()
@@ -15,44 +28,26 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option(
-    "--data", type=click.Path(path_type=Path, exists=True), help="Posts, JSON lines (.gz)."
-)
-@click.option(
-    "--articles", type=click.Path(path_type=Path, exists=True), help="Articles, likewise."
-)
-@click.option("--model", default="default", show_default=True, help="A model's name or directory.")
+@DATA
+@MODEL
 @click.option("--rounds", type=click.IntRange(1), help="Measured rounds, after one that warms up.")
 @click.option("--seconds", type=click.FloatRange(0), help="Time for the interleaved rows together.")
 @click.option("--threads", default="1,2", show_default=True, help="Numbers of threads, by commas.")
 @click.option("--only", default="", metavar="ROWS", help="Rows and parts by name, by commas.")
 @click.option("--quick", is_flag=True, help="About a minute, for a first look.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
+@JSON
 def encoder(threads: str, only: str, quick: bool, as_json: bool, **given: Any) -> None:
     """Text to embeddings: ours, as published, and MiniLM, all rows interleaved in one run."""
-    from bench.encoder import QUICK, Options
-    from bench.encoder import bench as run
+    from bench.encoder.run import QUICK, EncoderOptions, measure_encoder
 
-    options = replace(
-        QUICK if quick else Options(),
-        threads=numbers(threads),
-        only=frozenset(name.strip() for name in only.split(",") if name.strip()),
-        **{key: value for key, value in given.items() if value is not None},
-    )
-    say = progress()
-    made = run(options, say)
-    say("")
-    if as_json:
-        click.echo(json.dumps({part.key: part.data for part in made}, ensure_ascii=False))
-    else:
-        click.echo("\n\n".join(part.render() for part in made))
+    options = replace(QUICK if quick else EncoderOptions(), **given_of(given))
+    options = replace(options, threads=numbers(threads), only=names(only))
+    show(measure_encoder(options, progress()), as_json)
 
 
 @bench.command()
 @click.option("--kafka", envvar="NEWSIFT_KAFKA", help="A broker; the embedded one if not given.")
-@click.option(
-    "--data", type=click.Path(path_type=Path, exists=True), help="Posts, JSON lines (.gz)."
-)
+@DATA
 @click.option(
     "--articles", type=click.Path(path_type=Path, exists=True), help="Articles, likewise."
 )
@@ -61,38 +56,44 @@ def encoder(threads: str, only: str, quick: bool, as_json: bool, **given: Any) -
 @click.option("--seconds", type=click.FloatRange(1), help="How long the latency is measured.")
 @click.option("--memory-posts", type=click.IntRange(10), help="Posts for the part `memory`.")
 @click.option("--only", default="", metavar="PARTS", help="speed, latency, start, memory.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
+@JSON
 def stream(only: str, as_json: bool, **given: Any) -> None:
     """The worker on a broker, beside the encoder alone and Faust's agent that does nothing.
 
     The part `memory` takes long and is measured only by name: --only memory.
     """
-    from bench.stream.run import Options
-    from bench.stream.run import bench as run
+    from bench.stream.run import StreamOptions, measure_stream
 
-    asked = frozenset(name.strip() for name in only.split(",") if name.strip())
-    known = {key: value for key, value in given.items() if value is not None}
-    say = progress()
-    made = run(Options(only=asked, **known), say)
-    say("")
-    if as_json:
-        click.echo(json.dumps({part.key: part.data for part in made}, ensure_ascii=False))
-    else:
-        click.echo("\n\n".join(part.render() for part in made))
+    options = StreamOptions(only=names(only), **given_of(given))
+    show(measure_stream(options, progress()), as_json)
 
 
 @bench.command()
-@click.option("--model", default="default", show_default=True, help="A model's name or directory.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object in place of a table.")
+@MODEL
+@JSON
 def languages(model: str, as_json: bool) -> None:
     """Posts in twelve languages, found from an English article and from one of their own."""
-    from bench.languages import bench as run
+    from bench.languages import measure_languages
 
-    part = run(model)
+    show([measure_languages(model)], as_json)
+
+
+def show(parts: Sequence[Part], as_json: bool) -> None:
+    """Print what was measured."""
     if as_json:
-        click.echo(json.dumps({part.key: part.data}, ensure_ascii=False))
+        click.echo(json.dumps({part.key: part.data for part in parts}, ensure_ascii=False))
     else:
-        click.echo(part.render())
+        click.echo("\n\n".join(part.render() for part in parts))
+
+
+def given_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given."""
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def names(text: str) -> frozenset[str]:
+    """Names out of a list such as a,b."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -106,12 +107,11 @@ def numbers(text: str) -> tuple[int, ...]:
     return found
 
 
-def progress() -> Any:
+def progress() -> Say:
     """Where progress goes: one line that is written over, on a terminal only."""
-    if not sys.stderr.isatty():
-        return lambda line: None
 
     def say(line: str) -> None:
-        click.echo(f"\r\033[K{line}", err=True, nl=False)
+        if sys.stderr.isatty():
+            click.echo(f"\r\033[K{line}", err=True, nl=False)
 
     return say

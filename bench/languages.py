@@ -10,7 +10,7 @@ import yaml
 from numpy.typing import NDArray
 
 import encoder
-from bench.parts import Part
+from bench.part import Part
 from train.protocol.ranking import Bool, auc_of
 
 TEXTS = Path(__file__).with_suffix(".yaml")
@@ -51,7 +51,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LanguageRow:
     """The posts of one language, looked for with English articles and with the language's own."""
 
     language: str
@@ -63,11 +63,11 @@ class Row:
         return (self.language, *self.english.cells(), *self.own.cells())
 
 
-def bench(model: str) -> Part:
+def measure_languages(model: str) -> Part:
     """Measure a model on every language of the shipped texts."""
     enc = encoder.load(model, device="cpu")
     stories = read_stories()
-    rows = measured(enc, stories)
+    rows = findings(enc, stories)
     told = stories[REFERENCE]
     posts = sum(len(story.posts) for story in told)
     title = f"{posts} posts of {len(told)} invented events in each language, model {model}"
@@ -88,7 +88,7 @@ def read_stories(file: Path = TEXTS) -> dict[str, list[Story]]:
     }
 
 
-def measured(enc: encoder.Encoder, stories: Mapping[str, Sequence[Story]]) -> list[Row]:
+def findings(enc: encoder.Encoder, stories: Mapping[str, Sequence[Story]]) -> list[LanguageRow]:
     """One row for each language."""
     articles = {
         language: enc.articles([story.article for story in told])
@@ -102,7 +102,7 @@ def measured(enc: encoder.Encoder, stories: Mapping[str, Sequence[Story]]) -> li
             finding(posts.similarity(a), own, enc.thresholds(a, rate=RATE))
             for a in (articles[REFERENCE], articles[language])
         )
-        rows.append(Row(language, english, same))
+        rows.append(LanguageRow(language, english, same))
     return rows
 
 

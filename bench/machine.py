@@ -11,29 +11,24 @@ PACKAGES = ("numpy", "numba", "torch", "entmax", "sentence-transformers", "onnxr
 
 def describe() -> dict[str, str]:
     """The CPU, its vector instructions, and the versions of what computes."""
-    facts = cpu_facts(_cpuinfo())
-    cores = f"{os.cpu_count()} cores" if (os.cpu_count() or 1) > 1 else "1 core"
+    facts = cpu_facts()
+    name, held = facts.get("model name", platform.machine()), facts.get("flags", "").split()
+    packages = (f"{package} {_version(package)}" for package in PACKAGES)
     return {
-        "cpu": f"{facts.get('model name', platform.machine())}, {cores}",
-        "flags": " ".join(f for f in FLAGS if f in facts.get("flags", "").split()) or "none known",
-        "versions": ", ".join(
-            [f"Python {platform.python_version()}", *(f"{p} {_version(p)}" for p in PACKAGES)]
-        ),
+        "cpu": f"{name}, {os.cpu_count()} cores",
+        "flags": " ".join(flag for flag in FLAGS if flag in held) or "none known",
+        "versions": ", ".join([f"Python {platform.python_version()}", *packages]),
     }
 
 
-def cpu_facts(cpuinfo: str) -> dict[str, str]:
-    """The first processor's facts out of the text of /proc/cpuinfo."""
-    first = cpuinfo.strip().split("\n\n")[0]
+def cpu_facts() -> dict[str, str]:
+    """What the system says of its first processor; nothing where it says nothing."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().strip().split("\n\n")[0]
+    except OSError:
+        return {}
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _cpuinfo() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return ""
 
 
 def _version(package: str) -> str:

@@ -4,13 +4,20 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-T = TypeVar("T")
+from math import ceil
+from typing import NamedTuple
 
 Run = Callable[[], int]
 """One batch of work; it says how many items that was."""
+
+Say = Callable[[str], None]
+"""Where progress goes."""
+
+RowKey = tuple[str, int]
+"""A row by its name and its number of threads."""
+
+Rates = dict[RowKey, list[float]]
+"""Items a second of every row, one entry a round."""
 
 REST = 0.03
 
@@ -19,30 +26,7 @@ class NotAvailable(Exception):
     """A row that cannot run here; the message says why and what to do about it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row(Generic[T]):
-    """One line of a table: what is measured, and on how many threads."""
-
-    stem: str
-    section: str
-    name: str
-    unit: str
-    prepare: Callable[[T, int], Run]
-    threads: int = 1
-
-    @property
-    def key(self) -> str:
-        """The name by which a row is asked for and compared."""
-        return keyed(self.stem, self.threads)
-
-
-def keyed(stem: str, threads: int) -> str:
-    """The key of the row of this kind on so many threads."""
-    return f"{stem}/{threads}"
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """A median with the lowest and the highest of what was measured."""
 
     median: float
@@ -55,28 +39,23 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
 
-Rates = dict[str, list[float]]
-"""Items a second of every row, one entry a round."""
-
-
 def interleave(
-    rows: Sequence[Row[T]],
-    runs: Mapping[str, Run],
+    runs: Mapping[RowKey, Run],
     rounds: int,
     seconds: float,
-    progress: Callable[[str], None] = lambda line: None,
+    say: Say = lambda line: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Rates:
     """Run every row once a round for so many seconds; the first round warms up and is dropped."""
-    rates: Rates = {row.key: [] for row in rows}
+    rates: Rates = {key: [] for key in runs}
     for i in range(rounds + 1):
-        for row in rows:
-            progress(f"round {i} of {rounds}: {row.name}")
-            set_threads(row.threads)
+        for (name, threads), run in runs.items():
+            say(f"round {i} of {rounds}: {name}, {threads}")
+            set_threads(threads)
             time.sleep(REST)  # lets the idle threads of the row before come to rest
-            rate = rate_of(runs[row.key], seconds, clock)
+            rate = rate_of(run, seconds, clock)
             if i > 0:
-                rates[row.key].append(rate)
+                rates[name, threads].append(rate)
     return rates
 
 
@@ -90,9 +69,8 @@ def rate_of(run: Run, seconds: float, clock: Callable[[], float] = time.perf_cou
             return items / passed
 
 
-def ratios(rates: Rates, key: str, reference: str) -> Spread | None:
+def ratios(mine: Sequence[float], other: Sequence[float]) -> Spread | None:
     """How many times as fast as the reference, round by round; nothing where one did not run."""
-    mine, other = rates.get(key), rates.get(reference)
     if not mine or not other:
         return None
     return Spread.of([a / b for a, b in zip(mine, other, strict=True)])
@@ -100,9 +78,8 @@ def ratios(rates: Rates, key: str, reference: str) -> Spread | None:
 
 def percentile(values: Sequence[float], share: float) -> float:
     """The smallest value that at least this share of the values does not exceed."""
-    ordered = sorted(values)
-    rank = -(-share * len(ordered) // 1)
-    return ordered[min(max(int(rank), 1), len(ordered)) - 1]
+    rank = min(max(ceil(share * len(values)), 1), len(values))
+    return sorted(values)[rank - 1]
 
 
 def set_threads(threads: int) -> None:

@@ -102,24 +102,28 @@ class Model:
 
 
 def write_model(path: str | Path, model: Model) -> str:
-    """Write a model directory whole or not at all, in place of an older one; its digest."""
-    path = Path(path)
-    if path.exists() and not (path / MANIFEST).exists():
-        raise ModelError(f"{path}: exists and is no model directory; name another place")
+    """Write a model directory; its digest."""
     files, checks = _contents(model), {ARTICLE_CHECK: _saved(model.article_check)}
     manifest = _manifest(model, files, checks)
+    write_directory(Path(path), {**files, **checks}, manifest)
+    return str(manifest["digest"])
+
+
+def write_directory(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any]) -> None:
+    """Write files and a manifest, whole or not at all, in place of an older model directory."""
+    if path.exists() and not (path / MANIFEST).exists():
+        raise ModelError(f"{path}: exists and is no model directory; name another place")
     noted = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as staging:
             new = Path(staging) / "new"
             new.mkdir()
-            for name, content in {**files, **checks, MANIFEST: noted}.items():
+            for name, content in {**files, MANIFEST: noted}.items():
                 (new / name).write_bytes(content)
             _swap(new, path, Path(staging) / "old")
     except OSError as error:
         raise ModelError(f"{path}: cannot be written ({error.strerror})") from error
-    return str(manifest["digest"])
 
 
 def _swap(new: Path, path: Path, aside: Path) -> None:

@@ -43,12 +43,11 @@ def train(
     import torch
 
     from train.loop.progress import Talk
-    from train.run import Asked
-    from train.run import train as run
+    from train.run import Order, train_model
 
     if threads:
         torch.set_num_threads(threads)
     kept = work or out.with_name(f"{out.name}.run")
-    asked = Asked(read, recipe, data, out, kept, device, cache, vectors)
-    digest = run(asked, Talk.here())
+    order = Order(read, recipe, data, out, kept, device, cache, vectors)
+    digest = train_model(order, Talk.here())
     click.echo(f"{out}: digest {digest}")

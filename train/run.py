@@ -15,7 +15,7 @@ from encoder.errors import DeviceError, InputError, ModelError
 from encoder.manifest import MANIFEST
 from encoder.model.siamese import Siamese
 from encoder.text.tokenizer import Tokenizer
-from train.data.corpus import Texts, read_streams, read_texts
+from train.data.corpus import Corpus, read_corpus, read_streams
 from train.data.readers import Passed
 from train.data.splits import share
 from train.loop.dev import Dev
@@ -35,7 +35,7 @@ BACKGROUND_POSTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Order:
     """What the command line asks for."""
 
     recipe: Recipe
@@ -48,44 +48,45 @@ class Asked:
     vectors: Path | None = None
 
 
-def train(asked: Asked, talk: Talk) -> str:
+def train_model(order: Order, talk: Talk) -> str:
     """Train, tune λ on dev, and write the model; its digest."""
-    recipe, passed = asked.recipe, Passed()
-    check(asked)
+    recipe, passed = order.recipe, Passed()
+    check(order)
     talk.progress("reading")
-    background = everyday(asked.data, passed)
-    texts = read_texts(asked.data, passed)
-    tell(passed, talk)
+    background = everyday(order.data, passed)
+    texts = read_corpus(order.data, passed)
+    if passed.count:
+        talk.line(str(passed))
     if not texts.pairs and not texts.posts and not texts.articles:
-        raise InputError(f"{asked.data}: holds no pairs, posts or articles to train on")
-    store = VectorStore(teacher_folder(asked.cache), WIDTH) if recipe.needs_teacher else None
+        raise InputError(f"{order.data}: holds no pairs, posts or articles to train on")
+    store = VectorStore(teacher_folder(order.cache), WIDTH) if recipe.needs_teacher else None
     talk.progress("counting words")
-    start = make_start(recipe, texts, store, asked.vectors)
-    model = begin(recipe, start).to(asked.device)
+    start = make_start(recipe, texts, store, order.vectors)
+    model = begin(recipe, start).to(order.device)
     reader = Tokenizer(
         start.vocabulary, start.idf, recipe.model.post_tokens, recipe.model.article_tokens
     )
-    dev = Dev(asked.data, reader, recipe.mix, Passed())
+    dev = Dev(order.data, reader, recipe.mix, Passed())
     if not len(dev):
         talk.line("nothing falls into the dev split: no early stop, and the first λ is taken")
     drill = Drill(recipe, shelve(texts, reader, store), start.directions)
     made_of = fingerprint(texts, start)
-    trainer = Trainer(model, recipe, drill, dev.judge, asked.work, talk, made_of)
-    return finish(asked, trainer.run().cpu().eval(), start, dev, background)
+    trainer = Trainer(model, recipe, drill.step, dev.judge, order.work, talk, made_of)
+    return finish(order, trainer.run().cpu().eval(), start, dev, background)
 
 
-def check(asked: Asked) -> None:
+def check(order: Order) -> None:
     """Refuse what would fail only after the last step: a place that cannot be written, a device."""
-    if asked.device == "cuda" and not torch.cuda.is_available():
+    if order.device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: no CUDA here; use --device cpu")
-    if asked.out.exists() and not (asked.out / MANIFEST).exists():
-        raise ModelError(f"{asked.out}: exists and is no model directory; name another place")
+    if order.out.exists() and not (order.out / MANIFEST).exists():
+        raise ModelError(f"{order.out}: exists and is no model directory; name another place")
     try:
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=asked.out.parent):
+        order.out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=order.out.parent):
             pass
     except OSError as error:
-        raise ModelError(f"{asked.out}: cannot be written ({error.strerror})") from error
+        raise ModelError(f"{order.out}: cannot be written ({error.strerror})") from error
 
 
 def everyday(data: Path, passed: Passed) -> list[str]:
@@ -99,12 +100,6 @@ def everyday(data: Path, passed: Passed) -> list[str]:
     return found
 
 
-def tell(passed: Passed, talk: Talk) -> None:
-    """Name the rows that could not be used."""
-    if passed.count:
-        talk.line(f"rows passed over: {passed.count} ({'; '.join(passed.told)}, …)")
-
-
 def begin(recipe: Recipe, start: Start) -> nn.Module:
     """The untrained model, its gates at the idf of their tokens."""
     model = make_encoder(recipe.encoder, recipe.model, start.vectors, recipe.seed)
@@ -115,22 +110,22 @@ def begin(recipe: Recipe, start: Start) -> nn.Module:
     return model
 
 
-def fingerprint(texts: Texts, start: Start) -> str:
+def fingerprint(texts: Corpus, start: Start) -> str:
     """What tells a run's data from every other: its texts, and the vectors that it starts with."""
     seen = hashlib.sha256(start.vectors.tobytes())
-    pairs: Iterable[tuple[str, ...]] = ((p.post, p.story.title, p.story.text) for p in texts.pairs)
+    pairs: Iterable[tuple[str, ...]] = ((post, *story) for post, story in texts.pairs)
     alone = ((text,) for text in (*texts.posts, *texts.sentences))
     for row in (*alone, *texts.articles, *texts.claims, *pairs):
         seen.update("\0".join(row).encode("utf-8", "surrogatepass") + b"\n")
     return seen.hexdigest()[:12]
 
 
-def finish(asked: Asked, model: nn.Module, start: Start, dev: Dev, background: list[str]) -> str:
+def finish(order: Order, model: nn.Module, start: Start, dev: Dev, background: list[str]) -> str:
     """Write what was trained with its figures on dev, as it is served, and where it comes from."""
-    recipe = asked.recipe
+    recipe = order.recipe
     provenance: dict[str, Any] = {
         "trained": True,
-        "how": f"newsift train {asked.name}",
+        "how": f"newsift train {order.name}",
         "recipe": asdict(recipe),
         "data": "public posts and articles, see SOURCES.json of the data",
     }
@@ -140,11 +135,11 @@ def finish(asked: Asked, model: nn.Module, start: Start, dev: Dev, background: l
             recipe.encoder, recipe.model, model, start.vocabulary, start.idf, figures["mix"],
             {"dev": figures}, provenance,
         )  # fmt: skip
-        return write_baseline(asked.out, made)
+        return write_baseline(order.out, made)
     weights = snap(model.weights())
     figures = dev.judge(Siamese.from_weights(weights).eval())
     served = export(
         weights, start.vocabulary, start.idf, figures["mix"], background, {"dev": figures},
         provenance,
     )  # fmt: skip
-    return write_model(asked.out, served)
+    return write_model(order.out, served)

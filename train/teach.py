@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import torch
 
-from train.data.corpus import read_texts
+from train.data.corpus import read_corpus
 from train.data.readers import Passed
 from train.loop.bf16 import halves
 from train.teacher.chunks import WIDTH, chunks, readable, teacher_folder
@@ -43,12 +43,11 @@ def main(data: Path, cache: Path | None, threads: int) -> None:
 
 def texts(data: Path) -> Iterator[str]:
     """Every text that training asks the teacher about."""
-    found = read_texts(data, Passed())
+    found = read_corpus(data, Passed())
     yield from found.posts
     yield from found.sentences
-    yield from (pair.post for pair in found.pairs)
-    stories = ((pair.story.title, pair.story.text) for pair in found.pairs)
-    for title, text in (*found.articles, *found.claims, *stories):
+    yield from found.pair_posts
+    for title, text in (*found.articles, *found.claims, *found.pair_stories):
         yield from chunks(title, text)
 
 

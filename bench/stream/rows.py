@@ -7,12 +7,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from bench.measure import NotAvailable
 from bench.stream.scene import Scene
-from bench.stream.worker import ROOT, Worker
+from bench.stream.worker import WatchedWorker, running_worker
+from bench.texts import ROOT
 from worker.cli.demo.process import faust
 
 EMPTY_POSTS = 40_000
@@ -20,7 +20,7 @@ PATIENCE = 900.0
 ENCODE = """
 import json, sys, time
 import encoder
-texts = json.load(open(sys.argv[2]))
+texts = json.load(sys.stdin)
 enc = encoder.load(sys.argv[1], device="cpu")
 enc.posts(texts[:2000])
 began = time.perf_counter()
@@ -30,8 +30,7 @@ print((len(texts) - 2000) / (time.perf_counter() - began))
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(NamedTuple):
     """Posts a second, and where it is known the microseconds of CPU for a post."""
 
     rate: float
@@ -41,14 +40,12 @@ class Measured:
 Measure = Callable[[], Measured]
 
 
-def encoder_row(model: str, texts: Sequence[str], folder: Path) -> Measure:
+def encoder_row(model: str, texts: Sequence[str]) -> Measure:
     """Text to embeddings in a fresh process, on all cores, without any Kafka."""
-    file = folder / "texts.json"
-    file.write_text(json.dumps(list(texts)))
 
     def measure() -> Measured:
         done = subprocess.run(
-            [sys.executable, "-c", ENCODE, model, str(file)],
+            [sys.executable, "-c", ENCODE, model], input=json.dumps(list(texts)),
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode:
@@ -62,19 +59,16 @@ def worker_row(scene: Scene, seeds: str, posts: int) -> Measure:
     """The worker from its first commit to its last, over all posts of the topic."""
 
     def measure() -> Measured:
-        group = f"{scene.name}-{seeds}-{time.time_ns():x}"
-        with tempfile.TemporaryDirectory() as folder, Worker(
-            scene, seeds, group, Path(folder)
-        ) as worker:  # fmt: skip
+        with running_worker(scene, seeds) as worker:
             worker.wait_until_ready()
-            return watch(worker, scene, group, posts)
+            return watch(worker, scene, posts)
 
     return measure
 
 
-def watch(worker: Worker, scene: Scene, group: str, posts: int) -> Measured:
+def watch(worker: WatchedWorker, scene: Scene, posts: int) -> Measured:
     """The rate and the CPU between the first commit that is seen and the last."""
-    first = last = scene.committed(group)
+    first = last = scene.committed(worker.group)
     began = ended = time.perf_counter()
     cpu = worker.cpu()
     while last < posts:
@@ -82,7 +76,7 @@ def watch(worker: Worker, scene: Scene, group: str, posts: int) -> Measured:
         if time.perf_counter() - began > PATIENCE:
             raise NotAvailable(f"{last:,} of {posts:,} posts were committed in {PATIENCE:g} s")
         time.sleep(0.1)
-        last, ended = scene.committed(group), time.perf_counter()
+        last, ended = scene.committed(worker.group), time.perf_counter()
         if first == 0:
             first, began, cpu = last, ended, worker.cpu()
     done = last - first

@@ -13,11 +13,11 @@ from bench.languages import (
     REFERENCE,
     REMARKS,
     Finding,
-    Row,
+    LanguageRow,
     Story,
     belonging,
     finding,
-    measured,
+    findings,
     read_stories,
 )
 from tests.worker.fake import Command
@@ -111,7 +111,7 @@ def test_each_language_is_met_by_english_articles_and_by_its_own() -> None:
         Story("final", "match", ("a",)),
     ]
     other = [Story("flood", "cat", ("storm",)), Story("final", "game music", ("game", "match"))]
-    rows = measured(enc, {"English": english, "Other": other})
+    rows = findings(enc, {"English": english, "Other": other})
     assert [row.language for row in rows] == ["English", "Other"]
     assert rows[0].english == rows[0].own
     posts, label = enc.posts(["storm", "game", "match"]), [[1, 0], [0, 1], [0, 1]]
@@ -127,7 +127,7 @@ def test_each_language_is_met_by_english_articles_and_by_its_own() -> None:
 
 
 def test_a_row_as_it_is_printed() -> None:
-    row = Row("Dutch", Finding(0.8914, 0.444, 0.0), Finding(0.5, 1.0, 0.756))
+    row = LanguageRow("Dutch", Finding(0.8914, 0.444, 0.0), Finding(0.5, 1.0, 0.756))
     assert row.cells() == ("Dutch", "89.1", "44 %", "0 %", "50.0", "100 %", "76 %")
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import measure
-from bench.measure import Row, Run, Spread, interleave, percentile, rate_of, ratios, set_threads
+from bench.measure import Run, Spread, interleave, percentile, rate_of, ratios, set_threads
 
 
 class Clock:
@@ -30,14 +30,6 @@ class Clock:
         return run
 
 
-def nothing(_: object, __: int) -> Run:
-    return lambda: 1
-
-
-def row(stem: str, threads: int = 1) -> Row[object]:
-    return Row(stem, "posts", stem, "posts/s", nothing, threads)
-
-
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "REST", 0.0)
@@ -51,10 +43,10 @@ def test_a_rate_counts_whole_batches_until_the_time_is_up() -> None:
 
 def test_rows_take_turns_and_the_first_round_is_dropped() -> None:
     clock = Clock()
-    runs = {"a/1": clock.work("a", 10, 1.0), "b/2": clock.work("b", 5, 1.0)}
-    rates = interleave([row("a"), row("b", 2)], runs, 2, 0.5, clock=clock)
+    runs = {("a", 1): clock.work("a", 10, 1.0), ("b", 2): clock.work("b", 5, 1.0)}
+    rates = interleave(runs, 2, 0.5, clock=clock)
     assert clock.done == ["a", "b"] * 3
-    assert rates == {"a/1": [10.0, 10.0], "b/2": [5.0, 5.0]}
+    assert rates == {("a", 1): [10.0, 10.0], ("b", 2): [5.0, 5.0]}
 
 
 def test_each_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,17 +59,16 @@ def test_each_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPa
         return 1
 
     try:
-        interleave([row("a"), row("b", 2)], {"a/1": look, "b/2": look}, 1, 0.0)
+        interleave({("a", 1): look, ("b", 2): look}, 1, 0.0)
     finally:
         set_threads(before)
     assert seen == [1, 2, 1, 2]
 
 
 def test_ratios_are_taken_round_by_round() -> None:
-    rates = {"a/1": [10.0, 30.0, 8.0], "b/1": [5.0, 10.0, 8.0], "c/1": []}
-    assert ratios(rates, "a/1", "b/1") == Spread(2.0, 1.0, 3.0)
-    assert ratios(rates, "a/1", "c/1") is None
-    assert ratios(rates, "missing/1", "a/1") is None
+    assert ratios([10.0, 30.0, 8.0], [5.0, 10.0, 8.0]) == Spread(2.0, 1.0, 3.0)
+    assert ratios([10.0], []) is None
+    assert ratios([], [10.0]) is None
 
 
 def test_the_spread_of_an_even_number_lies_between() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import posts
-from bench.posts import Counts, read_texts
+from bench import texts
+from bench.texts import read_articles, read_posts
 from encoder.errors import InputError
 
 
@@ -17,7 +17,7 @@ def lines(*records: object) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "a.jsonl").write_text(lines({"text": " one "}, {"text": ""}, {"other": 1}, [2]))
+    (tmp_path / "a.jsonl").write_text(lines({"text": " one "}, {"text": ""}, {"other": 1}))
     with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
         file.write(lines({"post": "two"}, {"text": "three", "title": "3"}))
     (tmp_path / "notes.txt").write_text("no record")
@@ -25,55 +25,53 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_posts_of_all_files_in_a_fixed_shuffled_order(folder: Path) -> None:
-    found = read_texts(folder, folder, Counts(10, 10, 0, 0))
-    assert sorted(found.posts) == ["one", "three", "two"]
-    assert found == read_texts(folder, folder, Counts(10, 10, 0, 0))
-    assert len(read_texts(folder, folder, Counts(2, 2, 0, 0)).posts) == 2
-    assert str(folder) in found.source
+    found, source = read_posts(folder, 10)
+    assert sorted(found) == ["one", "three", "two"]
+    assert read_posts(folder, 10) == (found, str(folder))
+    assert read_posts(folder, 2)[0] == found[:2]
+    assert source == str(folder)
+
+
+def test_a_folder_laid_out_as_for_training_is_read_by_its_parts(tmp_path: Path) -> None:
+    for part, record in (("tweets", {"text": "a post"}), ("articles", {"article": "a text"})):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "some.jsonl").write_text(lines(record))
+    assert read_posts(tmp_path, 9)[0] == ["a post"]
+    assert read_articles(tmp_path, 9) == [("", "a text")]
 
 
 def test_articles_are_pairs_of_title_and_text(tmp_path: Path) -> None:
     file = tmp_path / "articles.jsonl"
     file.write_text(lines({"title": "T", "article": "body"}, {"text": "bare"}, {"title": "alone"}))
-    assert set(read_texts(file, file, Counts(9, 9, 0, 0)).articles) == {("T", "body"), ("", "bare")}
+    assert set(read_articles(file, 9)) == {("T", "body"), ("", "bare")}
 
 
 def test_without_a_folder_beside_the_checkout_the_samples_serve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posts, "SHARED", tmp_path / "nowhere")
-    found = read_texts(None, None, Counts())
-    assert found.posts
-    assert all(title and not title.startswith("#") and text for title, text in found.articles)
-    assert "shipped samples" in found.source
+    monkeypatch.setattr(texts, "SHARED", tmp_path / "nowhere")
+    found, source = read_posts(None, 100)
+    assert found
+    assert source.endswith("samples/posts.jsonl")
+    articles = read_articles(None, 100)
+    assert all(title and not title.startswith("#") and text for title, text in articles)
 
 
 def test_the_real_posts_beside_the_checkout_come_first(shared: Path) -> None:
-    found = read_texts(None, None, Counts(500, 500, 0, 0))
-    assert len(found.posts) == len(found.articles) == 500
-    assert "shared/data/tweets" in found.source
+    found, source = read_posts(None, 500)
+    assert len(found) == len(read_articles(None, 500)) == 500
+    assert source == "../shared/data/tweets"
 
 
 def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n{"text":\n')
-    with pytest.raises(InputError, match=r"a\.jsonl:2: not JSON"):
-        read_texts(tmp_path, tmp_path, Counts())
+    with pytest.raises(InputError, match=r"a\.jsonl:2: is no JSON object"):
+        read_posts(tmp_path, 9)
 
 
 def test_a_folder_without_posts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no"):
-        read_texts(tmp_path, None, Counts())
+        read_posts(tmp_path, 9)
     (tmp_path / "a.jsonl").write_text(lines({"title": "no text"}))
     with pytest.raises(InputError, match="no post in"):
-        read_texts(tmp_path, tmp_path, Counts())
-
-
-@pytest.mark.parametrize(("posts", "earlier"), [(20, 10), (200, 100), (30, 0), (5, 5)])
-def test_earlier_texts_are_others_and_too_few_are_shared_out(
-    tmp_path: Path, posts: int, earlier: int
-) -> None:
-    (tmp_path / "a.jsonl").write_text(lines(*({"text": f"post {i}"} for i in range(30))))
-    found = read_texts(tmp_path, tmp_path, Counts(posts, 1, earlier, 0))
-    assert len(found.posts) == min(posts, 30 if not earlier else 20 if posts > 5 else 5)
-    assert len(found.earlier_posts) == min(earlier, 10)
-    assert not {*found.posts} & {*found.earlier_posts}
+        read_posts(tmp_path, 9)

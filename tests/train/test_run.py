@@ -141,7 +141,7 @@ def test_an_encoder_that_cannot_serve_is_kept_to_be_compared(
 
 def test_a_baselines_mix_can_be_set_aside(train: Trainings, tmp_path: Path) -> None:
     train(recipe=tiny.recipe(tmp_path, "mean"), out="mean")
-    posts, stories = ["storm and flood"], [Story("", "flood", "a storm")]
+    posts, stories = ["storm and flood"], [Story("flood", "a storm")]
     found = Compared.load(str(tmp_path / "mean"), mix=0.25).prepare(posts, stories)
     dense = float(found.posts.dense[0] @ found.articles.dense[0])
     words = float(found.posts.lexical.dot(found.articles.lexical)[0, 0])

@@ -1,30 +1,15 @@
-"""Which texts of a folder may train; nothing that tunes or judges, nor a near-copy of it, is one.
-
-A folder holds `pairs/`, `articles/`, `tweets/` and `crisis/`, each with files of rows; what is not
-there is not read. In `pairs/`, a file NAME_claims or NAME_pool holds further articles.
-"""
+"""Which texts of a folder may train: none that tunes or judges, nor a near-copy of one."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from train.data.readers import (
-    Pair,
-    Passed,
-    Story,
-    read_crisis_posts,
-    read_pairs,
-    read_stories,
-    rows,
-)
+from train.data.folder import CLAIMS, POOL, crisis_posts, files, pair_sets, reports
+from train.data.readers import Pair, Passed, Story, read_posts, read_stories
 from train.data.splits import bare, share, split_of_event, split_pairs
 
-KINDS = (".jsonl", ".jsonl.gz", ".csv", ".tsv")
-CLAIMS = "_claims"
-POOL = (CLAIMS, "_pool")
-SEEDS = "seed_articles"
 STREAMS_TAUGHT = 0.4  # the share of everyday posts that train; the others are for judging
 SHORT_TITLE = 3
 LEAD = 300  # characters by which a copy of an article is found whose end is another
@@ -32,38 +17,47 @@ SENTENCES_EACH = 8  # of an article
 SENTENCE_WORDS = range(6, 46)
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]*[A-Z0-9])")
 
-Title = tuple[str, str]  # a title and the text under it
-
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class Corpus:
     """The texts that train, before they are tokens."""
 
     posts: list[str]
-    articles: list[Title]
-    claims: list[Title]
+    articles: list[Story]
+    claims: list[Story]
     pairs: list[Pair]
     sentences: list[str] = field(default_factory=list)  # out of the articles
 
+    @property
+    def pair_posts(self) -> list[str]:
+        """The posts of the pairs."""
+        return [pair.post for pair in self.pairs]
 
-def read_texts(data: Path, passed: Passed) -> Texts:
+    @property
+    def pair_stories(self) -> list[Story]:
+        """The articles of the pairs, one for each."""
+        return [pair.story for pair in self.pairs]
+
+
+def read_corpus(data: Path, passed: Passed) -> Corpus:
     """All texts of a folder that may train: public posts and articles, and the pairs' own."""
-    split = {stem(file): split_pairs(read_pairs(file, passed))[0] for file in pair_files(data)}
-    held = [pair for one in split.values() for name in ("dev", "test") for pair in one[name]]
-    away = Away(held, *held_crises(data, passed))
-    pairs = {name: list(filter(away.frees_pair, one["train"])) for name, one in split.items()}
-    stories, claims = [read_articles(data, passed)], [read_claims(data, passed)]
-    pools = {stem(file) for file in pool_files(data)}
+    splits = {name: split_pairs(pairs)[0] for name, pairs in pair_sets(data, passed)}
+    held = [pair for split in splits.values() for pair in (*split["dev"], *split["test"])]
+    away = Away(held, *held_crises(data))
+    pairs = {name: list(filter(away.frees_pair, split["train"])) for name, split in splits.items()}
+    names = files(data, "pairs")
+    stories = [read_articles(data, passed)]
+    claims = [read_stories(file, passed) for name, file in names.items() if name.endswith(CLAIMS)]
     for name, kept in pairs.items():
-        kind = claims if name + CLAIMS in pools else stories
+        kind = claims if name + CLAIMS in names else stories
         kind.append(pair.story for pair in kept)
     articles = away.free(chain(*stories))
     posts = chain(
         read_streams(data, passed),
-        train_crises(data, passed),
+        (post.text for post in crisis_posts(data, passed) if split_of_event(post.event) == "train"),
         (title for title, _ in articles if len(title.split()) > SHORT_TITLE),
     )
-    return Texts(
+    return Corpus(
         list(filter(away.frees, dict.fromkeys(posts))),
         articles,
         away.free(chain(*claims)),
@@ -72,7 +66,7 @@ def read_texts(data: Path, passed: Passed) -> Texts:
     )
 
 
-def sentences(articles: Iterable[Title]) -> Iterator[str]:
+def sentences(articles: Iterable[Story]) -> Iterator[str]:
     """A few sentences of every article, the same ones in every run."""
     for _, text in articles:
         parts = SENTENCE_END.split(" ".join(text.split()))
@@ -105,10 +99,9 @@ class Away:
         """Whether a post and its article may train."""
         return self.frees(pair.post) and self.frees_story(pair.story)
 
-    def free(self, stories: Iterable[Story]) -> list[Title]:
+    def free(self, stories: Iterable[Story]) -> list[Story]:
         """The articles that may train, each once."""
-        found = dict.fromkeys((story.title, story.text) for story in stories)
-        return [one for one in found if self.frees_story(Story("", *one))]
+        return list(filter(self.frees_story, dict.fromkeys(stories)))
 
 
 def story_keys(story: Story) -> set[str]:
@@ -116,41 +109,17 @@ def story_keys(story: Story) -> set[str]:
     return {bare(story.title), bare(story.text[:LEAD]), bare(story.text)} - {""}
 
 
-def pair_files(data: Path) -> list[Path]:
-    """The files of pairs in a folder, without the pools of further articles."""
-    return [file for file in files(data, "pairs") if not stem(file).endswith(POOL)]
-
-
-def pool_files(data: Path) -> list[Path]:
-    """The files of further articles beside the pairs."""
-    return [file for file in files(data, "pairs") if stem(file).endswith(POOL)]
-
-
 def read_articles(data: Path, passed: Passed) -> Iterator[Story]:
-    """The articles without posts."""
-    pools = [file for file in pool_files(data) if not stem(file).endswith(CLAIMS)]
-    for file in (*files(data, "articles"), *pools):
+    """The articles without posts: those of a part of their own, then those beside the pairs."""
+    pools = [file for name, file in files(data, "pairs").items() if name.endswith(POOL)]
+    for file in (*files(data, "articles").values(), *pools):
         yield from read_stories(file, passed)
-
-
-def read_claims(data: Path, passed: Passed) -> Iterator[Story]:
-    """The verified claims beside the pairs, with the keys `vclaim` or `article`."""
-    for file in pool_files(data):
-        for number, row in rows(file, passed) if stem(file).endswith(CLAIMS) else ():
-            title, text = row.get("title") or "", row.get("vclaim") or row.get("article")
-            if isinstance(title, str) and isinstance(text, str) and text.strip():
-                yield Story("", title, text)
-            else:
-                passed.add(file, number, "has no claim that is a text")
 
 
 def read_streams(data: Path, passed: Passed, judging: bool = False) -> Iterator[str]:
     """The everyday posts that train, or those that judge."""
-    for file in files(data, "tweets"):
-        for _, row in rows(file, passed):
-            text = row.get("text")
-            if isinstance(text, str) and text.strip() and taught(text) is not judging:
-                yield text
+    for file in files(data, "tweets").values():
+        yield from (text for text in read_posts(file, passed) if taught(text) is not judging)
 
 
 def taught(post: str) -> bool:
@@ -158,42 +127,9 @@ def taught(post: str) -> bool:
     return share(post) < STREAMS_TAUGHT
 
 
-def train_crises(data: Path, passed: Passed) -> Iterator[str]:
-    """The posts of the events that train."""
-    for file in crisis_files(data):
-        found = read_crisis_posts(file, passed)
-        yield from (post.text for post in found if split_of_event(post.event) == "train")
-
-
-def held_crises(data: Path, passed: Passed) -> tuple[list[str], list[Story]]:
+def held_crises(data: Path) -> tuple[list[str], list[Story]]:
     """The posts and the reports of the events that tune or judge."""
-    posts = [
-        post.text
-        for file in crisis_files(data)
-        for post in read_crisis_posts(file, passed)
-        if split_of_event(post.event) != "train"
-    ]
-    seeds = []
-    for file in files(data, "crisis"):
-        for _, row in rows(file, passed) if stem(file) == SEEDS else ():
-            event, title, text = (row.get(key) for key in ("event", "title", "article"))
-            if split_of_event(str(event)) != "train" and isinstance(text, str):
-                seeds.append(Story("", title if isinstance(title, str) else "", text))
+    unseen = Passed()  # what is passed over here is told where the rest is read
+    posts = [p.text for p in crisis_posts(data, unseen) if split_of_event(p.event) != "train"]
+    seeds = [s for event, s in reports(data, unseen) if split_of_event(event) != "train"]
     return posts, seeds
-
-
-def crisis_files(data: Path) -> list[Path]:
-    """The files of labelled posts."""
-    return [file for file in files(data, "crisis") if stem(file) != SEEDS]
-
-
-def files(data: Path, part: str) -> Sequence[Path]:
-    """The files of rows in one part of a folder, in order; none if it is not there."""
-    folder = data / part
-    found = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [file for file in found if file.name.endswith(KINDS)]
-
-
-def stem(file: Path) -> str:
-    """A file's name without its endings."""
-    return file.name.partition(".")[0]

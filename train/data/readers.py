@@ -1,18 +1,16 @@
 """Labelled data from files: pairs of post and article, and crises, a row at a time.
 
-Pairs are JSON lines, plain or gzip, CSV or TSV with the keys `post` and `article`, and if there
-are any `title`, `post_id`, `article_id`; or a folder of articles beside a file of posts that link
-to them. A row that cannot be used is passed over, counted, and named by file and line.
+Rows are JSON lines, plain or gzip, CSV or TSV. A row that cannot be used is passed over, counted,
+and named by file and line.
 """
 
 import csv
 import gzip
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO, TypeVar, cast
+from typing import Any, NamedTuple, TextIO, TypeVar, cast
 
 from encoder.errors import InputError
 
@@ -24,25 +22,21 @@ T = TypeVar("T")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
-    """An article, or a short claim that stands for one."""
+class Story(NamedTuple):
+    """An article, or a short claim that stands for one: what the encoder takes as an article."""
 
-    id: str
     title: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A post and the article it talks about."""
 
     post: str
     story: Story
 
 
-@dataclass(frozen=True, slots=True)
-class CrisisPost:
+class CrisisPost(NamedTuple):
     """A post gathered for an event, and whether it talks about it."""
 
     event: str
@@ -52,7 +46,7 @@ class CrisisPost:
 
 @dataclass(slots=True)
 class Passed:
-    """The rows that could not be used: how many, and the first of each file by line."""
+    """The rows that could not be used: how many, and the first of them by file and line."""
 
     count: int = 0
     told: list[str] = field(default_factory=list)
@@ -63,37 +57,53 @@ class Passed:
         if len(self.told) < TOLD:
             self.told.append(f"{file.name}:{line}: {reason}")
 
+    def __str__(self) -> str:
+        return f"rows passed over: {self.count} ({'; '.join(self.told)}, …)"
+
 
 def read_pairs(file: Path, passed: Passed) -> Iterator[Pair]:
-    """The pairs of one file."""
-    yield from _read(file, passed, _pair)
+    """The pairs of one file, with the keys `post`, `article` and if there is one `title`."""
+    return read_rows(file, passed, lambda row: Pair(text_under(row, "post"), _story(row)))
+
+
+def read_stories(file: Path, passed: Passed) -> Iterator[Story]:
+    """The articles of one file, with the keys `article` or `vclaim` and if there is one `title`."""
+    return read_rows(file, passed, _story)
+
+
+def read_reports(file: Path, passed: Passed) -> Iterator[tuple[str, Story]]:
+    """The events and the articles on them of one file, with the keys of an article and `event`."""
+    return read_rows(file, passed, lambda row: (text_under(row, "event"), _story(row)))
 
 
 def read_crisis_posts(file: Path, passed: Passed) -> Iterator[CrisisPost]:
     """The labelled posts of one file, with the keys `event`, `text` and `label`."""
-    yield from _read(file, passed, _crisis_post)
+    return read_rows(file, passed, _crisis_post)
 
 
-def read_stories(file: Path, passed: Passed) -> Iterator[Story]:
-    """The articles of one file, with the keys `article` and if there is one `title`."""
-    yield from _read(file, passed, _story)
+def read_posts(file: Path, passed: Passed) -> Iterator[str]:
+    """The everyday posts of one file, with the key `text`; a row without one is no fault."""
+    for _, row in rows(file, passed):
+        text = row.get("text")
+        if isinstance(text, str) and text.strip():
+            yield text
 
 
-def read_linked(folder: Path, passed: Passed) -> Iterator[Pair]:
-    """The posts of `posts.*` that link to the articles of `articles.*` by their `url`."""
-    articles = _named(folder, "articles")
-    stories = dict(chain.from_iterable(_read(file, passed, _linked_story) for file in articles))
-    for file in _named(folder, "posts"):
-        for url, text in _read(file, passed, _linking_post):
-            if url in stories:
-                yield Pair(text, stories[url])
+def read_markdown(file: Path) -> Story:
+    """An article out of Markdown; the first line is its title if it is a heading."""
+    with _opened(file) as lines:
+        text = lines.read().strip()
+    first, _, rest = text.partition("\n")
+    return Story(first.lstrip("# "), rest.strip()) if first.startswith("# ") else Story("", text)
 
 
 def rows(file: Path, passed: Passed) -> Iterator[tuple[int, Row]]:
     """Every row with its line number; a line that is no row is counted."""
+    kind = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
     with _opened(file) as lines:
-        if (delimiter := TABLES.get(_kind(file))) is not None:
-            yield from _table_rows(lines, delimiter)
+        if kind in TABLES:
+            table = csv.DictReader(lines, delimiter=TABLES[kind])
+            yield from ((table.line_num, row) for row in table)
             return
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -108,7 +118,8 @@ def rows(file: Path, passed: Passed) -> Iterator[tuple[int, Row]]:
                 passed.add(file, number, "is no JSON object")
 
 
-def _read(file: Path, passed: Passed, make: Callable[[Row], T]) -> Iterator[T]:
+def read_rows(file: Path, passed: Passed, make: Callable[[Row], T]) -> Iterator[T]:
+    """What each row makes; one of which nothing can be made is counted with the reason."""
     for number, row in rows(file, passed):
         try:
             made = make(row)
@@ -116,12 +127,6 @@ def _read(file: Path, passed: Passed, make: Callable[[Row], T]) -> Iterator[T]:
             passed.add(file, number, str(error))
         else:
             yield made
-
-
-def _table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, Row]]:
-    table = csv.DictReader(lines, delimiter=delimiter)
-    for row in table:
-        yield table.line_num, row
 
 
 def _opened(file: Path) -> TextIO:
@@ -132,50 +137,25 @@ def _opened(file: Path) -> TextIO:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
 
 
-def _kind(file: Path) -> str:
-    return Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
-
-
-def _named(folder: Path, stem: str) -> list[Path]:
-    found = sorted(folder.glob(f"{stem}.*"))
-    if not found:
-        raise InputError(f"{folder}: holds no {stem}.jsonl, .csv or .tsv")
-    return found
-
-
-def _pair(row: Row) -> Pair:
-    return Pair(_text(row, "post"), _story(row))
-
-
 def _story(row: Row) -> Story:
-    text, title = _text(row, "article"), row.get("title") or ""
+    text, title = (
+        text_under(row, "vclaim" if row.get("vclaim") else "article"),
+        row.get("title") or "",
+    )
     if not isinstance(title, str):
         raise ValueError("has a 'title' that is no text")
-    return Story(str(row.get("article_id") or title or text[:200]), title, text)
+    return Story(title, text)
 
 
 def _crisis_post(row: Row) -> CrisisPost:
     label = row.get("label")
     if label not in ("on-topic", "off-topic"):
         raise ValueError(f"has the label {label!r}, neither on-topic nor off-topic")
-    return CrisisPost(_text(row, "event"), _text(row, "text"), label == "on-topic")
+    return CrisisPost(text_under(row, "event"), text_under(row, "text"), label == "on-topic")
 
 
-def _linked_story(row: Row) -> tuple[str, Story]:
-    return canonical(_text(row, "url")), _story(row)
-
-
-def _linking_post(row: Row) -> tuple[str, str]:
-    return canonical(_text(row, "url")), _text(row, "post" if "post" in row else "text")
-
-
-def canonical(url: str) -> str:
-    """A link without what varies between two copies of it: scheme, www, query and last slash."""
-    bare = url.strip().partition("://")[2] or url.strip()
-    return bare.removeprefix("www.").partition("?")[0].partition("#")[0].rstrip("/").lower()
-
-
-def _text(row: Row, key: str) -> str:
+def text_under(row: Row, key: str) -> str:
+    """The text that a row has to hold under a key."""
     value = row.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"has no text under {key!r}")

@@ -6,9 +6,10 @@ line, and `posts.jsonl` (or .csv, .tsv, .gz) with the keys `text` and `event`, e
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from train.data.readers import Passed, Row, Story, rows
+from train.data.readers import Passed, Row, Story, read_markdown, read_rows, text_under
 
 SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
 NONE = "none"
@@ -24,8 +25,7 @@ OFF_TOPIC = "off-topic"
 COLUMNS = ("rank", "score", "threshold", "labelled", "found", "post")
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledPost:
+class LabelledPost(NamedTuple):
     """A post and the event that it is about, if any."""
 
     text: str
@@ -36,7 +36,6 @@ class LabelledPost:
 class Case:
     """The seed articles of one or several events, and labelled posts."""
 
-    name: str
     events: tuple[str, ...]
     seeds: tuple[tuple[str, Story], ...]  # event, article
     posts: tuple[LabelledPost, ...]
@@ -56,28 +55,32 @@ class Result:
         """The name of an event by its number."""
         return NONE if number < 0 else self.case.events[number]
 
+    def cells(self, i: int) -> tuple[str, str, str, str]:
+        """Score, threshold, label and event found of a post."""
+        numbers = f"{self.score[i]:.4f}", f"{self.threshold[i]:.4f}"
+        return *numbers, self.event(self.labelled[i]), self.event(self.found[i])
+
 
 def read_case(folder: Path, passed: Passed) -> Case:
     """The case study of a folder; a post about an event without an article is passed over."""
-    seeds = tuple(_seeds(folder / "seeds"))
+    articles = sorted([*folder.glob("seeds/*.md"), *folder.glob("seeds/*/*.md")])
+    seeds = tuple(
+        (file.stem if file.parent.name == "seeds" else file.parent.name, read_markdown(file))
+        for file in articles
+    )
     events = tuple(dict.fromkeys(event for event, _ in seeds))
     files = sorted(folder.glob("posts.*"))
     if not seeds or not files:
         raise InputError(f"{folder}: is no case study; it needs seeds/EVENT.md and posts.jsonl")
-    posts = []
-    for number, row in rows(files[0], passed):
-        try:
-            posts.append(_post(row, events))
-        except ValueError as error:
-            passed.add(files[0], number, str(error))
+    posts = tuple(read_rows(files[0], passed, lambda row: _post(row, events)))
     if not posts:
         raise InputError(f"{files[0]}: holds no post with a text and an event of seeds/")
-    return Case(folder.resolve().name, events, seeds, tuple(posts))
+    return Case(events, seeds, posts)
 
 
 def judge(enc: Encoder, case: Case, rate: float) -> Result:
     """Score every post with every article, and cut at the automatic thresholds."""
-    articles = enc.articles([(story.title, story.text) for _, story in case.seeds])
+    articles = enc.articles([story for _, story in case.seeds])
     scores = enc.posts([post.text for post in case.posts]).similarity(articles)
     number = {event: i for i, event in enumerate(case.events)}
     owner = np.array([number[event] for event, _ in case.seeds], np.int64)
@@ -116,61 +119,43 @@ def ranking(result: Result) -> I64:
     return np.argsort(-result.score, kind="stable").astype(np.int64)
 
 
-def listed(result: Result) -> list[tuple[int, str, str, str, str, str]]:
-    """All posts by falling score, a row each with the columns above."""
-    return [
-        (
-            rank, f"{result.score[i]:.4f}", f"{result.threshold[i]:.4f}",
-            result.event(result.labelled[i]), result.event(result.found[i]),
-            result.case.posts[i].text,
-        )
-        for rank, i in enumerate(ranking(result), 1)
-    ]  # fmt: skip
-
-
 def as_csv(result: Result) -> bytes:
     """All posts by falling score, their texts as they are."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(COLUMNS)
-    table.writerows(listed(result))
+    for rank, i in enumerate(ranking(result), 1):
+        table.writerow((rank, *result.cells(i), result.case.posts[i].text))
     return out.getvalue().encode(errors="backslashreplace")
+
+
+def as_lines(result: Result, count: int, shown: Callable[[str], str]) -> list[str]:
+    """The blocks of posts as lines of columns, the text as it is shown last."""
+    lines = [f"{'score':<8}{'labelled':<19}{'found for':<19}post", ""]
+    for title, chosen in blocks(result, count):
+        lines += [title, "-" * len(title)]
+        for i in chosen:
+            score, _, label, found = result.cells(i)
+            lines.append(f"{score}  {label:<18} {found:<18} {shown(result.case.posts[i].text)}")
+        lines.append("")
+    return lines
 
 
 def blocks(result: Result, count: int) -> list[tuple[str, Sequence[int]]]:
     """The most and the least similar posts, and where the score errs most, by their numbers."""
     order = ranking(result)
     about = result.labelled[order] >= 0
-    last = order[::-1][:count][::-1]
-    return [
-        ("Most similar", order[:count].tolist()),
-        ("Most similar of those about no event", order[~about][:count].tolist()),
-        ("Least similar of those about an event", order[about][-count:].tolist()),
-        ("Least similar", last.tolist()),
-    ]
-
-
-def _seeds(folder: Path) -> list[tuple[str, Story]]:
-    files = sorted([*folder.glob("*.md"), *folder.glob("*/*.md")])
-    found = []
-    for file in files:
-        event = file.stem if file.parent == folder else file.parent.name
-        try:
-            text = file.read_text("utf-8-sig").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file}: cannot be read ({error})") from error
-        first, _, rest = text.partition("\n")
-        title, body = (first.lstrip("# "), rest.strip()) if first.startswith("# ") else ("", text)
-        found.append((event, Story(file.stem, title, body)))
-    return found
+    found = {
+        "Most similar": order[:count],
+        "Most similar of those about no event": order[~about][:count],
+        "Least similar of those about an event": order[about][-count:],
+        "Least similar": order[-count:],
+    }
+    return [(title, chosen.tolist()) for title, chosen in found.items() if len(chosen)]
 
 
 def _post(row: Row, events: Sequence[str]) -> LabelledPost:
-    text, event = row.get("text"), row.get("event") or None
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError("has no text under 'text'")
-    if row.get("label") == OFF_TOPIC:
-        event = None
+    event = None if row.get("label") == OFF_TOPIC else row.get("event") or None
     if event is not None and event not in events:
         raise ValueError(f"is about {event!r}, on which there is no article")
-    return LabelledPost(text, event)
+    return LabelledPost(text_under(row, "text"), event)

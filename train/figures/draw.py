@@ -7,9 +7,6 @@ from encoder.errors import InputError
 from encoder.support.files import write_atomically
 from train.figures.alpha import draw_alpha
 from train.figures.case_sheets import draw_case
-from train.figures.curves import draw_curves
-from train.figures.histograms import draw_histograms
-from train.figures.precision import draw_precision
 from train.figures.softmax import draw_attention, draw_sums
 from train.figures.style import paper, rendered
 from train.figures.subject import MissingDataError, Sheet, Subject
@@ -19,9 +16,6 @@ FIGURES: dict[str, Callable[[Subject], list[Sheet]]] = {
     "attention": draw_attention,
     "tsne": draw_tsne,
     "alpha": draw_alpha,
-    "curves": draw_curves,
-    "precision-recall": draw_precision,
-    "scores": draw_histograms,
     "case": draw_case,
     "appendix": draw_sums,
 }

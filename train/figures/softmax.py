@@ -1,9 +1,8 @@
 """Why attention is made sparse: weights on random embeddings, and how fast Σ exp z grows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sinh
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -42,8 +41,7 @@ def attention_weights(logits: F64) -> dict[float, F64]:
     return {alpha: entmax(z, alpha).numpy() for alpha in ALPHAS}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class Sums(NamedTuple):
     """Σ exp z over many draws of S values z: the mean and the middle 95 %."""
 
     sizes: tuple[int, ...]
@@ -102,12 +100,8 @@ def draw_sums(_subject: Subject) -> list[Sheet]:
         sizes, sums.mean, spread, fmt="o", color=BLUE, markersize=4, capsize=3, linewidth=1,
         label=f"simulation: mean and middle 95 % of {DRAWS:,} draws",
     )  # fmt: skip
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="number of embeddings S",
-        ylabel="Σ exp z over S scores z ~ U(−1, 1)",
-    )
+    axes.set(xscale="log", yscale="log", xlabel="number of embeddings S")
+    axes.set_ylabel("Σ exp z over S scores z ~ U(−1, 1)")
     plain_numbers(axes.xaxis)
     plain_numbers(axes.yaxis)
     figure.legend(loc="outside upper center")

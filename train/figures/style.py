@@ -1,5 +1,8 @@
 """How every figure looks: sizes for print, Okabe–Ito colours, and never colour alone."""
 
+import re
+import textwrap
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,18 +16,17 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from train.figures.texts import drawable, wrapped
-
 WIDTH = 6.9  # inches, both columns of a printed page
 DPI = 200
 BLACK, GREY = "#000000", "#767676"
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PURPLE = "#56B4E9", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)  # yellow is too pale for a line
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))
-HATCHES = ("", "//////", "......", "xxxx", "\\\\\\\\", "++++", "oooo")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 SALT = "newsift"
+MARKS = ("Mn", "Me")  # are dropped where no font has them
+UNSEEN = ("Cf", "Cc")  # joiners, soft hyphens and what steers a terminal
+HOLES = re.compile("□[□ ]*□")
 SHAPED = mpl.__version_info__[:2] >= (3, 11)  # from here on Arabic is joined and turned
 
 # Fonts for what the first does not hold; those that are not installed are left out.
@@ -86,14 +88,24 @@ def page(height: float, width: float = WIDTH, arranged: bool = True) -> Figure:
 
 def shown(text: str, columns: int = 40, lines: int = 1) -> str:
     """A text from outside as it can be drawn: cut, in glyphs that are there, not read as a sign."""
-    made = "\n".join(wrapped(drawable(text, glyphs(), SHAPED), columns, lines))
+    drawn = drawable(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in drawn)
+    narrow = max(1, columns * len(drawn) // max(1, len(drawn) + wide))  # a wide one takes two
+    made = "\n".join(textwrap.wrap(drawn, narrow, max_lines=lines, placeholder="…"))
     return f" {made}" if made.startswith("_") else made  # a legend leaves out what starts so
 
 
-def dashes(number: int) -> dict[str, Any]:
-    """The colour and the line of the series of this number."""
-    style = DASHES[number % len(DASHES)]
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
+def drawable(text: str) -> str:
+    """The text with one □ for every run of what no font can draw, or what would be set reversed."""
+    line = " ".join(text.split())
+    seen = (c for c in line if ord(c) in glyphs() or unicodedata.category(c) not in MARKS)
+    seen = (c for c in seen if unicodedata.category(c) not in UNSEEN)
+    return HOLES.sub("□", "".join(c if _drawn(c) else "□" for c in seen))
+
+
+def _drawn(character: str) -> bool:
+    turned = unicodedata.bidirectional(character) in ("R", "AL") and not SHAPED
+    return ord(character) in glyphs() and not turned
 
 
 def plain_numbers(axis: Axis) -> None:

@@ -1,4 +1,4 @@
-"""What the figures are drawn of: a model, labelled data, logs of training, a case study."""
+"""What the figures are drawn of: a model, labelled pairs, a case study."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,8 +11,7 @@ from encoder import Encoder
 from encoder.errors import InputError
 from train.data.readers import Passed
 from train.data.splits import Split
-from train.protocol.peers import Ours
-from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
+from train.protocol.sets import PairSet, read_pair_sets
 
 
 class MissingDataError(InputError):
@@ -35,7 +34,6 @@ class Subject:
 
     model: str = "default"
     data: Path | None = None
-    logs: tuple[Path, ...] = ()
     case: Path | None = None
     split: Split | None = "test"
     rate: float = 0.001
@@ -47,11 +45,6 @@ class Subject:
         """The model, loaded."""
         return encoder.load(self.model, device=self.device)
 
-    @property
-    def scorer(self) -> Ours:
-        """The model as the protocol takes it."""
-        return Ours(self.model, self.encoder)
-
     @cached_property
     def pair_sets(self) -> list[PairSet]:
         """The sets of pairs of the split; never none."""
@@ -61,11 +54,3 @@ class Subject:
         if not sets:
             raise MissingDataError(f"needs pairs of the split {self.split}; {self.data} holds none")
         return sets
-
-    @cached_property
-    def crises(self) -> list[CrisisSet]:
-        """The labelled crises; never none."""
-        found = read_crises(self.data, self.passed) if self.data is not None else []
-        if not found:
-            raise MissingDataError("needs --data with a folder crisis/: seed articles and posts")
-        return found

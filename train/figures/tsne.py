@@ -1,6 +1,6 @@
 """The posts on the ten most shared articles, laid out by the model's own distances."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,8 +21,7 @@ SEED = 0
 TITLE_COLUMNS = 52
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class Chosen(NamedTuple):
     """The most shared articles of a set, and the posts on them."""
 
     stories: tuple[int, ...]  # by falling number of posts

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -46,27 +45,3 @@ class Checkpoint:
             raise InputError(
                 f"{file}: cannot be read; remove it to start anew ({error})"
             ) from error
-
-
-def of_adam(optimizer: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
-    """The state of an optimizer, by the names of its parameters."""
-    state = optimizer.state_dict()["state"]
-    return {
-        f"{names[i]}/{key}": value for i, entry in state.items() for key, value in entry.items()
-    }
-
-
-def into_adam(
-    optimizer: torch.optim.Optimizer, names: list[str], tensors: Mapping[str, Tensor]
-) -> None:
-    """Give an optimizer the state that `of_adam` took."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for i, name in enumerate(names):
-        mine = {
-            key.rpartition("/")[2]: value
-            for key, value in tensors.items()
-            if key.rpartition("/")[0] == name
-        }
-        if mine:
-            state[i] = mine
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})

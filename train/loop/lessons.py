@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from encoder.model.weights import I32, I64
+from encoder.embeddings import unit_rows
+from encoder.model.weights import F32, I32, I64
 from encoder.score.lexical import SparseRows
 from encoder.text.tokenizer import Tokenizer, Tokens
-from train.data.corpus import Texts, Title
+from train.data.corpus import Corpus
 from train.data.readers import Story
 from train.data.splits import story_key
 from train.loop.token_rows import Flat
-from train.teacher.chunks import unit, whole
+from train.teacher.chunks import whole
 from train.teacher.store import VectorStore
 
 SHORTEST = 3  # tokens of which none is left out
@@ -68,20 +70,20 @@ class Lessons:
     headlines: I64  # [bodies]: of the posts, which is the title of a body
 
 
-def shelve(texts: Texts, reader: Tokenizer, store: VectorStore | None) -> Lessons:
+def shelve(texts: Corpus, reader: Tokenizer, store: VectorStore | None) -> Lessons:
     """The texts as tokens, with the teacher's vectors if a store is given."""
     shelver = Shelver(reader, store)
-    pair_articles = list(dict.fromkeys((p.story.title, p.story.text) for p in texts.pairs))
+    pair_articles = list(dict.fromkeys(texts.pair_stories))
     place = {article: i for i, article in enumerate(pair_articles)}
-    own = [(i, place[p.story.title, p.story.text]) for i, p in enumerate(texts.pairs)]
+    own = [(i, place[story]) for i, story in enumerate(texts.pair_stories)]
     at = {post: i for i, post in enumerate(texts.posts)}
-    headed = [article for article in texts.articles if article[0] in at]
+    headed = [article for article in texts.articles if article.title in at]
     return Lessons(
         shelver.posts(texts.posts),
         shelver.posts(texts.sentences),
         shelver.articles(texts.articles),
         shelver.articles(texts.claims),
-        shelver.posts([pair.post for pair in texts.pairs]),
+        shelver.posts(texts.pair_posts),
         shelver.articles(pair_articles),
         shelver.bodies(headed),
         np.array(own, np.int64).reshape(-1, 2),
@@ -101,21 +103,20 @@ class Shelver:
         vectors = None if self._store is None else unit(self._store.get(found))
         return Shelf(self._reader.posts(found), vectors, np.arange(len(found)))
 
-    def articles(self, found: Sequence[Title]) -> Shelf:
+    def articles(self, found: Sequence[Story]) -> Shelf:
         """Articles on a shelf, each with its title first."""
         return Shelf(self._reader.articles(found), self._taught(found), self._story(found))
 
-    def bodies(self, found: Sequence[Title]) -> Shelf:
+    def bodies(self, found: Sequence[Story]) -> Shelf:
         """Articles without their titles, which stand beside them as posts."""
         tokens = self._reader.articles([text for _, text in found])
         return Shelf(tokens, self._taught(found), self._story(found))
 
-    def _taught(self, found: Sequence[Title]) -> Tensor | None:
-        return None if self._store is None else whole(found, self._store)
+    def _taught(self, found: Sequence[Story]) -> Tensor | None:
+        return None if self._store is None else torch.from_numpy(whole(found, self._store.get))
 
-    def _story(self, found: Sequence[Title]) -> I64:
-        keys = (story_key(Story("", title, text)) for title, text in found)
-        numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in keys]
+    def _story(self, found: Sequence[Story]) -> I64:
+        numbers = [self._numbers.setdefault(story_key(s), len(self._numbers)) for s in found]
         return np.array(numbers, np.int64)
 
 
@@ -123,3 +124,8 @@ def flat(parts: Sequence[I32]) -> Flat:
     """Lists of ids as flat tokens."""
     ends = np.cumsum([0, *map(len, parts)]).astype(np.int64)
     return Flat(np.concatenate([np.zeros(0, np.int32), *parts]), ends)
+
+
+def unit(vectors: F32) -> Tensor:
+    """Rows of length one."""
+    return torch.from_numpy(unit_rows(vectors))

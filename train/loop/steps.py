@@ -17,7 +17,7 @@ from encoder.model.weights import I64
 from encoder.score.lexical import SparseRows
 from train.loop.lessons import Lessons, Shelf, flat
 from train.loop.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
-from train.loop.token_rows import Flat, Rows, TokenTable
+from train.loop.token_rows import Flat, StepRows, TokenTable
 from train.recipe import KINDS, Recipe
 
 CLOZE_SHORTEST, CLOZE_LONGEST = 8, 28
@@ -35,7 +35,7 @@ class Step:
     """The rows that a step trains, and its loss."""
 
     kind: str
-    rows: Rows
+    rows: StepRows
     loss: Tensor
 
 

@@ -51,7 +51,7 @@ class Flat:
     offsets: I64
 
 
-class Rows:
+class StepRows:
     """The rows that some batches read, as leaves of one step's graph."""
 
     def __init__(self, table: "TokenTable", batches: tuple[Flat, ...]) -> None:
@@ -118,9 +118,9 @@ class TokenTable:
 
         self.star = True  # without it the gated mean alone is trained, many times as fast
 
-    def rows(self, *batches: Flat) -> Rows:
+    def rows(self, *batches: Flat) -> StepRows:
         """The rows that these batches read."""
-        return Rows(self, batches)
+        return StepRows(self, batches)
 
     def run(self, named: dict[str, Tensor], given: tuple[Tensor, Tensor, Side]) -> Tensor:
         """The vectors of some texts, with these rows in the place of the tables: [n, d]."""

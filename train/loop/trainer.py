@@ -1,17 +1,17 @@
 """The one training loop: steps, judgements on dev, averages, checkpoints, and the way back."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from encoder.errors import InputError
 from encoder.support.files import write_atomically
-from train.loop.checkpoint import Checkpoint, into_adam, of_adam
+from train.loop.checkpoint import Checkpoint
 from train.loop.progress import Pace, Talk
 from train.loop.steps import Step
 from train.loop.token_rows import TABLES, TokenTable
@@ -21,13 +21,8 @@ LAST, BEST, LOG = "last.safetensors", "best.safetensors", "log.jsonl"
 STAR = ("star.", "residual.gain")
 
 
-class Steady(Protocol):
-    """What draws the step of a number; the same number, the same step."""
-
-    def step(self, table: TokenTable, number: int) -> Step:
-        """The step of this number."""
-        ...
-
+Draw = Callable[[TokenTable, int], Step]
+"""What draws the step of a number; the same number, the same step."""
 
 Judge = Callable[[nn.Module], dict[str, float]]
 """The figures of a model on the dev split; `score` decides."""
@@ -50,14 +45,13 @@ class Trainer:
     """Trains a model by a recipe in a folder of its own; called again, it goes on."""
 
     def __init__(
-        self, model: nn.Module, recipe: Recipe, drill: Steady, judge: Judge, work: Path,
+        self, model: nn.Module, recipe: Recipe, draw: Draw, judge: Judge, work: Path,
         talk: Talk | None = None, data: str = "",
     ) -> None:  # fmt: skip
         self.model, self.recipe = model, recipe
-        self._drill, self._judge, self._work, self._talk = drill, judge, work, talk or Talk()
+        self._draw, self._judge, self._work, self._talk = draw, judge, work, talk or Talk()
         self._origin = {"recipe": recipe.digest, "data": data}
         self._table = TokenTable(model, in_halves=True)
-        self._names = list(self._table.rest)
         self._adam = torch.optim.Adam(groups(self._table, recipe.steps))
         self._rates = [group["lr"] for group in self._adam.param_groups]
         self._average: dict[str, Tensor] = {}
@@ -85,7 +79,7 @@ class Trainer:
     def _one(self) -> None:
         steps = self.recipe.steps
         self._table.star = self.progress.step >= steps.joins
-        step = self._drill.step(self._table, self.progress.step)
+        step = self._draw(self._table, self.progress.step)
         self._refuse(step.kind, "loss", step.loss)
         self._adam.zero_grad()
         step.loss.backward()  # type: ignore[no-untyped-call]
@@ -117,7 +111,7 @@ class Trainer:
         self._table.settle()
         self.progress.averaged += 1
         for name, value in self.model.named_parameters():
-            if name in self._names or name in TABLES:
+            if name in self._table.rest or name in TABLES:
                 mean = self._average.setdefault(name, torch.zeros_like(value))
                 mean += (value.detach() - mean) / self.progress.averaged
 
@@ -138,7 +132,8 @@ class Trainer:
         patience = self.recipe.steps.patience
         progress.stopped = bool(patience) and progress.worse >= patience
         self._log(figures)
-        self._talk.line(f"{pace(progress.step)}: {told(figures)}")
+        told = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        self._talk.line(f"{pace(progress.step)}: {told}")
 
     def _log(self, figures: dict[str, float]) -> None:
         losses = {kind: sum(x) / len(x) for kind, x in sorted(self.progress.losses.items())}
@@ -154,12 +149,13 @@ class Trainer:
         """Write all that the run needs to go on."""
         self._table.settle()
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
-        tensors |= {f"adam/{k}": v for k, v in of_adam(self._adam, self._names).items()}
+        for i, state in self._adam.state_dict()["state"].items():
+            tensors |= {f"adam/{i}/{key}": value for key, value in state.items()}
         tensors |= {f"average/{name}": value for name, value in self._average.items()}
         for name, rows in self._table.adams.items():
             tensors |= {f"{name}/first": rows.first, f"{name}/second": rows.second}
         counts = {name: rows.steps for name, rows in self._table.adams.items()}
-        values = self._origin | {"progress": plain(self.progress), "row steps": counts}
+        values = self._origin | {"progress": asdict(self.progress), "row steps": counts}
         Checkpoint(tensors, values).write(self._work / LAST)
 
     def _resume(self) -> None:
@@ -192,7 +188,11 @@ class Trainer:
         self.progress = Progress(**last.values["progress"])
         self.model.load_state_dict(under(last.tensors, "model/"))
         self._table.unsettle()
-        into_adam(self._adam, self._names, under(last.tensors, "adam/"))
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in under(last.tensors, "adam/").items():
+            number, _, key = name.partition("/")
+            state.setdefault(int(number), {})[key] = value
+        self._adam.load_state_dict(self._adam.state_dict() | {"state": state})
         device = self._table.vectors.table.device
         average = under(last.tensors, "average/")
         self._average = {name: value.to(device) for name, value in average.items()}
@@ -220,11 +220,13 @@ def logged_at(line: str) -> float:
 
 def groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
     """The parameters that are trained whole, in their order, each with its rate."""
+    rest = table.rest or {"": nn.Parameter(torch.zeros(0))}  # an encoder may be its table alone
     rates = {True: steps.star_rate or steps.rate, False: steps.rate}
-    named = ((name.startswith(STAR), parameter) for name, parameter in table.rest.items())
-    found = [{"params": [parameter], "lr": rates[star], "star": star} for star, parameter in named]
-    nothing = nn.Parameter(torch.zeros(0))  # an encoder may be its table alone
-    return found or [{"params": [nothing], "lr": steps.rate, "star": False}]
+    return [
+        {"params": [parameter], "lr": rates[star], "star": star}
+        for name, parameter in rest.items()
+        for star in (name.startswith(STAR),)
+    ]
 
 
 def schedule(steps: Steps, number: int, since: int = 0) -> float:
@@ -233,20 +235,6 @@ def schedule(steps: Steps, number: int, since: int = 0) -> float:
     return rise * (1 - number / steps.count if steps.decay else 1.0)
 
 
-def under(tensors: Any, prefix: str) -> dict[str, Tensor]:
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors whose names begin so, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
-
-
-def plain(progress: Progress) -> dict[str, Any]:
-    """The progress as plain values; nothing judged yet is written as a very low score."""
-    return asdict(progress) | {"best": max(progress.best, -1e9)}
-
-
-def told(figures: dict[str, float]) -> str:
-    """The figures of a judgement in one line."""
-    return ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+    return {name[len(prefix) :]: x for name, x in tensors.items() if name.startswith(prefix)}

@@ -5,7 +5,6 @@ Nothing in it is ever unpickled; a file that is missing or changed is refused.
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from torch import nn
 
+from encoder.directory import write_directory
 from encoder.errors import InputError, ModelError
 from encoder.manifest import IDF, MANIFEST, VOCABULARY, WEIGHTS
 from encoder.model.config import AstConfig
@@ -58,29 +58,12 @@ def write_baseline(path: Path, made: Baseline) -> str:
         "mix": made.mix,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
+    text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
     notes = {"metrics": dict(made.metrics), "provenance": dict(made.provenance)}
-    whole = {"digest": digest(manifest)} | manifest | notes
-    files[MANIFEST] = json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
-    put(path, files)
-    return digest(manifest)
-
-
-def put(path: Path, files: Mapping[str, bytes]) -> None:
-    """Make a directory of these files and move it into place."""
-    if path.exists() and not (path / MANIFEST).exists():
-        raise ModelError(f"{path}: exists and is no model directory; name another place")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-            new = Path(folder) / "new"
-            new.mkdir()
-            for name, content in files.items():
-                (new / name).write_bytes(content)
-            if path.exists():
-                path.rename(Path(folder) / "old")
-            new.rename(path)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be written ({error.strerror})") from error
+    whole = {"digest": digest} | manifest | notes
+    write_directory(path, files, whole)
+    return digest
 
 
 def is_baseline(path: Path) -> bool:
@@ -120,9 +103,3 @@ def read_manifest(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ModelError(f"{path / MANIFEST}: cannot be read as JSON ({error})") from error
     return found if isinstance(found, dict) else {}
-
-
-def digest(manifest: Mapping[str, Any]) -> str:
-    """The digest of what decides an embedding."""
-    text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -4,6 +4,7 @@ Each maps flat tokens with offsets to vectors [n, d]; a text's vector never depe
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -17,10 +18,12 @@ from encoder.model.star import Attention, Texts, neighbours
 from encoder.model.weights import F32
 
 NGRAMS = (1, 2, 3, 4)
-FIXED_ALPHA = {"softmax": -torch.inf, "entmax15": 0.0, "sparsemax": torch.inf}  # before the sigmoid
+FIXED_ALPHA = {  # before the sigmoid
+    "ast-softmax": -torch.inf, "ast-sparsemax": torch.inf, "ast-entmax15": 0.0,
+}  # fmt: skip
 
 
-class TokenTable(nn.Module):
+class TableEncoder(nn.Module):
     """What all of them have: a vector for every token of the vocabulary."""
 
     def __init__(self, config: AstConfig, vectors: F32) -> None:
@@ -33,7 +36,7 @@ class TokenTable(nn.Module):
         return F.embedding(ids, self.embedding)
 
 
-class Mean(TokenTable):
+class Mean(TableEncoder):
     """The mean of the token vectors."""
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
@@ -41,7 +44,7 @@ class Mean(TokenTable):
         return Texts.at(offsets, len(ids)).mean(self.look_up(ids))
 
 
-class Cnn(TokenTable):
+class Cnn(TableEncoder):
     """Kim's network: filters over n-grams of 1 to 4 tokens, their maximum over the text."""
 
     def __init__(self, config: AstConfig, vectors: F32) -> None:
@@ -66,7 +69,7 @@ class Cnn(TokenTable):
         return torch.cat(found, 1)
 
 
-class Gru(TokenTable):
+class Gru(TableEncoder):
     """A gated recurrent network; a text's vector is its last state, of both directions if two."""
 
     def __init__(self, config: AstConfig, vectors: F32, both_ways: bool = False) -> None:
@@ -92,50 +95,26 @@ class Gru(TokenTable):
         return out.index_put((filled.nonzero()[:, 0],), last.transpose(0, 1).flatten(1))
 
 
-def bi_gru(config: AstConfig, vectors: F32) -> Gru:
-    """The network that reads in both directions."""
-    return Gru(config, vectors, both_ways=True)
-
-
-def ast(config: AstConfig, vectors: F32, seed: int = 0) -> Siamese:
-    """The Adaptive Siamese Transformer, α learned per head."""
-    return Siamese.initial(config, vectors, seed)
-
-
-def fixed(kind: str) -> Callable[[AstConfig, F32, int], Siamese]:
-    """The same with one α for all heads that does not learn: an ablation."""
-
-    def make(config: AstConfig, vectors: F32, seed: int = 0) -> Siamese:
-        model = Siamese.initial(config, vectors, seed)
-        for module in model.modules():
-            if isinstance(module, Attention):
-                module.raw_alpha.requires_grad_(False).fill_(FIXED_ALPHA[kind])
-        return model
-
-    return make
-
-
-Make = Callable[..., nn.Module]
-ENCODERS: dict[str, Make] = {
-    "ast": ast,
-    "ast-softmax": fixed("softmax"),
-    "ast-sparsemax": fixed("sparsemax"),
-    "ast-entmax15": fixed("entmax15"),
+COMPARED: dict[str, Callable[[AstConfig, F32], nn.Module]] = {
     "cnn": Cnn,
     "gru": Gru,
-    "bi-gru": bi_gru,
+    "bi-gru": partial(Gru, both_ways=True),
     "mean": Mean,
 }
+ENCODERS = ("ast", *FIXED_ALPHA, *COMPARED)
 
 
 def make_encoder(kind: str, config: AstConfig, vectors: F32, seed: int) -> nn.Module:
     """A new encoder of this kind, its weights drawn from the seed."""
     if kind not in ENCODERS:
         raise InputError(f"encoder: {kind!r} is not one of {', '.join(ENCODERS)}")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return ENCODERS[kind](config, vectors, *_seed(kind, seed))
-
-
-def _seed(kind: str, seed: int) -> tuple[int, ...]:
-    return (seed,) if kind.startswith("ast") else ()
+    if kind in COMPARED:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return COMPARED[kind](config, vectors)
+    model = Siamese.initial(config, vectors, seed)
+    if kind in FIXED_ALPHA:  # one α for all heads that does not learn: an ablation
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.raw_alpha.requires_grad_(False).fill_(FIXED_ALPHA[kind])
+    return model

@@ -14,7 +14,7 @@ from encoder.model.config import Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import F32, I32, I64, Weights
 from encoder.score.lexical import Idf
-from encoder.text.tokenizer import Tokenizer
+from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.text.vocabulary import Vocabulary
 
 CHECKED_TEXTS = 64
@@ -63,12 +63,16 @@ def article_check(reference: Siamese, ids: I32) -> SelfCheck:
     return SelfCheck(joined, offsets, found, Side.ARTICLE)
 
 
+def embedded(model: nn.Module, tokens: Tokens, side: Side, mix: float = 0.0) -> Embeddings:
+    """The embeddings of texts by a model that is not served."""
+    dense = unit_rows(vectors(model, tokens.ids, tokens.offsets, side))
+    return Embeddings(dense, tokens.lexical, mix, "not served")
+
+
 @torch.inference_mode()
-def vectors(
-    model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST, device: str = "cpu"
-) -> F32:
+def vectors(model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST) -> F32:
     """The vectors of texts by a model, in its own precision, rounded to float32: [n, d]."""
-    parts = []
+    parts, device = [], next(model.parameters()).device
     for start, stop in blocks(offsets, TOKENS_AT_ONCE):
         own = offsets[start : stop + 1]
         block = torch.from_numpy(ids[own[0] : own[-1]]).long().to(device)

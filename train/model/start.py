@@ -1,7 +1,7 @@
 """What a model starts from: a vocabulary, its vectors, the idf, and the teacher's directions."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,8 @@ from encoder.text.clean import article_chunks, clean_chunk, post_chunks
 from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.text.vocabulary import Vocabulary, WordLevel, WordPiece
-from train.data.corpus import Texts, Title
+from train.data.corpus import Corpus
+from train.data.readers import Story
 from train.data.word_vectors import read_vectors
 from train.recipe import TEACHER, Recipe
 from train.recipe import Tokens as Wanted
@@ -52,7 +53,7 @@ class Start:
 
 
 def make_start(
-    recipe: Recipe, texts: Texts, store: VectorStore | None, file: Path | None = None
+    recipe: Recipe, texts: Corpus, store: VectorStore | None, file: Path | None = None
 ) -> Start:
     """Vocabulary, vectors and idf as the recipe names them, counted on the texts that train."""
     config, tokens = recipe.model, recipe.tokens
@@ -73,20 +74,19 @@ def make_start(
     )  # fmt: skip
 
 
-def main_directions(texts: Texts, store: VectorStore, width: int) -> F32:
+def main_directions(texts: Corpus, store: VectorStore, width: int) -> F32:
     """The directions in which the teacher's vectors of real texts differ most: [teacher, width]."""
     if width > store.width:
         raise InputError(f"model.dim: {width} is more than the {store.width} of the teacher")
-    stories = [(pair.story.title, pair.story.text) for pair in texts.pairs]
-    posts = [*texts.posts[:SAMPLE], *(pair.post for pair in texts.pairs)]
-    articles = whole([*texts.articles[: SAMPLE // 4], *stories], store).numpy()
+    posts = [*texts.posts[:SAMPLE], *texts.pair_posts]
+    articles = whole([*texts.articles[: SAMPLE // 4], *texts.pair_stories], store.get)
     found = np.concatenate([unit_rows(store.get(posts)), articles])
     _, _, rows = np.linalg.svd(found.T @ found)
     return np.ascontiguousarray(rows[:width].T, dtype=np.float32)
 
 
 def taught_tokens(
-    directions: F32, own: VectorStore, texts: Texts, whole_words: int
+    directions: F32, own: VectorStore, texts: Corpus, whole_words: int
 ) -> tuple[WordPiece, F32]:
     """The teacher's word pieces, frequent words beside them, and its vector of each alone."""
     teacher = Teacher()
@@ -102,16 +102,14 @@ def taught_tokens(
     return WordPiece.from_lines([*lines, *more]), vectors
 
 
-def frequent_words(texts: Texts, pieces: WordPiece, count: int) -> list[str]:
+def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
     """The words that occur most often among those that are several word pieces."""
     if not count:
         return []
-    stories = [(pair.story.title, pair.story.text) for pair in texts.pairs]
+    posts, articles = every_text(texts)
     chunks = {
-        Side.POST: Counter(chain.from_iterable(map(post_chunks, posts_of(texts)))),
-        Side.ARTICLE: Counter(
-            chain.from_iterable(map(article_chunks, (*texts.articles, *stories)))
-        ),
+        Side.POST: Counter(chain.from_iterable(map(post_chunks, posts))),
+        Side.ARTICLE: Counter(chain.from_iterable(map(article_chunks, articles))),
     }
     words: Counter[str] = Counter()
     for side, found in chunks.items():
@@ -126,9 +124,9 @@ def frequent_words(texts: Texts, pieces: WordPiece, count: int) -> list[str]:
     return [word for word, _ in zip(long, range(count), strict=False)]
 
 
-def posts_of(texts: Texts) -> Iterable[str]:
-    """All posts that train, those of the pairs too."""
-    return chain(texts.posts, (pair.post for pair in texts.pairs))
+def every_text(texts: Corpus) -> tuple[list[str], list[Story]]:
+    """All posts and all articles that are counted, those of the pairs too."""
+    return [*texts.posts, *texts.pair_posts], [*texts.articles, *texts.pair_stories]
 
 
 def from_file(tokens: Wanted, file: Path | None, config: AstConfig) -> tuple[Vocabulary, F32]:
@@ -136,20 +134,19 @@ def from_file(tokens: Wanted, file: Path | None, config: AstConfig) -> tuple[Voc
     path = file or Path(tokens.vectors)
     if not path.is_file():
         raise InputError(f"tokens.vectors: no file {path}; name where it lies by --vectors FILE")
-    read = read_vectors(path, config.dim, tokens.most)
-    return WordLevel.from_lines(read.words), read.values
+    words, vectors = read_vectors(path, config.dim, tokens.most)
+    return WordLevel.from_lines(words), vectors
 
 
-def frequencies(vocabulary: Vocabulary, texts: Texts, config: AstConfig) -> tuple[Shares, Shares]:
+def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tuple[Shares, Shares]:
     """In what share of the texts each token, and each hashed word, occurs."""
     reader = Tokenizer(
         vocabulary, Idf(np.ones(SLOTS, np.float32)), config.post_tokens, config.article_tokens
     )
     pieces, words, count = np.zeros(vocabulary.size), np.zeros(SLOTS), 0
-    stories: list[Title] = [(pair.story.title, pair.story.text) for pair in texts.pairs]
+    posts, articles = every_text(texts)
     for tokens in chain(
-        map(reader.posts, blocks(posts_of(texts))),
-        map(reader.articles, blocks([*texts.articles, *stories])),
+        map(reader.posts, blocks_of(posts)), map(reader.articles, blocks_of(articles))
     ):
         pieces += distinct_pieces(tokens, vocabulary.size)
         words += np.bincount(tokens.lexical.slots, minlength=SLOTS)
@@ -169,15 +166,9 @@ def distinct_pieces(tokens: Tokens, size: int) -> NDArray[np.int64]:
     return np.bincount(found, minlength=size)
 
 
-def blocks(items: Iterable[T], size: int = 2048) -> Iterator[list[T]]:
-    """The items in lists of this many."""
-    block: list[T] = []
-    for item in items:
-        block.append(item)
-        if len(block) == size:
-            yield block
-            block = []
-    yield block
+def blocks_of(items: list[T], size: int = 2048) -> Iterator[list[T]]:
+    """The items in lists of this many; none make one empty list."""
+    return (items[start : start + size] for start in range(0, max(len(items), 1), size))
 
 
 def inverse(frequency: NDArray[np.float64]) -> F32:

@@ -4,7 +4,7 @@ A cluster of posts is all copies of one text, a cluster of articles all articles
 hangs together is drawn together. Both scorers are judged on the same draws.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ class Interval:
     high: float
 
 
-def clusters(texts: Sequence[str]) -> I64:
+def clusters_of(texts: Sequence[str]) -> I64:
     """The cluster of each text: the same for all that are alike but for links and mentions."""
     names: dict[str, int] = {}
     return np.array([names.setdefault(bare(text), len(names)) for text in texts], np.int64)
@@ -40,25 +40,42 @@ def draw_counts(cluster: I64, rng: np.random.Generator) -> I64:
 
 
 def paired(
-    scores: Sequence[F32], label: Bool, posts: I64, articles: I64, draws: int = DRAWS, seed: int = 0
+    scores: Sequence[F32], label: Bool, posts: I64, articles: I64, draws: int = DRAWS
 ) -> list[tuple[Interval, Interval]]:
     """For each scorer the AP of all pairs, and its difference to the first, with intervals.
 
     Scores and labels are [posts, articles]; the others give the cluster of each row and column.
     """
-    rng = np.random.default_rng(seed)
     ordered = [Ordered.of(score, label) for score in scores]
-    whole = np.ones(label.size, np.int64)
-    values = [one.ap(whole) for one in ordered]
-    drawn = np.empty((draws, len(scores)))
-    for d in range(draws):
-        rows, columns = draw_counts(posts, rng), draw_counts(articles, rng)
+
+    def figures(rows: I64, columns: I64) -> list[float]:
         weight = np.outer(rows, columns).ravel()
-        drawn[d] = [one.ap(weight) for one in ordered]
+        return [one.ap(weight) for one in ordered]
+
+    return compared(figures, posts, articles, draws)
+
+
+def paired_auc(
+    groups: Sequence[tuple[F32, F32]], on: I64, other: I64, draws: int = DRAWS
+) -> list[tuple[Interval, Interval]]:
+    """The same for the AUC of two groups of posts, whose clusters are given."""
+    pairs = [Beaten.of(*group) for group in groups]
+    return compared(lambda *counts: [one.auc(*counts) for one in pairs], on, other, draws)
+
+
+def compared(
+    figures: Callable[[I64, I64], list[float]], one: I64, other: I64, draws: int
+) -> list[tuple[Interval, Interval]]:
+    """Each scorer's figure and its difference to the first, over draws of two kinds of clusters."""
+    rng = np.random.default_rng(0)
+    values = figures(*(np.ones(len(kind), np.int64) for kind in (one, other)))
+    drawn = np.array(
+        [figures(draw_counts(one, rng), draw_counts(other, rng)) for _ in range(draws)]
+    )  # [draws, scorers]
     apart = drawn - drawn[:, :1]
     return [
-        (interval(values[i], drawn[:, i]), interval(values[i] - values[0], apart[:, i]))
-        for i in range(len(scores))
+        (interval(value, drawn[:, i]), interval(value - values[0], apart[:, i]))
+        for i, value in enumerate(values)
     ]
 
 
@@ -83,24 +100,6 @@ class Ordered:
         found, seen = np.cumsum(self.label * counted)[self.last], np.cumsum(counted)[self.last]
         gained = np.diff(found, prepend=0)
         return float((gained * found / np.maximum(seen, 1)).sum() / max(found[-1], 1))
-
-
-def paired_auc(
-    groups: Sequence[tuple[F32, F32]], on: I64, other: I64, draws: int = DRAWS, seed: int = 0
-) -> list[tuple[Interval, Interval]]:
-    """The same for the AUC of two groups of posts, whose clusters are given."""
-    rng = np.random.default_rng(seed)
-    pairs = [Beaten.of(*group) for group in groups]
-    values = [one.auc(np.ones(len(on), np.int64), np.ones(len(other), np.int64)) for one in pairs]
-    drawn = np.empty((draws, len(groups)))
-    for d in range(draws):
-        counts = draw_counts(on, rng), draw_counts(other, rng)
-        drawn[d] = [one.auc(*counts) for one in pairs]
-    apart = drawn - drawn[:, :1]
-    return [
-        (interval(values[i], drawn[:, i]), interval(values[i] - values[0], apart[:, i]))
-        for i in range(len(groups))
-    ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,15 +7,21 @@ from pathlib import Path
 import click
 
 from encoder.support.files import write_atomically
+from train.data.splits import Split
 
-SPLITS = {"test": "test", "dev": "dev", "train": "train", "all": None}
+SPLITS: dict[str, Split | None] = {"test": "test", "dev": "dev", "train": "train", "all": None}
+RATE = click.option(
+    "--rate", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.001,
+    show_default=True, help="The share of everyday posts that the automatic threshold lets pass.",
+)  # fmt: skip
+DEVICE = click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]))
 
 
 @click.command()
 @click.argument("models", nargs=-1, metavar="MODEL…")
 @click.option(
     "--data", type=click.Path(path_type=Path, exists=True), required=True,
-    help="A folder with pairs/ and crisis/, laid out as the README says.",
+    help="A folder with pairs/ and crisis/, laid out as docs/training.md says.",
 )  # fmt: skip
 @click.option(
     "--split", default="test", type=click.Choice(list(SPLITS)), show_default=True,
@@ -23,15 +29,12 @@ SPLITS = {"test": "test", "dev": "dev", "train": "train", "all": None}
 )  # fmt: skip
 @click.option("--peers/--no-peers", default=True, help="BM25, TF-IDF, and MiniLM where installed.")
 @click.option("--draws", type=click.IntRange(0), default=200, show_default=True, help="0: none.")
-@click.option(
-    "--rate", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.001,
-    show_default=True, help="The share of everyday posts that the automatic threshold lets pass.",
-)  # fmt: skip
+@RATE
 @click.option(
     "--mix", type=click.FloatRange(0, 1, max_open=True),
     help="λ for all models in place of their own; 0 judges the dense half alone.",
 )  # fmt: skip
-@click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]))
+@DEVICE
 @click.option("--markdown", type=click.Path(path_type=Path), help="Also write the tables here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array in place of tables.")
 def evaluate(
@@ -45,19 +48,14 @@ def evaluate(
     trains on.
     """
     from train.protocol import report
-    from train.protocol.evaluate import Asked
-    from train.protocol.evaluate import evaluate as run
+    from train.protocol.evaluate import Wanted, judge_all
 
-    say = (lambda line: click.echo(f"\r\033[K{line}", nl=False, err=True)) if _live() else _quiet
-    asked = Asked(
-        models or ("default",), data, SPLITS[split],  # type: ignore[arg-type]
-        peers, draws, rate, device, mix,
-    )  # fmt: skip
-    judged, passed = run(asked, say)
-    say("")
+    wanted = Wanted(models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix)
+    judged, passed = judge_all(wanted, _say)
+    if sys.stderr.isatty():
+        _say("")
     if passed.count:
-        told = "; ".join(passed.told)
-        click.echo(f"newsift: rows passed over: {passed.count} ({told}, …)", err=True)
+        click.echo(f"newsift: {passed}", err=True)
     if markdown is not None:
         write_atomically(markdown, (report.as_markdown(judged) + "\n").encode())
     if as_json:
@@ -66,10 +64,9 @@ def evaluate(
         click.echo(report.as_text(judged))
 
 
-def _live() -> bool:
-    return sys.stderr.isatty()
-
-
-def _quiet(line: str) -> None:
-    if line.startswith("no "):
+def _say(line: str) -> None:
+    """Say how far it is, on a terminal; elsewhere only what is missing."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[K{line}", nl=False, err=True)
+    elif line.startswith("no "):
         click.echo(f"newsift: {line}", err=True)

@@ -10,12 +10,12 @@ import encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from encoder.support.files import cache_root
-from train.data.corpus import read_texts
+from train.data.corpus import read_corpus
 from train.data.readers import Passed
 from train.data.splits import Split, split_of_event, story_key
 from train.model.baseline import is_baseline
 from train.protocol.baselines import Compared
-from train.protocol.bootstrap import Interval, clusters, paired, paired_auc
+from train.protocol.bootstrap import Interval, clusters_of, paired, paired_auc
 from train.protocol.judge import (
     Figures,
     Scores,
@@ -35,7 +35,7 @@ DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without in
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Wanted:
     """What the command line asks for."""
 
     models: Sequence[str]
@@ -59,30 +59,28 @@ class Judged:
     intervals: dict[str, dict[str, tuple[Interval, Interval]]] = field(default_factory=dict)
 
 
-def evaluate(asked: Asked, say: Say) -> tuple[list[Judged], Passed]:
+def judge_all(wanted: Wanted, say: Say) -> tuple[list[Judged], Passed]:
     """Judge the models, and the peers that are installed, on all sets of the data."""
-    passed = Passed()
-    sets = read_pair_sets(asked.data, asked.split, passed)
-    crises = [
-        one for one in read_crises(asked.data, passed)
-        if asked.split in (None, split_of_event(one.name))
-    ]  # fmt: skip
+    passed, split = Passed(), wanted.split
+    sets = read_pair_sets(wanted.data, split, passed)
+    crises = read_crises(wanted.data, passed)
+    crises = [one for one in crises if split in (None, split_of_event(one.name))]
     if not sets and not crises:
-        raise InputError(f"{asked.data}: holds neither pairs/ nor crisis/ of this split")
-    scorers = [open_model(name, asked) for name in asked.models]
-    models = [scorer for scorer in scorers if isinstance(scorer, Ours)]
-    if asked.peers:
-        scorers += peers(models[0] if models else None, asked.data, say)
-    judged = [judge_set(one, scorers, asked.draws, say) for one in sets]
-    judged += [judge_event(one, scorers, models, asked, say) for one in crises]
+        raise InputError(f"{wanted.data}: holds neither pairs/ nor crisis/ of this split")
+    scorers = [open_model(name, wanted) for name in wanted.models]
+    if wanted.peers:
+        ours = (scorer for scorer in scorers if isinstance(scorer, Ours))
+        scorers += peers(next(ours, None), wanted.data, say)
+    judged = [judge_set(one, scorers, wanted.draws, say) for one in sets]
+    judged += [judge_event(one, scorers, wanted, say) for one in crises]
     return judged, passed
 
 
-def open_model(name: str, asked: Asked) -> Scorer:
+def open_model(name: str, wanted: Wanted) -> Scorer:
     """A model that can be served, or an encoder that is only compared, by its manifest."""
     if is_baseline(Path(name)):
-        return Compared.load(name, asked.device, asked.mix)
-    return Ours(name, encoder.load(name, device=asked.device), asked.mix)
+        return Compared.load(name, wanted.device, wanted.mix)
+    return Ours(name, encoder.load(name, device=wanted.device), wanted.mix)
 
 
 def peers(model: Ours | None, data: Path, say: Say) -> list[Scorer]:
@@ -107,10 +105,9 @@ def peers(model: Ours | None, data: Path, say: Say) -> list[Scorer]:
 
 def training_text(data: Path) -> list[str]:
     """All posts and articles that may train, and none that tunes or judges."""
-    texts = read_texts(data, Passed())
-    stories = ((pair.story.title, pair.story.text) for pair in texts.pairs)
-    articles = (f"{title} {text}" for title, text in (*texts.articles, *texts.claims, *stories))
-    return [*texts.posts, *(pair.post for pair in texts.pairs), *articles]
+    texts = read_corpus(data, Passed())
+    stories = (*texts.articles, *texts.claims, *texts.pair_stories)
+    return [*texts.posts, *texts.pair_posts, *(f"{title} {text}" for title, text in stories)]
 
 
 def judge_set(pairs: PairSet, scorers: Iterable[Scorer], draws: int, say: Say) -> Judged:
@@ -128,33 +125,30 @@ def judge_set(pairs: PairSet, scorers: Iterable[Scorer], draws: int, say: Say) -
         say(f"{pairs.name}: {draws} draws")
         label = np.zeros((len(pairs.posts), len(pairs.stories)), np.bool_)
         label[pairs.own[:, 0], pairs.own[:, 1]] = True
-        stories = clusters([story_key(story) for story in pairs.stories])
-        drawn = paired(list(held.values()), label, clusters(pairs.posts), stories, draws)
+        stories = clusters_of([story_key(story) for story in pairs.stories])
+        drawn = paired(list(held.values()), label, clusters_of(pairs.posts), stories, draws)
         judged.intervals["mAP"] = dict(zip(held, drawn, strict=True))
     return judged
 
 
-def judge_event(
-    crisis: CrisisSet, scorers: Sequence[Scorer], models: Sequence[Ours], asked: Asked, say: Say
-) -> Judged:
+def judge_event(crisis: CrisisSet, scorers: Sequence[Scorer], wanted: Wanted, say: Say) -> Judged:
     """All scorers on one crisis; the automatic threshold belongs to our models alone."""
     size = f"{len(crisis.on):,} posts on topic, {len(crisis.off):,} off, {len(crisis.seeds)} seeds"
     judged = Judged("crisis", crisis.name, f"{size}, {len(crisis.background):,} background")
-    held: list[Scores] = []
+    held: dict[str, Scores] = {}
     for scorer in scorers:
         say(f"{crisis.name}: {scorer.name}")
-        held.append(Scores.of(scorer, crisis))
-        judged.figures[scorer.name] = crisis_figures(held[-1])
-    for model in models:
-        if model.mix not in (None, model.encoder.model.mix):
-            continue  # its thresholds belong to its own λ
-        judged.figures[model.name] |= judge_threshold(model.encoder, model, crisis, asked.rate)
-    names = [scorer.name for scorer in scorers]
+        scores = Scores.of(scorer.prepare(crisis.posts, crisis.seeds), crisis)
+        held[scorer.name], judged.figures[scorer.name] = scores, crisis_figures(scores)
+        # its thresholds belong to its own λ
+        if isinstance(scorer, Ours) and scorer.mix in (None, scorer.encoder.model.mix):
+            figures = judge_threshold(scorer.encoder, scorer, crisis, wanted.rate)
+            judged.figures[scorer.name] |= figures
     for figure, side in (("AUC off", "off"), ("AUC background", "background")):
-        if asked.draws and len(getattr(crisis, side)):
-            groups = [(scores.on, getattr(scores, side)) for scores in held]
-            drawn = paired_auc(
-                groups, clusters(crisis.on), clusters(getattr(crisis, side)), asked.draws
-            )
-            judged.intervals[figure] = dict(zip(names, drawn, strict=True))
+        others: tuple[str, ...] = getattr(crisis, side)
+        if wanted.draws and others:
+            groups = [(scores.on, getattr(scores, side)) for scores in held.values()]
+            clusters = clusters_of(crisis.on), clusters_of(others)
+            drawn = paired_auc(groups, *clusters, wanted.draws)
+            judged.intervals[figure] = dict(zip(held, drawn, strict=True))
     return judged

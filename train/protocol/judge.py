@@ -1,13 +1,13 @@
 """The figures of one scorer on one set: pairs as in the paper, crises as in a stream."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from encoder import Encoder
 from encoder.model.weights import F32
-from train.protocol.peers import Scored, Scorer, pair
+from train.protocol.peers import Scored, Scorer
 from train.protocol.ranking import R_PRECISION_AT, Block, ap_of, auc_of, rank_pairs
 from train.protocol.sets import CrisisSet, PairSet
 
@@ -16,11 +16,6 @@ PREVALENCE = 1 / 26
 RECALL = 0.8
 
 Figures = dict[str, float]
-
-
-def judge_pairs(scorer: Scorer, pairs: PairSet) -> Figures:
-    """The figures of a scorer that has not read the texts yet."""
-    return pair_figures(scorer.prepare(pairs.posts, pairs.stories), pairs)
 
 
 def pair_figures(ready: Scored, pairs: PairSet) -> Figures:
@@ -55,10 +50,9 @@ class Scores:
     background: F32
 
     @classmethod
-    def of(cls, scorer: Scorer, crisis: CrisisSet) -> "Scores":
-        """Score all posts with all reports; an event's score is the maximum over its seeds."""
-        posts = (*crisis.on, *crisis.off, *crisis.background)
-        best = scorer.prepare(posts, crisis.seeds).block(slice(None)).max(1)
+    def of(cls, ready: Scored, crisis: CrisisSet) -> "Scores":
+        """An event's score is the maximum over its seeds."""
+        best = ready.block(slice(None)).max(1)
         on, off = len(crisis.on), len(crisis.off)
         return cls(best[:on], best[on : on + off], best[on + off :])
 
@@ -73,29 +67,26 @@ def crisis_figures(scores: Scores) -> Figures:
             figures[f"AP {name}"] = ap_of(both, np.arange(len(both)) < len(scores.on))
     if len(scores.background):
         cut = np.sort(scores.on)[::-1][int(np.ceil(RECALL * len(scores.on))) - 1]
-        figures["P@R80"] = precision_at(scores, lambda s: s >= cut)
+        shares = (float((kind >= cut).mean()) for kind in (scores.on, scores.background))
+        figures["P@R80"] = precision_of(*shares)
     return figures
 
 
 def judge_threshold(enc: Encoder, scorer: Scorer, crisis: CrisisSet, rate: float) -> Figures:
     """Precision and recall at the automatic threshold, and how much background passes a seed."""
-    cuts = enc.thresholds(enc.articles([pair(seed) for seed in crisis.seeds]), rate)
+    cuts = enc.thresholds(enc.articles(crisis.seeds), rate)
     posts = (*crisis.on, *crisis.background)
     reached = scorer.prepare(posts, crisis.seeds).block(slice(None)) >= cuts  # [posts, seeds]
     on, background = reached[: len(crisis.on)], reached[len(crisis.on) :]
     recall, alarm = float(on.any(1).mean()), float(background.any(1).mean())
-    hits, alarms = PREVALENCE * recall, (1 - PREVALENCE) * alarm
     return {
         "recall": recall,
-        "precision": hits / (hits + alarms) if hits + alarms else float("nan"),
+        "precision": precision_of(recall, alarm),
         "passed in 1,000, a seed": float(1000 * background.mean()),
     }
 
 
-def precision_at(
-    scores: Scores, passes: Callable[[F32], np.ndarray[tuple[int], np.dtype[np.bool_]]]
-) -> float:
-    """The precision in a stream in which one post in 26 is on topic."""
-    hits = PREVALENCE * float(passes(scores.on).mean())
-    alarms = (1 - PREVALENCE) * float(passes(scores.background).mean())
-    return hits / (hits + alarms)
+def precision_of(recall: float, alarm: float) -> float:
+    """The precision in a stream of which one post in 26 is on topic; nan where nothing passes."""
+    hits, alarms = PREVALENCE * recall, (1 - PREVALENCE) * alarm
+    return hits / (hits + alarms) if hits + alarms else float("nan")

@@ -1,10 +1,9 @@
-"""What a user would take instead, each as a scorer: BM25, TF-IDF, MiniLM, MiniLM with words."""
+"""What scores beside the model: BM25, TF-IDF, MiniLM, MiniLM with words; each as a scorer."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from math import log
 from typing import Protocol
 
@@ -15,12 +14,14 @@ from encoder.embeddings import unit_rows
 from encoder.model.weights import F32
 from encoder.score.lexical import NO_SLOT, SLOTS, SparseRows, slot
 from train.data.readers import Story
-from train.teacher.chunks import chunks, readable
+from train.teacher.chunks import readable, whole
 from train.teacher.minilm import Embedder
 
 WORD = re.compile(r"\w+")
 K1, B = 1.2, 0.75
 PEER_MIX = 0.6
+
+Weights = dict[int, float]  # of one text, by slot
 
 
 class Scored(Protocol):
@@ -45,8 +46,8 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Vectors:
-    """Two sets of embeddings of one model."""
+class Embedded:
+    """The embeddings of posts and articles by one model."""
 
     posts: Embeddings
     articles: Embeddings
@@ -54,6 +55,11 @@ class Vectors:
     def block(self, articles: slice) -> F32:
         """The scores of all posts with some of the articles."""
         return self.posts.similarity(self.articles[articles])
+
+    def at(self, mix: float) -> "Embedded":
+        """The same with another λ."""
+        both = (self.posts, self.articles)
+        return Embedded(*(Embeddings(x.dense, x.lexical, mix, x.digest) for x in both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +70,14 @@ class Ours:
     encoder: Encoder
     mix: float | None = None
 
-    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Vectors:
+    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Embedded:
         """Embed all the texts."""
-        made = self.encoder.posts(posts), self.encoder.articles([pair(story) for story in stories])
-        if self.mix is None:
-            return Vectors(*made)
-        return Vectors(*(Embeddings(x.dense, x.lexical, self.mix, x.digest) for x in made))
+        made = Embedded(self.encoder.posts(posts), self.encoder.articles(stories))
+        return made if self.mix is None else made.at(self.mix)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class Weighed:
     """Sparse rows whose product is the score."""
 
     posts: SparseRows
@@ -91,11 +95,15 @@ class TfIdf:
     name: str
     idf: F32 | None = None  # [slots]
 
-    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Rows:
+    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Weighed:
         """Count and weigh the words of all the texts."""
         texts = [full(story) for story in stories]
         idf = inverse([*posts, *texts]) if self.idf is None else self.idf
-        return Rows(*(sparse(map(words, part), idf).unit() for part in (posts, texts)))
+
+        def weighed(text: str) -> Weights:
+            return {place: (1 + log(tf)) * float(idf[place]) for place, tf in words(text).items()}
+
+        return Weighed(*(sparse(map(weighed, part)).unit() for part in (posts, texts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +112,21 @@ class Bm25:
 
     name: str = "BM25"
 
-    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Rows:
+    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Weighed:
         """Count the words of all the texts."""
         counts = [words(full(story)) for story in stories]
-        lengths = [sum(count.values()) for count in counts]
-        mean = sum(lengths) / max(len(lengths), 1) or 1.0
+        mean = sum(count.total() for count in counts) / max(len(counts), 1) or 1.0
         having = Counter(place for count in counts for place in count)
-        n = len(counts)
-        documents = [
-            {
-                place: log(1 + (n - having[place] + 0.5) / (having[place] + 0.5))
-                * (tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / mean)))
-                for place, tf in count.items()
+        idf = {p: log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for p, n in having.items()}
+
+        def weighed(count: Counter[int]) -> Weights:
+            long = K1 * (1 - B + B * count.total() / mean)
+            return {
+                place: idf[place] * (tf * (K1 + 1) / (tf + long)) for place, tf in count.items()
             }
-            for count, length in zip(counts, lengths, strict=True)
-        ]
-        queries = [{place: float(tf) for place, tf in words(post).items()} for post in posts]
-        return Rows(rows_of(queries), rows_of(documents))
+
+        queries = ({place: float(tf) for place, tf in words(post).items()} for post in posts)
+        return Weighed(sparse(queries), sparse(map(weighed, counts)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,13 +135,14 @@ class Mixed:
 
     posts: F32
     articles: F32
-    lexical: Rows
-    mix: float
+    lexical: Weighed | None
 
     def block(self, articles: slice) -> F32:
         """The scores of all posts with some of the articles."""
-        score: F32 = (1 - self.mix) * (self.posts @ self.articles[articles].T)
-        return score + self.mix * self.lexical.block(articles) if self.mix else score
+        score: F32 = self.posts @ self.articles[articles].T
+        if self.lexical is None:
+            return score
+        return (1 - PEER_MIX) * score + PEER_MIX * self.lexical.block(articles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,26 +157,14 @@ class MiniLm:
     def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Mixed:
         """Embed all the texts."""
         dense = unit_rows(self.teacher.texts([readable(post) for post in posts]))
-        articles = self._whole(stories) if self.whole else self._lead(stories)
-        none = Rows(SparseRows.empty(len(posts)), SparseRows.empty(len(stories)))
+        if self.whole:
+            articles = whole(stories, self.teacher.texts)
+        else:
+            articles = unit_rows(self.teacher.texts([full(story) for story in stories]))
         if self.words is None:
-            return Mixed(dense, articles, none, 0.0)
+            return Mixed(dense, articles, None)
         own = Ours("", self.words).prepare(posts, stories)
-        return Mixed(dense, articles, Rows(own.posts.lexical, own.articles.lexical), PEER_MIX)
-
-    def _lead(self, stories: Sequence[Story]) -> F32:
-        return unit_rows(self.teacher.texts([full(story) for story in stories]))
-
-    def _whole(self, stories: Sequence[Story]) -> F32:
-        parts = [chunks(story.title, story.text) or [""] for story in stories]
-        vectors = unit_rows(self.teacher.texts(list(chain(*parts))))
-        starts = np.cumsum([0, *map(len, parts)])[:-1]
-        return unit_rows(np.add.reduceat(vectors, starts, axis=0) + vectors[starts])
-
-
-def pair(story: Story) -> tuple[str, str]:
-    """An article as the encoder takes it."""
-    return story.title, story.text
+        return Mixed(dense, articles, Weighed(own.posts.lexical, own.articles.lexical))
 
 
 def full(story: Story) -> str:
@@ -193,16 +188,10 @@ def inverse(texts: Iterable[str]) -> F32:
     return np.asarray(np.log((count + 1) / (having + 1)).clip(min=0), dtype=np.float32)
 
 
-def sparse(counts: Iterable[Counter[int]], idf: F32) -> SparseRows:
-    """Rows of (1 + log tf)·idf."""
-    return rows_of(
-        [{place: (1 + log(tf)) * float(idf[place]) for place, tf in c.items()} for c in counts]
-    )
-
-
-def rows_of(weights: Sequence[dict[int, float]]) -> SparseRows:
-    """Sparse rows out of dictionaries from slot to weight."""
-    indptr = np.cumsum([0, *(len(row) for row in weights)]).astype(np.int64)
-    places = [place for row in weights for place in sorted(row)]
-    values = [row[place] for row in weights for place in sorted(row)]
+def sparse(weights: Iterable[Weights]) -> SparseRows:
+    """Sparse rows out of the weights of texts."""
+    rows = [sorted(row.items()) for row in weights]
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    entries = [entry for row in rows for entry in row]
+    places, values = zip(*entries, strict=True) if entries else ((), ())
     return SparseRows(indptr, np.array(places, np.int32), np.array(values, np.float32))

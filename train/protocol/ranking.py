@@ -66,16 +66,17 @@ def rank_pairs(blocks: Blocks) -> Ranking:
     if not len(positive):
         raise InputError("no post of this set belongs to one of its articles")
     at_most, below = np.zeros((2, len(positive)), np.int64)
-    pairs, best, per_article = 0, Best(max(R_PRECISION_AT)), []
+    pairs, per_article = 0, []
+    top: Block = (np.zeros(0, np.float32), np.zeros(0, np.bool_))
     for score, label in blocks():
         flat = np.sort(score, axis=None)
         at_most += np.searchsorted(flat, positive, side="right")
         below += np.searchsorted(flat, positive, side="left")
         pairs += score.size
-        best.add(score, label)
+        top = highest(np.append(top[0], score), np.append(top[1], label), max(R_PRECISION_AT))
         per_article += [ap_of(score[:, j], label[:, j]) for j in np.flatnonzero(label.any(0))]
     return Ranking(
-        positive[::-1], (pairs - at_most)[::-1], (at_most - below)[::-1], pairs, best.labels(),
+        positive[::-1], (pairs - at_most)[::-1], (at_most - below)[::-1], pairs, top[1],
         float(np.mean(per_article)),
     )  # fmt: skip
 
@@ -98,26 +99,10 @@ def auc_of(own: NDArray[Any], foreign: NDArray[Any]) -> float:
     return float((below + at_most).mean() / (2 * len(foreign)))
 
 
-class Best:
-    """The pairs with the highest scores so far, the earlier of two equal ones first."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._score = np.zeros(0, np.float32)
-        self._label = np.zeros(0, np.bool_)
-
-    def add(self, score: F32, label: Bool) -> None:
-        """Take in a block."""
-        scores = np.concatenate([self._score, score.ravel()])
-        labels = np.concatenate([self._label, label.ravel()])
-        if len(scores) > self.size:
-            cut = np.partition(scores, len(scores) - self.size)[len(scores) - self.size]
-            kept = np.flatnonzero(scores >= cut)
-        else:
-            kept = np.arange(len(scores))
-        order = kept[np.argsort(-scores[kept], kind="stable")][: self.size]
-        self._score, self._label = scores[order], labels[order]
-
-    def labels(self) -> Bool:
-        """Whether each of them belongs together, the highest first."""
-        return self._label
+def highest(score: F32, label: Bool, size: int) -> Block:
+    """So many of the highest scores and their labels, falling, the earlier of two equal first."""
+    if len(score) > size:
+        kept = score >= np.partition(score, len(score) - size)[len(score) - size]
+        score, label = score[kept], label[kept]
+    order = np.argsort(-score, kind="stable")[:size]
+    return score[order], label[order]

@@ -60,16 +60,18 @@ def _interval(found: Any) -> str:
 
 def as_text(judged: Sequence[Judged]) -> str:
     """Tables aligned for a terminal."""
-    return "\n\n".join(_aligned(*table) for table in tables(judged))
+    return "\n\n".join(
+        "\n".join([title, "", *aligned(header, rows)]) for title, header, rows in tables(judged)
+    )
 
 
 def as_markdown(judged: Sequence[Judged]) -> str:
     """Tables for a README."""
-    parts = []
-    for title, header, rows in tables(judged):
-        lines = [f"**{title}**", "", _row(header), _row(["---"] * len(header)), *map(_row, rows)]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+    made = (
+        [f"**{title}**", "", *map(_row, (header, ["---"] * len(header), *rows))]
+        for title, header, rows in tables(judged)
+    )
+    return "\n\n".join(map("\n".join, made))
 
 
 def as_json(judged: Sequence[Judged]) -> list[dict[str, Any]]:
@@ -89,11 +91,12 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _aligned(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table, its first column to the left and the others to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = []
     for row in (header, ["─" * width for width in widths], *rows):
         cells = [row[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  ".join(cells).rstrip())
-    return "\n".join([title, "", *lines])
+    return lines

@@ -2,18 +2,15 @@
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from encoder.embeddings import unit_rows
 from encoder.model.weights import F32
 from encoder.support.files import cache_root
-from train.data.corpus import Title
-from train.teacher.store import VectorStore
+from train.data.readers import Story
 
 WIDTH = 384
 CHUNK_WORDS = 170  # about 254 word pieces of English news
@@ -38,17 +35,11 @@ def chunks(title: str, text: str) -> list[str]:
     return [" ".join(words[start : start + CHUNK_WORDS]) for start in starts]
 
 
-def whole(articles: Sequence[Title], store: VectorStore) -> Tensor:
-    """The teacher's vectors of whole articles: the mean of their chunks, the lead twice."""
-    parts = [chunks(title, text) for title, text in articles]
-    vectors = unit_rows(store.get([part for article in parts for part in article]))
+def whole(articles: Sequence[Story], vectors_of: Callable[[list[str]], F32]) -> F32:
+    """Unit vectors of whole articles: the mean of those of their chunks, the lead twice."""
+    parts = [chunks(*article) or [""] for article in articles]
+    vectors = unit_rows(vectors_of([part for article in parts for part in article]))
     if not parts:
-        return unit(vectors)
+        return vectors
     starts = np.cumsum([0, *map(len, parts)])[:-1]
-    sums = np.add.reduceat(vectors, starts, axis=0)
-    return unit(sums + vectors[starts])
-
-
-def unit(vectors: F32) -> Tensor:
-    """Rows of length one."""
-    return torch.from_numpy(unit_rows(vectors))
+    return unit_rows(np.add.reduceat(vectors, starts, axis=0) + vectors[starts])

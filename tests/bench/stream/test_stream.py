@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import encoder
-from bench.measure import NotAvailable
 from bench.stream.rows import Measured
-from bench.stream.run import Options, bench, rounds_of, speed_part
+from bench.stream.run import StreamOptions, measure_stream, rounds_of, speed_part
 from bench.stream.scene import Scene, post_records, seed_records, threshold_for
-from bench.stream.worker import Worker
+from bench.stream.worker import WatchedWorker
 from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import WORDS, small_model
 from worker.broker.running import running
+from worker.cli.demo.process import WorkerProcess
 
 
 def texts(count: int) -> list[str]:
@@ -69,21 +69,11 @@ def test_every_row_runs_once_a_round() -> None:
     assert part.rows[1][1:5] == ("100", "50.0 – 150", "0.50", "5.00")
 
 
-def test_a_worker_that_ends_is_told_with_its_last_line(tmp_path: Path) -> None:
-    worker = Worker(Scene("127.0.0.1:1", "x"), "seeds", "group", tmp_path)
-    worker.process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
-    worker.process.wait()
-    (tmp_path / "group.log").write_text("first\nnewsift: no broker\n")
-    with pytest.raises(NotAvailable, match="ended with 3: newsift: no broker"):
-        worker.check()
-
-
 def test_memory_and_cpu_are_read_from_the_process(tmp_path: Path) -> None:
-    worker = Worker(Scene("127.0.0.1:1", "x"), "seeds", "group", tmp_path)
     program = "x = bytearray(80 << 20)\nfor i in range(3 * 10**6): pass\nprint('there')\ninput()"
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-uc", program], stdin=pipe, stdout=pipe) as process:
-        worker.process = process
+        worker = WatchedWorker(WorkerProcess(process, 1, tmp_path / "log"), "group")
         assert process.stdout is not None
         assert process.stdout.readline() == b"there\n"
         assert 80 < worker.resident() < 200
@@ -93,4 +83,4 @@ def test_memory_and_cpu_are_read_from_the_process(tmp_path: Path) -> None:
 
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(InputError, match="--only: speeed is no part"):
-        bench(Options(only=frozenset({"speeed"})), lambda line: None)
+        measure_stream(StreamOptions(only=frozenset({"speeed"})), lambda line: None)

@@ -12,15 +12,14 @@ from train.data.readers import (
     Pair,
     Passed,
     Story,
-    canonical,
     read_crisis_posts,
-    read_linked,
+    read_markdown,
     read_pairs,
     read_stories,
 )
 
 ROW = {"post": "a post", "title": "A title", "article": "A text.", "article_id": 7}
-PAIR = Pair("a post", Story("7", "A title", "A text."))
+PAIR = Pair("a post", Story("A title", "A text."))
 
 
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.gz"])
@@ -38,7 +37,7 @@ def test_pairs_are_read_from_tables(tmp_path: Path, name: str, delimiter: str) -
         table.writeheader()
         table.writerow(ROW | {"article": 'two\nlines, "quoted"'})
     assert list(read_pairs(file, Passed())) == [
-        Pair("a post", Story("7", "A title", 'two\nlines, "quoted"'))
+        Pair("a post", Story("A title", 'two\nlines, "quoted"'))
     ]
 
 
@@ -56,19 +55,12 @@ def test_a_row_that_cannot_be_used_is_counted_and_named(tmp_path: Path) -> None:
     assert passed.told[-1] == "p.jsonl:8: has a 'title' that is no text"
 
 
-def test_posts_find_the_article_they_link_to(tmp_path: Path) -> None:
-    write(tmp_path / "articles.jsonl", [{"url": "https://www.a.org/x/", "article": "A text."}])
-    links = ["http://a.org/x?utm=1", "https://a.org/y", "https://A.org/x#top"]
-    write(tmp_path / "posts.jsonl", [{"url": url, "text": url} for url in links])
-    found = list(read_linked(tmp_path, Passed()))
-    assert [pair.post for pair in found] == [links[0], links[2]]
-    assert {pair.story.text for pair in found} == {"A text."}
-    assert canonical("a.org/x") == canonical("https://www.a.org/x/")
-
-
-def test_a_folder_without_articles_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no articles\.jsonl"):
-        list(read_linked(tmp_path, Passed()))
+def test_an_article_in_markdown_has_its_title_in_a_heading(tmp_path: Path) -> None:
+    file = tmp_path / "a.md"
+    file.write_text("# A title\n\nSome text.\n")
+    assert read_markdown(file) == Story("A title", "Some text.")
+    file.write_text("No heading.\nSome text.\n")
+    assert read_markdown(file) == Story("", "No heading.\nSome text.")
 
 
 def test_crises_have_two_labels(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from train.data.splits import bare, share, split_of, split_pairs, story_key, wit
 
 
 def pairs(count: int) -> list[Pair]:
-    return [Pair(f"post {i}", Story(str(i), f"title {i}", f"text {i}")) for i in range(count)]
+    return [Pair(f"post {i}", Story(f"title {i}", f"text {i}")) for i in range(count)]
 
 
 def test_the_split_of_a_key_never_changes() -> None:
@@ -33,7 +33,7 @@ def test_nothing_stands_in_two_splits_and_nothing_else_is_lost(
     drawn: list[tuple[int, int]],
 ) -> None:
     given_pairs = [
-        Pair(f"RT @user{i}: post {p} https://t.co/{i}", Story(str(s), f"Title {s}!", f"text {s}"))
+        Pair(f"RT @user{i}: post {p} https://t.co/{i}", Story(f"Title {s}!", f"text {s}"))
         for i, (p, s) in enumerate(drawn)
     ]
     splits, removed = split_pairs(given_pairs)
@@ -47,7 +47,7 @@ def test_nothing_stands_in_two_splits_and_nothing_else_is_lost(
 
 
 def test_all_posts_of_an_article_stand_in_one_split() -> None:
-    story = Story("1", "One title", "text")
+    story = Story("One title", "text")
     splits, _ = split_pairs([Pair(f"post {i}", story) for i in range(50)])
     assert sorted(map(len, splits.values())) == [0, 0, 50]
 

@@ -1,6 +1,5 @@
 """What stands on the sheets: words, numbers and marks; and the command that writes them."""
 
-import json
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -16,31 +15,25 @@ from matplotlib.text import Text
 from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import small_model
-from tests.train.figures.test_numbers import log_line, study
+from tests.train.figures.test_numbers import study
 from tests.train.folders import folder, write
 from tests.worker.fake import Command
 from train.data.readers import Passed
 from train.figures import cli
 from train.figures.case import confusion, judge, read_case
 from train.figures.draw import FIGURES, chosen, draw
-from train.figures.histograms import counts, percent, thresholds
 from train.figures.softmax import MEAN_EXP, attention_weights, random_logits
 from train.figures.style import paper, rendered
 from train.figures.subject import Sheet, Subject
-from train.protocol.judge import Scores
 
 
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     root = tmp_path_factory.mktemp("figures")
     write_model(root / "model", small_model(layers=2))
-    logs = []
-    for run, count in (("first", 3), ("second", 12)):
-        lines = [log_line(10 * i, teacher=3 / i, pairs=1 / i) for i in range(1, count + 1)]
-        logs.append(write(root / run / "log.jsonl", lines))
     data, case = folder(root / "data"), study(root / "case")
     # No split: the few pairs of the test split are too few to be laid out.
-    return Subject(str(root / "model"), data, tuple(logs), case, None, 0.01, "cpu")
+    return Subject(str(root / "model"), data, case, None, 0.01, "cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -81,61 +74,6 @@ def test_a_dot_for_every_head_lies_at_its_alpha(subject: Subject) -> None:
         assert dots["ring"].get_marker() != dots["star"].get_marker()
         assert f"star {layer.star.alpha.mean():.2f}" in axes.get_title()
     assert {"sparsemax", "softmax", "ring", "star"} <= set(words(figure).split("\n"))
-
-
-def test_runs_lie_over_one_another_in_a_panel_for_each_series(subject: Subject) -> None:
-    figure = sheets("curves", subject)["curves"].figure
-    panels = {axes.get_title(): axes for axes in figure.axes}
-    assert list(panels) == ["loss: teacher", "loss: pairs", "dev: score"]
-    first, second = panels["loss: teacher"].lines
-    assert first.get_ydata() == pytest.approx([3, 1.5, 1])
-    assert second.get_xdata() == pytest.approx(np.arange(10, 121, 10))
-    assert first.get_linestyle() != second.get_linestyle()
-    legend = figure.legends[0].get_texts()
-    assert [text.get_text() for text in legend] == ["first", "second"]
-
-
-def test_the_figures_of_an_event_with_a_long_name_are_told_apart(
-    subject: Subject, tmp_path: Path
-) -> None:
-    names = [f"2013_Alberta_Floods AUC {kind}" for kind in ("off", "background")]
-    row = {"step": 10, "losses": {}, "dev": dict.fromkeys(names, 0.5)}
-    (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n")
-    one = Subject(subject.model, None, (tmp_path / "log.jsonl",), device="cpu")
-    titles = [axes.get_title() for axes in sheets("curves", one)["curves"].figure.axes]
-    assert [title.replace("\n", " ") for title in titles] == [
-        "dev: 2013 Alberta Floods AUC off", "dev: 2013 Alberta Floods AUC background",
-    ]  # fmt: skip
-    assert all(len(line) <= 22 for title in titles for line in title.split("\n"))
-
-
-def test_the_line_of_precision_begins_and_ends_where_it_must(subject: Subject) -> None:
-    axes = sheets("precision-recall", subject)["precision-recall"].figure.axes[0]
-    (line,) = axes.lines
-    recall, precision = (np.asarray(x) for x in line.get_data())
-    assert recall[-1] == pytest.approx(100)
-    assert (np.diff(recall) > 0).all()
-    assert ((precision > 0) & (precision <= 100)).all()
-    assert "small: mAP " in str(line.get_label())
-    assert "%" in axes.get_xlabel() + axes.get_ylabel()
-
-
-def test_histograms_hold_all_kinds_and_the_thresholds(subject: Subject) -> None:
-    made = sheets("scores", subject)
-    axes = made["scores-crises"].figure.axes[0]
-    (crisis,) = subject.crises
-    scores = Scores.of(subject.scorer, crisis)
-    stairs = {patch.get_label(): patch.get_data().values for patch in axes.patches}  # type: ignore[attr-defined]
-    for name, kind in (("off topic", scores.off), ("background", scores.background)):
-        assert stairs[name] == pytest.approx(percent(counts(kind)))
-    cuts = thresholds(subject, crisis.seeds)
-    assert [line.get_xdata()[0] for line in axes.lines] == pytest.approx(cuts.tolist())  # type: ignore[index]
-    assert "automatic threshold" in words(made["scores-crises"].figure)
-    pairs = made["scores-pairs"].figure
-    assert "60 and 3,540 pairs" in words(pairs)
-    (line,) = pairs.axes[0].lines
-    middle = np.median(thresholds(subject, subject.pair_sets[0].stories))
-    assert line.get_xdata() == pytest.approx([middle, middle])
 
 
 def test_the_matrix_says_every_count(subject: Subject) -> None:
@@ -200,29 +138,19 @@ def test_a_figure_has_named_axes_and_the_same_bytes_each_time(name: str, subject
 
 
 def named_up(figure: Figure, axes: Axes) -> bool:
-    """Whether a panel, or the first of its row, says what rises in it; curves say so above."""
+    """Whether a panel, or the first of its row, says what rises in it."""
     return bool(axes.get_ylabel() or axes.get_title() or figure.axes[0].get_ylabel())
 
 
 def test_a_figure_without_its_data_is_passed_over(subject: Subject, tmp_path: Path) -> None:
     said: list[str] = []
-    bare = Subject(subject.model, None, (), tmp_path / "none", device="cpu")
+    bare = Subject(subject.model, None, tmp_path / "none", device="cpu")
     files = [file.name for file in draw(bare, list(FIGURES), tmp_path, said.append)]
     assert {file.partition(".")[0] for file in files} == {"attention", "alpha", "appendix"}
     assert [line.partition(":")[0] for line in said] == [
-        "tsne", "curves", "precision-recall", "scores", "case"
+        "tsne", "case"
     ]  # fmt: skip
     assert all("needs --" in line for line in said)
-
-
-def test_crises_alone_or_pairs_alone_give_one_histogram(subject: Subject, tmp_path: Path) -> None:
-    assert subject.data is not None
-    for part, name in (("pairs", "scores-pairs"), ("crisis", "scores-crises")):
-        root = tmp_path / part
-        root.mkdir()
-        (root / part).symlink_to(subject.data / part)
-        one = Subject(subject.model, root, split=None, rate=0.01, device="cpu")
-        assert list(sheets("scores", one)) == [name]
 
 
 def test_the_command_writes_what_was_asked_for(
@@ -230,18 +158,18 @@ def test_the_command_writes_what_was_asked_for(
 ) -> None:
     out = tmp_path / "new" / "folder"
     done = newsift(
-        "figures", subject.model, "--out", out, "--only", "alpha,curves", "--device", "cpu"
+        "figures", subject.model, "--out", out, "--only", "alpha,tsne", "--device", "cpu"
     )
     assert done.code == 0
     assert done.out.split() == [str(out / "alpha.svg"), str(out / "alpha.png")]
     assert sorted(file.name for file in out.iterdir()) == ["alpha.png", "alpha.svg"]
-    assert done.err == "newsift: curves: needs --log RUN/log.jsonl\n"
+    assert done.err == "newsift: tsne: needs --data with a folder pairs/\n"
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--only", "curves"], "nothing to draw"),
+        (["--only", "tsne"], "nothing to draw"),
         (["--only", "alpah"], "--only: no figure 'alpah'"),
         (["--data", "nowhere"], "nowhere"),
     ],

@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from sklearn.manifold import trustworthiness
 from sklearn.metrics import (
-    average_precision_score,
     confusion_matrix,
-    precision_recall_curve,
     precision_score,
     recall_score,
 )
@@ -28,13 +26,8 @@ from tests.worker.small import small_encoder
 from train.data.readers import Passed, Story
 from train.figures import case
 from train.figures.alpha import learned
-from train.figures.curves import named_apart, read_log
-from train.figures.histograms import EDGES, counted_pairs, percent
-from train.figures.precision import curve
 from train.figures.softmax import MEAN_EXP, attention_weights, random_logits, simulate
-from train.figures.subject import MissingDataError
 from train.figures.tsne import distances, layout, middle, most_shared
-from train.protocol.ranking import rank_pairs
 
 
 @pytest.mark.parametrize("count", [5, 25])
@@ -105,71 +98,6 @@ def test_the_middle_is_the_place_with_the_shortest_way_to_all() -> None:
     assert middle(places) == tuple(places[int(np.argmin(ways))].tolist())
 
 
-def test_precision_and_recall_are_those_of_scikit_learn() -> None:
-    rng = np.random.default_rng(4)
-    score = (rng.integers(-40, 90, (30, 20)) / 100).astype(np.float32)  # with ties
-    label = rng.random((30, 20)) < 0.1
-    score[label] += 0.2
-    points = curve(
-        rank_pairs(lambda: iter([(score[:, :7], label[:, :7]), (score[:, 7:], label[:, 7:])]))
-    )
-    precision, recall, cuts = precision_recall_curve(label.ravel(), score.ravel())
-    known = {float(c): (p, r) for p, r, c in zip(precision, recall, cuts, strict=False)}
-    assert {float(np.float32(s)) for s in points.score} == {float(s) for s in score[label]}
-    for s, p, r in zip(points.score, points.precision, points.recall, strict=True):
-        assert (p, r) == pytest.approx(known[float(np.float32(s))])
-    area = (points.precision * np.diff(points.recall, prepend=0)).sum()
-    assert area == pytest.approx(average_precision_score(label.ravel(), score.ravel()))
-
-
-def test_scores_are_counted_bin_by_bin() -> None:
-    rng = np.random.default_rng(8)
-    score = rng.uniform(-1, 1, (12, 9)).astype(np.float32)
-    score[0, 0], score[1, 1] = 1, -1
-    label = rng.random(score.shape) < 0.3
-    own, others = counted_pairs([(score[:, :4], label[:, :4]), (score[:, 4:], label[:, 4:])])
-    for kind, counted in ((label, own), (~label, others)):
-        slow = [0] * (len(EDGES) - 1)
-        for s in score[kind].tolist():
-            slow[max(i for i in range(len(slow)) if EDGES[i] <= s)] += 1
-        assert counted.tolist() == slow
-        assert percent(counted).sum() == pytest.approx(100)
-    assert not percent(np.zeros(3, np.int64)).any()
-
-
-def log_line(step: int, **losses: float) -> dict[str, object]:
-    return {"step": step, "losses": losses, "dev": {"score": step / 100}}
-
-
-def test_a_log_is_read_as_series_with_gaps(tmp_path: Path) -> None:
-    file = write(tmp_path / "run" / "log.jsonl", [log_line(10, a=1.5), log_line(20, b=3.0)])
-    with file.open("a") as log:
-        log.write('{"step": 30, "losses": {"a"')  # still being written
-    run = read_log(file)
-    assert run.name == "run"
-    assert run.steps.tolist() == [10, 20]
-    assert run.losses["a"] == pytest.approx([1.5, np.nan], nan_ok=True)
-    assert run.losses["b"] == pytest.approx([np.nan, 3], nan_ok=True)
-    assert run.dev["score"].tolist() == [0.1, 0.2]
-    assert [one.name for one in named_apart([run, run, run])] == ["run", "run (2)", "run (3)"]
-
-
-@pytest.mark.parametrize(
-    "line", ["[]", "{}", '{"step": "x"}', '{"step": 1, "dev": {"a": []}}', "x"]
-)
-def test_a_line_that_no_trainer_wrote_is_named(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "log.jsonl"
-    file.write_text(f'{{"step": 1, "losses": {{}}, "dev": {{}}}}\n{line}\n')
-    with pytest.raises(InputError, match=r"log\.jsonl:2: is no line of a training log"):
-        read_log(file)
-
-
-def test_a_log_without_a_line_is_missing_data(tmp_path: Path) -> None:
-    (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(MissingDataError, match="has none yet"):
-        read_log(tmp_path / "log.jsonl")
-
-
 def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarray]:
     """Random scores of 60 posts with four articles on three events."""
     rng = np.random.default_rng(seed)
@@ -181,9 +109,9 @@ def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarr
         case.LabelledPost(f'post {i}, "quoted"\nin lines', None if e < 0 else events[e])
         for i, e in enumerate(labels.tolist())
     )
-    seeds = tuple((events[e], Story(str(i), "", "text")) for i, e in enumerate(owner.tolist()))
+    seeds = tuple((events[e], Story("", "text")) for i, e in enumerate(owner.tolist()))
     found, seed_of = case.decide(scores, cuts, owner)
-    whole = case.Case("study", events, seeds, posts)
+    whole = case.Case(events, seeds, posts)
     return case.Result(whole, scores.max(1), cuts[seed_of], labels, found), scores, cuts, owner
 
 

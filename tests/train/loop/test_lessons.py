@@ -19,7 +19,7 @@ from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.folders import EVENTS, THINGS, training_folder, write
-from train.data.corpus import SENTENCES_EACH, Away, Texts, read_streams, read_texts, taught
+from train.data.corpus import SENTENCES_EACH, Away, Corpus, read_corpus, read_streams, taught
 from train.data.readers import Pair, Passed, Story, read_pairs
 from train.data.splits import bare, split_of, split_of_event, story_key
 from train.loop.lessons import Shelf, shelve
@@ -47,7 +47,7 @@ def held(data: Path) -> tuple[set[str], set[str], set[str]]:
     articles: set[str] = set()
     for name in ("small", "checked"):
         for row in rows(data / "pairs" / f"{name}.jsonl.gz"):
-            if split_of(story_key(Story("", row["title"], row["article"]))) != "train":
+            if split_of(story_key(Story(row["title"], row["article"]))) != "train":
                 posts.add(row["post"])
                 titles.add(row["title"])
                 articles.add(row["article"])
@@ -61,7 +61,7 @@ def test_nothing_of_dev_and_test_trains(data: Path) -> None:
     posts, titles, articles = held(data)
     assert len(posts) > 30
     assert {split_of_event(event) for event in EVENTS} == {"train", "dev", "test"}
-    found = read_texts(data, Passed())
+    found = read_corpus(data, Passed())
     trained = [*found.posts, *(pair.post for pair in found.pairs)]
     assert not {bare(post) for post in trained} & {bare(post) for post in posts}
     stories = [
@@ -80,7 +80,7 @@ def test_nothing_of_dev_and_test_trains(data: Path) -> None:
 def test_a_copy_of_a_held_out_text_is_found_wherever_it_stands(tmp_path: Path) -> None:
     data = training_folder(tmp_path)
     posts, titles, _ = held(data)
-    before = read_texts(data, Passed())
+    before = read_corpus(data, Passed())
     again = [{"text": form.format(post)} for post in posts for form in NOISE]
     again += [{"text": title.upper()} for title in titles]
     write(data / "tweets" / "again.jsonl", again)
@@ -89,14 +89,14 @@ def test_a_copy_of_a_held_out_text_is_found_wherever_it_stands(tmp_path: Path) -
     paired = [{"post": f"{p} @b", "title": f"new {i}", "article": f"new {i}"}
               for i, p in enumerate(sorted(posts))]  # fmt: skip
     write(data / "pairs" / "zz.jsonl", paired)
-    after = read_texts(data, Passed())
+    after = read_corpus(data, Passed())
     assert set(after.articles) == set(before.articles)
     assert set(after.posts) == set(before.posts)
     assert len(after.pairs) == len(before.pairs)
 
 
 def test_sentences_are_some_of_each_article_that_trains(data: Path) -> None:
-    found = read_texts(data, Passed())
+    found = read_corpus(data, Passed())
     every = {text: text.split(". ") for _, text in found.articles if text.count(". ") == 10}
     assert len(every) == 40
     for text, parts in every.items():
@@ -112,21 +112,21 @@ def test_a_sentence_that_is_a_held_out_post_does_not_train(tmp_path: Path) -> No
     quote = "All who live by the river must leave at once"
     article = f"It was said by the mayor today. {quote}! More is to come of it."
     write(data / "articles" / "quoting.jsonl", [{"title": "quoted", "article": article}])
-    assert f"{quote}!" in read_texts(data, Passed()).sentences
+    assert f"{quote}!" in read_corpus(data, Passed()).sentences
     title = next(f"t{i}" for i in count() if split_of(f"t{i}") == "test")
     held_out = {"post": f"RT @mayor: {quote}", "title": title, "article": "of the test split"}
     write(data / "pairs" / "held.jsonl", [held_out])
-    assert f"{quote}!" not in read_texts(data, Passed()).sentences
+    assert f"{quote}!" not in read_corpus(data, Passed()).sentences
 
 
 @given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=20), st.sampled_from(NOISE))
 def test_whatever_a_text_is_made_of_its_near_copy_is_held_back(
     posts: list[str], one: str, form: str
 ) -> None:
-    away = Away([], [*posts, one], [Story("", one, "the body of it")])
+    away = Away([], [*posts, one], [Story(one, "the body of it")])
     copy = form.format(one)
     assert bool(bare(copy)) == (not away.frees(copy))
-    assert not away.frees_story(Story("", "x", "the body of it!"))
+    assert not away.frees_story(Story("x", "the body of it!"))
 
 
 def test_everyday_posts_fall_apart_into_those_that_train_and_those_that_judge(data: Path) -> None:
@@ -143,7 +143,7 @@ def reader() -> Tokenizer:
 
 
 def test_shelves_hold_each_text_with_its_own_vector(data: Path, tmp_path: Path) -> None:
-    found = read_texts(data, Passed())
+    found = read_corpus(data, Passed())
     store = VectorStore(tiny.taught(data, tmp_path), WIDTH)
     lessons = shelve(found, reader(), store)
     for i in (0, 5, len(found.posts) - 1):
@@ -180,7 +180,7 @@ def test_an_article_is_taught_by_its_chunks_the_lead_twice(tmp_path: Path) -> No
     store.add(parts, tiny.vectors(parts))
     unit = [row / np.linalg.norm(row) for row in store.get(parts)]
     expected = unit[0] + sum(unit)
-    found = shelve(Texts([], [("title", long)], [], []), reader(), store).articles.taught
+    found = shelve(Corpus([], [Story("title", long)], [], []), reader(), store).articles.taught
     assert found is not None
     assert torch.allclose(
         found[0], torch.tensor(expected / np.linalg.norm(expected)).float(), atol=1e-5
@@ -188,14 +188,14 @@ def test_an_article_is_taught_by_its_chunks_the_lead_twice(tmp_path: Path) -> No
 
 
 def test_copies_of_an_article_have_one_number(tmp_path: Path) -> None:
-    same = [Story("1", "A Title", "one text"), Story("2", "a title!", "another text")]
-    pairs = [Pair("p", story) for story in (*same, Story("3", "other", "one text more"))]
-    numbers = shelve(Texts([], [], [], pairs), reader(), None).pair_articles.story
+    same = [Story("A Title", "one text"), Story("a title!", "another text")]
+    pairs = [Pair("p", story) for story in (*same, Story("other", "one text more"))]
+    numbers = shelve(Corpus([], [], [], pairs), reader(), None).pair_articles.story
     assert numbers[0] == numbers[1] != numbers[2]
 
 
 def test_the_head_of_a_text_is_taken_and_tokens_are_left_out(data: Path) -> None:
-    shelf = shelve(read_texts(data, Passed()), reader(), None).articles
+    shelf = shelve(read_corpus(data, Passed()), reader(), None).articles
     rng = np.random.default_rng(0)
     chosen = np.array([3, 0, 3])
     whole, head = shelf.take(chosen, 0, rng), shelf.take(chosen, 0, rng, 10)

@@ -19,7 +19,7 @@ from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.folders import THINGS, training_folder
-from train.data.corpus import Texts, read_texts
+from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, Passed, Story
 from train.loop.lessons import Lessons, shelve
 from train.loop.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
@@ -37,7 +37,7 @@ DIRECTIONS = torch.linalg.qr(torch.randn(WIDTH, 8, generator=torch.Generator().m
 def lessons(tmp_path_factory: pytest.TempPathFactory) -> Lessons:
     data = training_folder(tmp_path_factory.mktemp("data"))
     store = VectorStore(tiny.taught(data, tmp_path_factory.mktemp("cache")), WIDTH)
-    return shelve(read_texts(data, Passed()), reader(), store)
+    return shelve(read_corpus(data, Passed()), reader(), store)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_the_losses_get_mixed_scores_and_the_teachers(recipe: Recipe) -> None:
     taught = torch.tensor(unit(rng, 4)), torch.tensor(unit(rng, 3))
     plan = only(recipe, "pairs", triplet=1, contrastive=2, sigmoid=3, scores=4)
     plan = replace(plan, training_mix=0.3)
-    texts = Texts([], [], [], [Pair("a b c", Story("", "d", "e"))])
+    texts = Corpus([], [], [], [Pair("a b c", Story("d", "e"))])
     drill = Drill(plan, shelve(texts, reader(), None), None)
     mixed = 0.7 * (mine @ theirs.T) + 0.3 * lexical
     batch = Batch(mine, theirs, mixed, torch.tensor(own), torch.tensor(spared))
@@ -157,13 +157,13 @@ def unit(rng: np.random.Generator, count: int) -> F32:
 def test_copies_of_an_article_are_never_its_negatives() -> None:
     long = " ".join(THINGS * 4)
     stories = [
-        ("a title", "storm of the city"),
-        ("A title.", "quite another text"),  # by title
-        ("copy", f"{long} b"),
-        ("", f"{long} c"),  # by words
-        ("music", "a match"),
+        Story("a title", "storm of the city"),
+        Story("A title.", "quite another text"),  # by title
+        Story("copy", f"{long} b"),
+        Story("", f"{long} c"),  # by words
+        Story("music", "a match"),
     ]
-    shelf = shelve(Texts([], stories, [], []), reader(), None).articles
+    shelf = shelve(Corpus([], stories, [], []), reader(), None).articles
     pile = Pile([(shelf, np.arange(5))])
     expected = np.eye(5, dtype=bool)
     expected[[0, 1, 2, 3], [1, 0, 3, 2]] = True
@@ -178,8 +178,8 @@ def test_a_copy_changes_nothing_for_the_post(recipe: Recipe) -> None:
     """The loss of a step in which one article stands twice, against the same without the copy."""
     plan = only(recipe, "pairs", contrastive=1.0)
     plan = replace(plan, training_mix=0.0, batches=Batches(pairs=1, pair_size=9))
-    pairs = [Pair("storm", Story("1", "t", "a storm")), Pair("music", Story("2", "u", "a game"))]
-    copy = Pair("storm", Story("3", "t", "fire fire"))
+    pairs = [Pair("storm", Story("t", "a storm")), Pair("music", Story("u", "a game"))]
+    copy = Pair("storm", Story("t", "fire fire"))
     seen: list[Batch] = []
 
     class Look(Contrastive):
@@ -189,7 +189,7 @@ def test_a_copy_changes_nothing_for_the_post(recipe: Recipe) -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("train.loop.steps.Contrastive", Look)
-        Drill(plan, shelve(Texts([], [], [], [*pairs, copy]), reader(), None), None).step(
+        Drill(plan, shelve(Corpus([], [], [], [*pairs, copy]), reader(), None), None).step(
             table(recipe), 0
         )
     (batch,) = seen
@@ -217,7 +217,7 @@ def test_hidden_pairs_have_no_words_in_common(
 
 
 def test_kinds_without_texts_are_never_drawn(recipe: Recipe, lessons: Lessons) -> None:
-    empty = shelve(Texts([], [], [], []), reader(), None)
+    empty = shelve(Corpus([], [], [], []), reader(), None)
     with pytest.raises(InputError, match="nothing for the steps that the recipe asks for: pairs"):
         Drill(recipe, empty, DIRECTIONS)
     few = replace(lessons, claims=empty.claims, own=empty.own)

@@ -35,7 +35,7 @@ class Towards:
     def __init__(self, crash_at: int | None = None, nan_at: int | None = None) -> None:
         self.crash_at, self.nan_at, self.drawn = crash_at, nan_at, 0
 
-    def step(self, table: TokenTable, number: int) -> Step:
+    def __call__(self, table: TokenTable, number: int) -> Step:
         if number == self.crash_at:
             raise Crash
         self.drawn += 1
@@ -167,8 +167,8 @@ def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_gradient_that_is_no_number_never_reaches_the_model(tmp_path: Path) -> None:
     class Spoilt(Towards):
-        def step(self, table: TokenTable, number: int) -> Step:
-            step = super().step(table, number)
+        def __call__(self, table: TokenTable, number: int) -> Step:
+            step = super().__call__(table, number)
             root = (step.loss - step.loss.detach()).square().sqrt()  # 0, with NaN as its gradient
             return Step("posts", step.rows, step.loss + root) if number == 25 else step
 

@@ -17,7 +17,7 @@ from encoder.text.vocabulary import WordLevel, WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.folders import training_folder
-from train.data.corpus import Texts, read_texts
+from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, Passed, Story
 from train.model.start import TOKENS, Start, frequent_words, inverse, main_directions, make_start
 from train.recipe import Recipe, Tokens, read_recipe
@@ -25,11 +25,11 @@ from train.run import begin, fingerprint
 from train.teacher.chunks import WIDTH
 from train.teacher.store import VectorStore
 
-TEXTS = Texts(
+TEXTS = Corpus(
     ["storm Netanyahu", "Netanyahu! the river", "#Netanyahu and brexit", "2020 = 2020 Netanyahu"],
-    [("Brexit", "brexit and the storm, the storm")],
+    [Story("Brexit", "brexit and the storm, the storm")],
     [],
-    [Pair("a coronavirus", Story("1", "Coronavirus", "the coronavirus of the city"))],
+    [Pair("a coronavirus", Story("Coronavirus", "the coronavirus of the city"))],
 )  # fmt: skip
 
 
@@ -162,12 +162,12 @@ def test_a_model_begins_with_these_vectors_and_its_gates_at_the_idf(
 
 
 def test_the_fingerprint_tells_data_apart(tmp_path: Path) -> None:
-    texts = read_texts(training_folder(tmp_path), Passed())
+    texts = read_corpus(training_folder(tmp_path), Passed())
     vectors = np.ones((2, 3), np.float32)
     start = Start(
         WordLevel.from_lines(["a", "b"]), Idf(np.ones(SLOTS, np.float32)), vectors, vectors[0], None
     )
-    other = Texts([*texts.posts, "more"], texts.articles, texts.claims, texts.pairs)
+    other = Corpus([*texts.posts, "more"], texts.articles, texts.claims, texts.pairs)
     moved = Start(start.vocabulary, start.idf, vectors * 2, vectors[0], None)
     assert fingerprint(texts, start) == fingerprint(texts, start)
     assert (

@@ -1,15 +1,15 @@
-"""The bootstrap: the same draws for all, whole clusters, and intervals that mean something."""
+"""The bootstrap: the same draws for all, whole clusters_of, and intervals that mean something."""
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from train.protocol.bootstrap import Beaten, Ordered, clusters, draw_counts, paired, paired_auc
+from train.protocol.bootstrap import Beaten, Ordered, clusters_of, draw_counts, paired, paired_auc
 
 
 def test_copies_of_a_text_are_one_cluster() -> None:
     texts = ["Flood in Calgary", "RT @x: flood in calgary! https://t.co/y", "Fire"]
-    assert clusters(texts).tolist() == [0, 0, 1]
+    assert clusters_of(texts).tolist() == [0, 0, 1]
 
 
 def test_a_cluster_is_drawn_whole() -> None:

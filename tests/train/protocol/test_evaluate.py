@@ -15,9 +15,16 @@ from tests.train.folders import EVENTS, folder, pair_rows, training_folder, writ
 from tests.worker.fake import Command
 from train.data.readers import Pair, Passed, Story
 from train.protocol import evaluate as protocol
-from train.protocol.judge import PREVALENCE, Scores, crisis_figures, judge_pairs, judge_threshold
-from train.protocol.peers import Ours, Vectors
-from train.protocol.sets import CrisisSet, pair_set, read_crises, read_pair_sets
+from train.protocol.judge import (
+    PREVALENCE,
+    Figures,
+    Scores,
+    crisis_figures,
+    judge_threshold,
+    pair_figures,
+)
+from train.protocol.peers import Embedded, Ours
+from train.protocol.sets import CrisisSet, PairSet, pair_set, read_crises, read_pair_sets
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +35,23 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def crisis() -> CrisisSet:
-    seeds = (Story("1", "flood", "a flood in the city"), Story("2", "", "storm and river"))
+    seeds = (Story("flood", "a flood in the city"), Story("", "storm and river"))
     on = tuple(f"flood {w} storm" for w in ("city", "river", "police", "the"))
     off = ("music", "a match", "cat and game")
     return CrisisSet("flood", seeds, on, off, tuple(f"music {w}" for w in "abcdefg"))
 
 
+def scored(enc: encoder.Encoder, given: CrisisSet) -> Scores:
+    return Scores.of(Ours("m", enc).prepare(given.posts, given.seeds), given)
+
+
+def judged_pairs(ours: Ours, pairs: PairSet) -> Figures:
+    return pair_figures(ours.prepare(pairs.posts, pairs.stories), pairs)
+
+
 def test_a_pair_set_holds_every_text_once_and_every_pair() -> None:
-    a, b = Story("1", "A", "a text"), Story("2", "A", "a text, copied")
-    other = Story("3", "C", "c text")
+    a, b = Story("A", "a text"), Story("A", "a text, copied")
+    other = Story("C", "c text")
     found = pair_set("x", [Pair("p", a), Pair("q", b), Pair("p", a)], [other, a])
     assert found.posts == ("p", "q")
     assert found.stories == (a, other)
@@ -65,9 +80,9 @@ def test_crises_come_with_seeds_and_background(tmp_path: Path) -> None:
 
 def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
     rows = pair_rows(40)
-    pairs = pair_set("x", [Pair(r["post"], Story("", r["title"], r["article"])) for r in rows])
+    pairs = pair_set("x", [Pair(r["post"], Story(r["title"], r["article"])) for r in rows])
     enc = encoder.load(model)
-    figures = judge_pairs(Ours("m", enc), pairs)
+    figures = judged_pairs(Ours("m", enc), pairs)
     scores = enc.posts(pairs.posts).similarity(
         enc.articles([(s.title, s.text) for s in pairs.stories])
     )
@@ -81,7 +96,7 @@ def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
 
 def test_an_event_scores_the_maximum_over_its_seeds(model: Path) -> None:
     enc, given = encoder.load(model), crisis()
-    scores = Scores.of(Ours("m", enc), given)
+    scores = scored(enc, given)
     each = enc.posts(given.on).similarity(
         enc.articles([("flood", "a flood in the city"), ("", "storm and river")])
     )
@@ -92,8 +107,8 @@ def test_an_event_scores_the_maximum_over_its_seeds(model: Path) -> None:
 
 def test_precision_at_80_percent_recall_counts_a_stream(model: Path) -> None:
     enc, given = encoder.load(model), crisis()
-    figures = crisis_figures(Scores.of(Ours("m", enc), given))
-    scores = Scores.of(Ours("m", enc), given)
+    figures = crisis_figures(scored(enc, given))
+    scores = scored(enc, given)
     cut = sorted(scores.on)[::-1][3]  # 80 % of four posts are reached with the fourth
     alarm = (1 - PREVALENCE) * float(np.mean(scores.background >= cut))
     assert figures["P@R80"] == pytest.approx(PREVALENCE / (PREVALENCE + alarm))
@@ -111,19 +126,19 @@ def test_the_automatic_threshold_is_the_encoders(model: Path) -> None:
 
 def test_the_mix_of_a_model_can_be_set_aside(model: Path) -> None:
     enc = encoder.load(model)
-    dense = Ours("m", enc, mix=0.0).prepare(["flood"], [Story("", "", "the flood")])
-    assert isinstance(dense, Vectors)
+    dense = Ours("m", enc, mix=0.0).prepare(["flood"], [Story("", "the flood")])
+    assert isinstance(dense, Embedded)
     expected = float(dense.posts.dense[0] @ dense.articles.dense[0])
     assert float(dense.block(slice(None))[0, 0]) == pytest.approx(expected)
 
 
 def test_blocks_give_what_the_whole_gives(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pair_rows(30)
-    pairs = pair_set("x", [Pair(r["post"], Story("", r["title"], r["article"])) for r in rows])
+    pairs = pair_set("x", [Pair(r["post"], Story(r["title"], r["article"])) for r in rows])
     ours = Ours("m", encoder.load(model))
-    whole = judge_pairs(ours, pairs)
+    whole = judged_pairs(ours, pairs)
     monkeypatch.setattr("train.protocol.judge.SCORES_AT_ONCE", 100)
-    assert judge_pairs(ours, pairs) == pytest.approx(whole, abs=1e-6, nan_ok=True)
+    assert judged_pairs(ours, pairs) == pytest.approx(whole, abs=1e-6, nan_ok=True)
 
 
 def test_the_command_prints_tables_and_names_what_it_passed_over(

@@ -15,9 +15,9 @@ from train.teacher.chunks import CHUNK_WORDS, chunks, readable
 
 POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
 STORIES = [
-    Story("1", "Flood", "The river flood hit the old city. Flood flood."),
-    Story("2", "", "A match of music in the rain"),
-    Story("3", "Fire", "police and fire"),
+    Story("Flood", "The river flood hit the old city. Flood flood."),
+    Story("", "A match of music in the rain"),
+    Story("Fire", "police and fire"),
 ]
 
 
@@ -71,7 +71,7 @@ def test_a_post_without_words_scores_nothing() -> None:
 
 def test_an_article_is_to_minilm_its_lead_or_all_its_chunks() -> None:
     long = " ".join(f"word{i}" for i in range(CHUNK_WORDS * 2 + 5))
-    stories = [Story("1", "A title", long), Story("2", "", "short")]
+    stories = [Story("A title", long), Story("", "short")]
     lead = MiniLm("", tiny.Teacher()).prepare(POSTS, stories).block(slice(0, 2))
     whole = MiniLm("", tiny.Teacher(), whole=True).prepare(POSTS, stories).block(slice(0, 2))
     for i, post in enumerate(POSTS):

@@ -28,13 +28,18 @@ class WorkerProcess:
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
         self._process, self._port, self._log = process, port, log
 
-    def wait_until_ready(self) -> float:
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def wait_until_ready(self, patience: float = START_S) -> float:
         """Wait until it takes posts, and say for how many seconds."""
         began = time.monotonic()
         while not self._answer("readyz"):
             self.check()
-            if time.monotonic() - began > START_S:
-                raise RunError(f"the worker was not ready after {START_S:.0f} s: {self._last()}")
+            if time.monotonic() - began > patience:
+                raise RunError(f"the worker was not ready after {patience:.0f} s: {self._last()}")
             time.sleep(0.05)
         return time.monotonic() - began
 

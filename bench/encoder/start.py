@@ -5,12 +5,11 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from bench.measure import NotAvailable
+from bench.texts import ROOT
 
-ROOT = Path(__file__).parents[1]
 PROGRAM = """
 import json, pathlib, sys, time
 import encoder
@@ -21,14 +20,13 @@ embedded = time.time()
 status = dict(
     line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines()
 )
-megabytes = {key: int(status[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")}
-print(json.dumps([loaded, embedded, time.process_time(), megabytes["VmRSS"], megabytes["VmHWM"],
-                  "torch" in sys.modules, enc.path]))
+megabytes = [int(status[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")]
+print(json.dumps([loaded, embedded, time.process_time(), *megabytes, "torch" in sys.modules,
+                  enc.path]))
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """One start: seconds to the loaded model, to the first embedding, of CPU; megabytes."""
 
     load: float
@@ -50,8 +48,8 @@ def fresh_start(model: str) -> Start:
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise NotAvailable(f"a fresh process failed: {last}")
-    loaded, embedded, cpu, resident, peak, torch, path = json.loads(done.stdout.splitlines()[-1])
-    return Start(loaded - began, embedded - began, cpu, resident, peak, torch, path)
+    loaded, embedded, *others = json.loads(done.stdout.splitlines()[-1])
+    return Start(loaded - began, embedded - began, *others)
 
 
 def starts(model: str, times: int) -> list[Start]:

