@@ -1,9 +1,8 @@
 """`newsift bench languages`: how well posts are found in languages other than English."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -28,8 +27,7 @@ REMARKS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
+class Story(NamedTuple):
     """One event as one language tells it."""
 
     event: str
@@ -37,21 +35,15 @@ class Story:
     posts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """How well some articles find posts: the AUC and two shares of pairs, each within 0 and 1."""
 
     auc: float
     found: float
     false: float
 
-    def cells(self) -> tuple[str, str, str]:
-        """The three figures as the table shows them."""
-        return f"{100 * self.auc:.1f}", f"{100 * self.found:.0f} %", f"{100 * self.false:.0f} %"
 
-
-@dataclass(frozen=True, slots=True)
-class LanguageRow:
+class LanguageRow(NamedTuple):
     """The posts of one language, looked for with English articles and with the language's own."""
 
     language: str
@@ -60,20 +52,27 @@ class LanguageRow:
 
     def cells(self) -> tuple[str, ...]:
         """The row as the table shows it."""
-        return (self.language, *self.english.cells(), *self.own.cells())
+        cells = [
+            (f"{100 * x.auc:.1f}", f"{100 * x.found:.0f} %", f"{100 * x.false:.0f} %")
+            for x in (self.english, self.own)
+        ]
+        return (self.language, *cells[0], *cells[1])
+
+    def plain(self) -> dict[str, Any]:
+        """The row as plain data."""
+        both = {"english": self.english._asdict(), "own": self.own._asdict()}
+        return {"language": self.language} | both
 
 
 def measure_languages(model: str) -> Part:
     """Measure a model on every language of the shipped texts."""
-    enc = encoder.load(model, device="cpu")
     stories = read_stories()
-    rows = findings(enc, stories)
+    rows = findings(encoder.load(model, device="cpu"), stories)
     told = stories[REFERENCE]
     posts = sum(len(story.posts) for story in told)
     title = f"{posts} posts of {len(told)} invented events in each language, model {model}"
-    return Part(
-        "languages", title, HEADER, [r.cells() for r in rows], [asdict(r) for r in rows], REMARKS
-    )
+    shown, data = [row.cells() for row in rows], [row.plain() for row in rows]
+    return Part("languages", title, HEADER, shown, data, REMARKS)
 
 
 def read_stories(file: Path = TEXTS) -> dict[str, list[Story]]:

@@ -70,8 +70,15 @@ class MiniLmInt8:
         return found
 
 
+def int8(threads: int) -> MiniLmInt8:
+    """The int8 form on so many threads; one that drifts from sentence-transformers is refused."""
+    model = MiniLmInt8(threads)
+    check_int8(model)
+    return model
+
+
 def check_int8(model: MiniLmInt8) -> float:
-    """The lowest cosine with sentence-transformers on a few texts; too low a one is refused."""
+    """The lowest cosine with sentence-transformers on a few texts."""
     exact, found = minilm().texts(PROBES), model.texts(PROBES)
     lowest = float((exact * found).sum(axis=1).min())
     if lowest < LEAST_COSINE:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from bench.encoder.peers import int8, minilm
 from bench.encoder.workload import BATCH, Forward, Workload
 from bench.measure import Run
 from encoder.model.config import Side
@@ -38,64 +39,44 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
     return run
 
 
-def published(work: Workload, threads: int) -> Run:
+def published(work: Workload) -> Forward:
     """The published form, with its padding made anew for every batch."""
     from bench.encoder.published import Published
 
-    return over_ids(work, Published(work.weights(False)))
+    return Published(work.weights(False))
 
 
-def torch_path(work: Workload, threads: int) -> Run:
+def torch_path(work: Workload) -> Forward:
     """The ragged form in torch."""
     from encoder.backends.torch_backend import TorchBackend
 
-    return over_ids(work, TorchBackend(work.weights(False), "cpu"))
+    return TorchBackend(work.weights(False), "cpu")
 
 
-def kernel(work: Workload, threads: int) -> Run:
-    """The kernel, in the paper's settings."""
-    return over_ids(work, work.kernel(False, threads))
+def whole(work: Workload, posts: list[str], threads: int) -> Run:
+    """All of newsift, text in, both halves of the embedding out."""
+    return over_texts(work.batches(posts, BATCH), work.encoder(threads).posts)
 
 
-def gated(work: Workload, threads: int) -> Run:
-    """The kernel as the default model needs it."""
-    return over_ids(work, work.kernel(True, threads))
-
-
-def whole(work: Workload, threads: int) -> Run:
-    """All of newsift, text in, both halves of the embedding out, on texts it has not seen."""
-    return over_texts(work.batches(work.posts, BATCH), work.encoder(threads).posts)
-
-
-def again(work: Workload, threads: int) -> Run:
-    """All of newsift on texts whose every word it remembers."""
-    return over_texts(work.batches(work.earlier, BATCH), work.encoder(threads).posts)
-
-
-def minilm(work: Workload, threads: int) -> Run:
-    """MiniLM as most people run it."""
-    from bench.encoder.peers import minilm
-
-    return over_texts(work.batches(work.posts, work.peer_posts), minilm().texts)
-
-
-def minilm_int8(work: Workload, threads: int) -> Run:
-    """MiniLM as fast as a CPU runs it."""
-    from bench.encoder.peers import MiniLmInt8, check_int8
-
-    model = MiniLmInt8(threads)
-    check_int8(model)
-    return over_texts(work.batches(work.posts, work.peer_posts), model.texts)
+def peer(work: Workload, embed: Callable[[list[str]], object]) -> Run:
+    """Another's model, on fewer posts at a time."""
+    return over_texts(work.batches(work.posts, work.peer_posts), embed)
 
 
 ROWS = {
-    "published": Row("as published: padded, eager, bisection", published),
-    "torch": Row("torch: ids → vectors", torch_path),
-    "kernel": Row("kernel: ids → vectors", kernel),
-    "gated": Row("kernel with residual: ids → vectors", gated),
-    "whole": Row("whole encoder: text → embeddings", whole),
-    "again": Row("whole encoder, texts it has read before", again),
-    "minilm": Row("MiniLM, sentence-transformers", minilm),
-    "int8": Row("MiniLM, ONNX Runtime int8", minilm_int8),
+    "published": Row(
+        "as published: padded, eager, bisection", lambda work, _: over_ids(work, published(work))
+    ),
+    "torch": Row("torch: ids → vectors", lambda work, _: over_ids(work, torch_path(work))),
+    "kernel": Row("kernel: ids → vectors", lambda work, t: over_ids(work, work.kernel(False, t))),
+    "gated": Row(
+        "kernel with residual: ids → vectors", lambda work, t: over_ids(work, work.kernel(True, t))
+    ),
+    "whole": Row("whole encoder: text → embeddings", lambda work, t: whole(work, work.posts, t)),
+    "again": Row(
+        "whole encoder, texts it has read before", lambda work, t: whole(work, work.earlier, t)
+    ),
+    "minilm": Row("MiniLM, sentence-transformers", lambda work, _: peer(work, minilm().texts)),
+    "int8": Row("MiniLM, ONNX Runtime int8", lambda work, t: peer(work, int8(t).texts)),
 }
 REFERENCES = {"published": "× as published", "minilm": "× MiniLM"}

@@ -86,6 +86,6 @@ def threshold_for(
     enc: Encoder, texts: Sequence[str], articles: Sequence[Article], share: float
 ) -> float:
     """The score that this share of the posts reaches with at least one of the articles."""
-    best = enc.posts(texts[:SAMPLE]).similarity(enc.articles(articles)).max(axis=1)
-    cut: float = np.quantile(best, 1 - share).item()
+    best, _ = enc.posts(texts[:SAMPLE]).search(enc.articles(articles), k=1)
+    cut: float = np.quantile(best[:, 0], 1 - share).item()
     return min(max(cut, 1e-6), 1.0)

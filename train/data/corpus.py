@@ -41,7 +41,7 @@ class Corpus:
 
 def read_corpus(data: Path, passed: Passed) -> Corpus:
     """All texts of a folder that may train: public posts and articles, and the pairs' own."""
-    splits = {name: split_pairs(pairs)[0] for name, pairs in pair_sets(data, passed)}
+    splits = {name: split_pairs(pairs) for name, pairs in pair_sets(data, passed)}
     held = [pair for split in splits.values() for pair in (*split["dev"], *split["test"])]
     away = Away(held, *held_crises(data))
     pairs = {name: list(filter(away.frees_pair, split["train"])) for name, split in splits.items()}

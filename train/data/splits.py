@@ -2,8 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from html import unescape
 from typing import Literal
 
@@ -14,14 +13,6 @@ DEV, TEST = 0.1, 0.3  # below the first dev, below the second test, the rest tra
 TEST_EVENTS, DEV_EVENTS = 0.35, 0.6
 MIRRORED = re.compile(r"https?://\S*|\bRT\b:?\s*(?=@)|@\w+:?")
 MARKS = re.compile(r"[\W_]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """How many pairs stood in two splits and were taken out of the one that trains or tunes."""
-
-    same_post: int
-    same_story: int
 
 
 def share(text: str) -> float:
@@ -51,39 +42,25 @@ def split_of_event(event: str) -> Split:
     return "test" if place < TEST_EVENTS else "dev" if place < DEV_EVENTS else "train"
 
 
-def split_pairs(pairs: Iterable[Pair]) -> tuple[dict[Split, list[Pair]], Removed]:
+def split_pairs(pairs: Iterable[Pair]) -> dict[Split, list[Pair]]:
     """The pairs of each split; what also stands in a later one (test, then dev) is removed."""
     splits: dict[Split, list[Pair]] = {"train": [], "dev": [], "test": []}
     for pair in pairs:
         splits[split_of(story_key(pair.story))].append(pair)
-    posts, stories = _keys(splits["test"])
-    removed = [0, 0]
-    for name in ("dev", "train"):
-        kept = []
-        for pair in splits[name]:
-            twice = bare(pair.post) in posts, bare(pair.story.text) in stories
-            removed[0] += twice[0]
-            removed[1] += twice[1] and not twice[0]
-            if not any(twice):
-                kept.append(pair)
-        splits[name] = kept
-        more_posts, more_stories = _keys(kept)
-        posts, stories = posts | more_posts, stories | more_stories
-    return splits, Removed(*removed)
+    posts: set[str] = set()
+    texts: set[str] = set()
+    for name in ("test", "dev", "train"):
+        keyed = [(bare(pair.post), bare(pair.story.text), pair) for pair in splits[name]]
+        kept = [one for one in keyed if one[0] not in posts and one[1] not in texts]
+        posts.update(post for post, _, _ in kept)
+        texts.update(text for _, text, _ in kept)
+        splits[name] = [pair for _, _, pair in kept]
+    return splits
 
 
-def without_copies(posts: Iterable[CrisisPost], seen: Iterable[str] = ()) -> list[CrisisPost]:
-    """The posts that copy no earlier one of their event and none of the texts seen elsewhere."""
-    known = {bare(text) for text in seen}
-    met: set[tuple[str, str]] = set()
-    kept = []
+def without_copies(posts: Iterable[CrisisPost]) -> list[CrisisPost]:
+    """The posts that have words and copy no earlier one of their event."""
+    first: dict[tuple[str, str], CrisisPost] = {}
     for post in posts:
-        key = bare(post.text)
-        if key and key not in known and (post.event, key) not in met:
-            met.add((post.event, key))
-            kept.append(post)
-    return kept
-
-
-def _keys(pairs: Sequence[Pair]) -> tuple[set[str], set[str]]:
-    return {bare(pair.post) for pair in pairs}, {bare(pair.story.text) for pair in pairs}
+        first.setdefault((post.event, bare(post.text)), post)
+    return [post for (_, key), post in first.items() if key]

@@ -24,28 +24,18 @@ SKY, PURPLE = "#56B4E9", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)  # yellow is too pale for a line
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 SALT = "newsift"
+OTHER_FONTS = ("Noto Sans", "Source Han Sans", "Noto Emoji", "Symbola")
 MARKS = ("Mn", "Me")  # are dropped where no font has them
 UNSEEN = ("Cf", "Cc")  # joiners, soft hyphens and what steers a terminal
 HOLES = re.compile("□[□ ]*□")
 SHAPED = mpl.__version_info__[:2] >= (3, 11)  # from here on Arabic is joined and turned
 
-# Fonts for what the first does not hold; those that are not installed are left out.
-FONTS = (
-    "DejaVu Sans",
-    *(f"Noto Sans CJK {region}" for region in ("JP", "KR", "SC", "TC")),
-    *(f"Noto Sans {script}" for script in ("JP", "KR", "SC", "Arabic", "Hebrew", "Devanagari")),
-    "Source Han Sans",
-    "Noto Sans Thai",
-    "Noto Emoji",
-    "Symbola",
-)
-
 
 @cache
 def fonts() -> tuple[str, ...]:
-    """The families of the list that are installed, in its order."""
-    installed = {font.name for font in fontManager.ttflist}
-    return tuple(name for name in FONTS if name in installed)
+    """DejaVu's, and those that are installed for what it does not hold."""
+    installed = sorted({font.name for font in fontManager.ttflist})
+    return ("DejaVu Sans", *(name for name in installed if name.startswith(OTHER_FONTS)))
 
 
 @cache

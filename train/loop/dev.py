@@ -78,7 +78,7 @@ def decisive(figures: Mapping[str, float]) -> float:
 
 def dev_pairs(data: Path, passed: Passed) -> list[PairSet]:
     """The pairs of the dev split, among all articles of dev and some that train."""
-    splits = ((name, split_pairs(pairs)[0]) for name, pairs in pair_sets(data, passed))
+    splits = ((name, split_pairs(pairs)) for name, pairs in pair_sets(data, passed))
     return [
         pair_set(name, split["dev"], distractors(split["train"]))
         for name, split in splits

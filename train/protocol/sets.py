@@ -58,7 +58,7 @@ def read_pair_sets(data: Path, split: Split | None, passed: Passed) -> list[Pair
         further: list[Story] = []
         if split is None:
             further = [story for kind in (CLAIMS, POOL) for story in pool(data, name, kind, passed)]
-        if kept := pairs if split is None else split_pairs(pairs)[0][split]:
+        if kept := pairs if split is None else split_pairs(pairs)[split]:
             sets.append(pair_set(name, kept, further))
     return sets
 

