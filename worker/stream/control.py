@@ -141,9 +141,12 @@ class Control:
             await self._read()
             log.warning("the control topic %s was made again or reset: it is read anew",
                         self._topic)  # fmt: skip
-            empty = f"the control topic {self._topic} was made again and is empty"
-            self._hold(empty if self._had and not self._book.seeds else "")
+            is_empty = self._had and not self._book.seeds
+            if is_empty:
+                self._hold(f"the control topic {self._topic} was made again and is empty")
             await self.embed(embedder)
+            if not is_empty:
+                self._hold("")  # only now: a batch is taken at once, with the seeds there are
             self._which = found
 
     async def _read(self) -> None:
