@@ -15,10 +15,12 @@ from encoder.errors import InputError, ModelError
 from encoder.explain.words import Explainer
 from encoder.model.config import Side
 from encoder.model.weights import F32
+from encoder.score.lexical import NO_SLOT
 from encoder.support.readonly import frozen
+from encoder.support.second_process import second_process
 from encoder.support.threads import PerProcess
 from encoder.text.clean import POST_CHARS, Article, checked
-from encoder.text.tokenizer import Tokenizer, Tokens
+from encoder.text.tokenizer import Tokenizer, Tokens, Word
 
 MODELS = Path(__file__).parent / "models"
 BLOCK = 4096
@@ -135,6 +137,11 @@ class Encoder:
         words = [self._tokenizer.words(text, Side.POST) for text in texts]
         return self._explainer.contributions(words, articles, pairs)
 
+    def compile_explanations(self) -> None:
+        """Explain one token, so that no first match has to wait for it."""
+        word = Word("", (0,), NO_SLOT, 0.0)
+        self._explainer.contributions([[word]], self._background[:1], [(0, 0)])
+
     @cached_property
     def _explainer(self) -> Explainer:
         return Explainer(self.model.weights, getattr(self._backend, "tables", None))
@@ -189,11 +196,14 @@ def load(
 ) -> Encoder:
     """Load a model by its name or directory, on "auto", "cpu" or "cuda"."""
     folder = model_directory(name_or_path)
-    model = read_model(folder)
     name = folder.name if folder.parent == MODELS else str(folder.resolve())
-    return Encoder(
-        model, *open_backend(model, device, threads), partial(load, name, device, threads)
-    )
+    with second_process("encoder.first_start", str(folder)) as first:
+        model = read_model(folder)
+        backend, path = open_backend(model, device, threads)
+        enc = Encoder(model, backend, path, partial(load, name, device, threads))
+        if first and path == "kernel":
+            enc.compile_explanations()
+    return enc
 
 
 def _again(source: "partial[Encoder]", digest: str) -> Encoder:

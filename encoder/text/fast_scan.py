@@ -47,7 +47,8 @@ def chunk_stop(data: Any, at: int, stop: int) -> int:
 def longer(array: Any, least: int) -> Any:
     """A copy of the array with room for twice as much as is needed."""
     copy = np.empty(2 * least, array.dtype)
-    copy[: len(array)] = array
+    for i in range(len(array)):  # for a slice numba compiles its error's text, for two seconds
+        copy[i] = array[i]
     return copy
 
 

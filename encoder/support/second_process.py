@@ -1,0 +1,52 @@
+"""The first start on a machine: two processes compile, as numba keeps to one thread of each."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from encoder.support.jit_cache import FOLDER
+from encoder.support.threads import available_cpus
+
+ROOT = Path(__file__).parents[2]
+log = logging.getLogger("newsift.encoder")
+
+
+@contextmanager
+def second_process(module: str, *given: str) -> Iterator[bool]:
+    """A block beside which a module runs and fills the same cache, where that is still empty.
+
+    Whether it is empty is what the block gets. The module fails in silence: what it should have
+    compiled is compiled here, later.
+    """
+    empty = FOLDER is not None and next(FOLDER.glob("*/*.nbi"), None) is None
+    if FOLDER is None or not empty:
+        yield False
+        return
+    tell("compiling for this CPU, once for this version: some 20 s")
+    if available_cpus() == 1:
+        yield True
+        return
+    paths = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
+    here = {"NEWSIFT_CACHE": str(FOLDER.parent), "PYTHONPATH": os.pathsep.join(paths)}
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-m", module, *given]
+    with subprocess.Popen(
+        command, env=os.environ | here, stdin=quiet, stdout=quiet, stderr=quiet
+    ) as other:
+        try:
+            yield True
+        except BaseException:
+            other.kill()
+            raise
+
+
+def tell(line: str) -> None:
+    """Say what takes so long: in the log, or on a terminal that shows no log."""
+    if log.isEnabledFor(logging.INFO):
+        log.info(line)
+    elif sys.stderr.isatty():
+        sys.stderr.write(f"newsift: {line}\n")
