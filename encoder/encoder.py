@@ -1,7 +1,7 @@
 """The encoder: texts in, embeddings, thresholds and explanations out."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate, islice
@@ -165,30 +165,9 @@ def _read(
     reader: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side
 ) -> Iterator[Tokens]:
     """The tokens of the texts, so many at a time that memory stays bounded."""
-    rest, first = each_of(texts, side), 0
+    rest = checked(texts, side)
     while block := list(islice(rest, BLOCK)):
-        try:
-            yield reader(block)
-        except InputError:
-            checked(block, side, first)  # names the text by its place among all of them
-            raise
-        first += len(block)
-
-
-def each_of(texts: Iterable[T], side: Side) -> Iterator[T]:
-    """The texts one by one; what is no collection of them is refused with the remedy."""
-    kind = type(texts).__name__
-    if isinstance(texts, str | bytes):
-        raise InputError(f"texts: a single {kind} was given; put it into a list")
-    if hasattr(texts, "columns") or isinstance(texts, Mapping):
-        raise InputError(f'texts: a {kind} was given; take its texts, as in table["text"]')
-    pair = isinstance(texts, tuple) and len(texts) == 2
-    if side is Side.ARTICLE and pair and all(isinstance(part, str) for part in texts):
-        raise InputError("texts: a bare (title, text) was given; put it into a list")
-    try:
-        return iter(texts)
-    except TypeError:
-        raise InputError(f"texts: a {kind} was given; give a list of texts") from None
+        yield reader(block)
 
 
 def load(

@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from encoder.encoder import each_of
 from encoder.errors import InputError
 from encoder.model.config import Side
+from encoder.text.clean import each_of, is_pair
 from worker.seeds.record import EVENT_BYTES
 
 Given: TypeAlias = str | tuple[str, str] | Mapping[str, Any] | list[Any]
@@ -70,7 +70,7 @@ def _post(item: Any, text: str, id: str, number: int) -> Post:
 def _article(item: Any, place: str, event: str | None, otherwise: str) -> tuple[str, bytes]:
     if isinstance(item, str):
         item = {"text": item}
-    elif isinstance(item, tuple) and len(item) == 2:
+    elif is_pair(item):
         item = {"title": item[0], "text": item[1]}
     elif not isinstance(item, Mapping):
         kind = type(item).__name__

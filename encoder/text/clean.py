@@ -6,7 +6,7 @@ A chunk is cleaned without a look at its neighbours, so that the tokenizer can r
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from encoder.errors import InputError
@@ -163,21 +163,31 @@ def clean_article(article: Article) -> str:
     return " ".join(" ".join(clean_chunk(c, Side.ARTICLE) for c in chunks).split())
 
 
-def is_text(value: object, side: Side) -> bool:
-    """Whether a value is what this side reads: a str, or for articles also a (title, text)."""
-    if side is Side.ARTICLE and isinstance(value, tuple):
-        return len(value) == 2 and all(isinstance(part, str) for part in value)
-    return isinstance(value, str)
+def each_of(texts: Iterable[T], side: Side) -> Iterator[T]:
+    """The texts one by one; what is no collection of them is refused with the remedy."""
+    kind = type(texts).__name__
+    if isinstance(texts, str | bytes):
+        raise InputError(f"texts: a single {kind} was given; put it into a list")
+    if hasattr(texts, "columns") or isinstance(texts, Mapping):
+        raise InputError(f'texts: a {kind} was given; take its texts, as in table["text"]')
+    if side is Side.ARTICLE and is_pair(texts):
+        raise InputError("texts: a bare (title, text) was given; put it into a list")
+    try:
+        return iter(texts)
+    except TypeError:
+        raise InputError(f"texts: a {kind} was given; give a list of texts") from None
 
 
-def checked(texts: Iterable[T], side: Side, first: int = 0) -> list[T]:
-    """The texts as a list; what is no text is refused by its index, from `first`, and its type."""
-    name = "posts" if side is Side.POST else "articles"
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InputError(f"{name}: {type(texts).__name__}, expected a list of texts; wrap it in []")
-    texts = list(texts)
-    for i, text in enumerate(texts, first):
-        if type(text) is not str and not is_text(text, side):
+def is_pair(value: object) -> bool:
+    """Whether this is a (title, text)."""
+    return isinstance(value, tuple) and [isinstance(part, str) for part in value] == [True, True]
+
+
+def checked(texts: Iterable[T], side: Side) -> Iterator[T]:
+    """The texts one by one; what is no text is refused by its place and its type."""
+    for i, text in enumerate(each_of(texts, side)):
+        if not isinstance(text, str) and not (side is Side.ARTICLE and is_pair(text)):
+            name = "posts" if side is Side.POST else "articles"
             expected = "str" if side is Side.POST else "str or a tuple (title, text) of two str"
             raise InputError(f"{name}[{i}]: {type(text).__name__}, expected {expected}")
-    return texts
+        yield text

@@ -182,19 +182,19 @@ def test_no_text_of_the_full_length_is_too_hard_to_clean(unit: str) -> None:
         ([("a",)], Side.ARTICLE, r"articles\[0\]: tuple"),
         ([("a", 1)], Side.ARTICLE, r"articles\[0\]: tuple"),
         ([["a", "b"]], Side.ARTICLE, r"articles\[0\]: list"),
-        ("a post", Side.POST, "posts: str, expected a list"),
-        (None, Side.ARTICLE, "articles: NoneType, expected a list"),
+        ("a post", Side.POST, "a single str was given; put it into a list"),
+        (None, Side.ARTICLE, "a NoneType was given; give a list"),
     ],
 )
 def test_what_is_no_text_is_named(texts: list[object], side: Side, fault: str) -> None:
     with pytest.raises(InputError, match=fault):
-        checked(texts, side)
+        list(checked(texts, side))
 
 
 def test_texts_may_come_from_anything_that_can_be_walked() -> None:
     class Text(str):
         pass
 
-    assert checked((text for text in ("a", Text("b"))), Side.POST) == ["a", "b"]
-    assert checked([("a", "b"), "c"], Side.ARTICLE) == [("a", "b"), "c"]
-    assert checked([], Side.POST) == []
+    assert list(checked((text for text in ("a", Text("b"))), Side.POST)) == ["a", "b"]
+    assert list(checked([("a", "b"), "c"], Side.ARTICLE)) == [("a", "b"), "c"]
+    assert list(checked([], Side.POST)) == []
