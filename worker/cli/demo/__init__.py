@@ -1,1 +1,4 @@
-"""The demonstration: sample posts, sent through a real broker and a real worker, and judged."""
+"""`newsift demo`: broker, worker and sample posts on one machine, for half a minute.
+
+What is sent stands in a script, against which what comes back is held.
+"""

@@ -2,15 +2,15 @@
 
 import tempfile
 import time
-from collections import deque
 from pathlib import Path
 
 import click
 
+from worker.cli.demo.hint import hint
 from worker.cli.demo.process import WorkerProcess, worker_process
 from worker.cli.demo.samples import read_articles, read_posts, seed_record
-from worker.cli.demo.script import ADDED, SHORTEST, Change, Message, Script, written
-from worker.cli.demo.show import change_line, match_lines, summary, taken_up_line
+from worker.cli.demo.script import ADDED, SHORTEST, Change, Cue, Script, script_of
+from worker.cli.demo.tally import change_line, match_lines, summary
 from worker.cli.demo.wire import Wire, wire
 from worker.cli.options import model_options
 from worker.cli.terminal import colour_wanted
@@ -19,14 +19,6 @@ from worker.config import Config, KafkaConfig
 HEAR_S = 0.01
 DRAIN_S = 15.0
 QUIET_S = 0.3
-NEXT = """
-Next, each in a terminal of its own:
-  newsift broker --port 9092                      the same broker, in memory, until you end it
-  faust -A worker worker                          the worker, on that broker or any Kafka
-  newsift seeds add ARTICLE.md                    your article; newsift seeds list shows all
-  newsift replay POSTS.jsonl --rate 100           your posts, as fast as you like
-  newsift matches                                 what is found, as it is found
-Any other Kafka: NEWSIFT_KAFKA=host:port before each, or config.yaml."""
 
 
 @click.command()
@@ -49,12 +41,15 @@ def demo(seconds: float, port: int, model: str, device: str, threads: int | None
     """
     from worker.broker.running import running
 
-    settings = {"NEWSIFT_MODEL__NAME": _model_name(model), "NEWSIFT_MODEL__DEVICE": device}
+    # The worker runs in another folder: a model's directory needs its whole path there.
+    name = str(Path(model).resolve()) if Path(model).is_dir() else model
+    settings = {"NEWSIFT_MODEL__NAME": name, "NEWSIFT_MODEL__DEVICE": device}
     if threads is not None:
         settings["NEWSIFT_MODEL__THREADS"] = str(threads)
     with running(port) as broker, tempfile.TemporaryDirectory() as scratch:
         config = Config(kafka=KafkaConfig(bootstrap_servers=broker.address))
-        _show(config, written(read_posts(), seconds), Path(scratch), settings)
+        _show(config, script_of(read_posts(), seconds), Path(scratch), settings)
+    click.echo("\n" + "\n".join(hint()), err=True)
 
 
 def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str]) -> None:
@@ -72,13 +67,12 @@ def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str
             took = worker.wait_until_ready()
             click.echo(
                 f"Ready after {took:.1f} s, on a broker in memory at {address}, with "
-                f"{len(articles) - 1} articles. {len(script.messages)} messages follow.\n", err=True
+                f"{len(articles) - 1} articles. {len(script.cues)} messages follow.\n", err=True
             )  # fmt: skip
             play(script, line, worker, articles)
             passed_over = worker.total("newsift_posts_passed_over_total")
     click.echo()
     click.echo("\n".join(summary(line.tally, script, list(articles), passed_over)))
-    click.echo(NEXT, err=True)
 
 
 def play(
@@ -86,47 +80,35 @@ def play(
 ) -> None:
     """Send everything at its moment, print the matches as they come, and wait for the last."""
     colour = colour_wanted()
-    steps: list[Message | Change] = [*script.messages, *script.changes]
-    queue = deque(sorted(steps, key=lambda step: step.at))
-    began = changed = time.monotonic()
-    while queue:
-        while queue and queue[0].at <= time.monotonic() - began:
-            step = queue.popleft()
-            if isinstance(step, Change):
-                line.seed(step.seed, seed_record(*articles[step.seed]) if step.adds else None)
-                changed = time.monotonic()
-                click.echo(change_line(step, colour))
-            else:
-                line.send(step)
-        hear(line, changed, colour)
-        worker.check()
+    steps: list[Cue | Change] = [*script.cues, *script.changes]
+    began = time.monotonic()
+    for step in sorted(steps, key=lambda step: step.at):
+        while time.monotonic() - began < step.at:
+            hear(line, worker, colour)
+        if isinstance(step, Change):
+            line.seed(step.seed, seed_record(*articles[step.seed]) if step.adds else None)
+            click.echo(change_line(step, colour))
+        else:
+            line.send(step)
     line.settle()
     drain(line, worker, colour)
 
 
-def hear(line: Wire, changed: float, colour: bool) -> None:
+def hear(line: Wire, worker: WorkerProcess, colour: bool) -> None:
     """Print what has been found since the last time."""
-    known = len(line.tally.seed_sets)
     for record in line.hear(HEAR_S):
-        if 0 < known < len(line.tally.seed_sets):
-            known = len(line.tally.seed_sets)
-            click.echo(taken_up_line(record["seed_set"], time.monotonic() - changed, colour))
         for said in match_lines(record, colour):
             click.echo(said)
+    worker.check()
 
 
 def drain(line: Wire, worker: WorkerProcess, colour: bool) -> None:
     """Hear on until the worker has read everything and nothing comes any more."""
+    tally = line.tally
     began = quiet = time.monotonic()
     while time.monotonic() - quiet < QUIET_S and time.monotonic() - began < DRAIN_S:
-        before = len(line.tally.matches) + len(line.tally.rejected)
-        hear(line, began, colour)
-        unread = worker.total("newsift_posts_read_total") < len(line.tally.sent)
-        if unread or len(line.tally.matches) + len(line.tally.rejected) > before:
+        before = len(tally.matches) + len(tally.rejected)
+        hear(line, worker, colour)
+        unread = worker.total("newsift_posts_read_total") < len(tally.sent)
+        if unread or len(tally.matches) + len(tally.rejected) > before:
             quiet = time.monotonic()
-        worker.check()
-
-
-def _model_name(model: str) -> str:
-    """The model as another folder sees it: a directory by its whole path."""
-    return str(Path(model).resolve()) if Path(model).is_dir() else model

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from encoder.errors import InputError
-from worker.cli.demo.forms import as_message, form_of
-from worker.cli.demo.poison import HARMLESS, POISON
+from worker.cli.demo.messages import HARMLESS, POISON, as_message
 from worker.cli.demo.samples import SamplePost
 from worker.posts.read import Reason
 
@@ -18,7 +17,7 @@ ORDER = 7  # the seed of the order, so that every run is the same
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Cue:
     """Something to send at a moment, and what should come of it."""
 
     at: float  # seconds from the start
@@ -39,51 +38,43 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """All messages in order, and the changes of the seeds between them."""
+    """All cues in order, and the changes of the seeds between them."""
 
-    messages: tuple[Message, ...]
+    cues: tuple[Cue, ...]
     changes: tuple[Change, ...]
     seconds: float
 
 
-def written(posts: Sequence[SamplePost], seconds: float) -> Script:
+def script_of(posts: Sequence[SamplePost], seconds: float) -> Script:
     """The script that sends these posts, with poison among them, in so many seconds."""
     if seconds < SHORTEST:
         raise InputError(
             f"seconds: {seconds:g} is too short for the demo; use {SHORTEST:g} or more"
         )
-    changes = (
-        Change(seconds * ADD_AT, ADDED, adds=True),
-        Change(seconds * REMOVE_AT, REMOVED, adds=False),
-    )
-    things: list[SamplePost | bytes | int] = [*posts, *HARMLESS, *range(len(POISON))]
-    random.Random(ORDER).shuffle(things)
-    step = seconds / len(things)
-    messages = []
-    for n in range(len(things)):
-        at = n * step
-        thing = things.pop(_first_fit(things, at, changes))
-        messages.append(_message(at, thing, changes))
-    return Script(tuple(messages), changes, seconds)
+    changes = Change(seconds * ADD_AT, ADDED, True), Change(seconds * REMOVE_AT, REMOVED, False)
+    cues = [Cue(0, as_message(post), post=post) for post in posts]
+    cues += [Cue(0, value) for value in HARMLESS]
+    cues += [Cue(0, value, reason=reason) for reason, value in POISON]
+    random.Random(ORDER).shuffle(cues)
+    step = seconds / len(cues)
+    timed = []
+    for n in range(len(cues)):
+        cue = cues.pop(_first_fit(cues, n * step, changes))
+        live = _is_live(cue.post, n * step, changes)
+        timed.append(Cue(n * step, cue.value, cue.post, cue.reason, live))
+    return Script(tuple(timed), changes, seconds)
 
 
-def _first_fit(things: Sequence[object], at: float, changes: Sequence[Change]) -> int:
-    """The first thing that may be sent at this moment; at the end, whatever is left."""
+def _first_fit(cues: Sequence[Cue], at: float, changes: Sequence[Change]) -> int:
+    """The first that may be sent at this moment; at the end, whatever is left."""
     closed = {c.seed for c in changes if c.at - BEFORE <= at <= c.at + AFTER}
-    for i, thing in enumerate(things):
-        if not (isinstance(thing, SamplePost) and thing.event in closed):
+    for i, cue in enumerate(cues):
+        if cue.post is None or cue.post.event not in closed:
             return i
     return 0
 
 
-def _message(at: float, thing: object, changes: Sequence[Change]) -> Message:
-    if isinstance(thing, SamplePost):
-        live = thing.event is not None and all(
-            change.adds == (at > change.at) for change in changes if change.seed == thing.event
-        )
-        return Message(at, as_message(thing, form_of(thing)), post=thing, live=live)
-    if isinstance(thing, int):
-        reason, value = POISON[thing]
-        return Message(at, value, reason=reason)
-    assert isinstance(thing, bytes)
-    return Message(at, thing)
+def _is_live(post: SamplePost | None, at: float, changes: Sequence[Change]) -> bool:
+    if post is None or post.event is None:
+        return False
+    return all(change.adds == (at > change.at) for change in changes if change.seed == post.event)

@@ -63,7 +63,8 @@ def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command
     assert done.code == 0, done.err
     assert "\x1b" not in done.out
     assert re.search(r"Ready after .* s, on a broker in memory at 127", done.err)
-    assert "newsift seeds add" in done.err
+    assert "newsift filter POSTS.jsonl" in done.err
+    assert "newsift broker" in done.err
     lines = done.out.splitlines()
     matches = [line for line in lines if re.match(r"\d\.\d\d  ", line)]
     table = dict(re.findall(rf"^({'|'.join(EVENTS)}) +\d+ +(\d+) ", done.out, re.MULTILINE))

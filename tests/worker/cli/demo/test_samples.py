@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 
 import encoder
-from worker.cli.demo.forms import MAKERS, RETWEET, as_message, form_of
-from worker.cli.demo.poison import HARMLESS, POISON
+from worker.cli.demo.messages import FORMS, HARMLESS, POISON, RETWEET, as_message
 from worker.cli.demo.samples import SamplePost, read_articles, read_posts, seed_record
 from worker.posts.read import PassedOver, Post, Reason, Rejected, read_post
+from worker.posts.shape import shape
 from worker.seeds.record import Seed, read_seed
 
 POSTS = read_posts()
@@ -37,25 +37,25 @@ def test_the_sample_posts_are_distinct_and_most_are_about_nothing_wanted() -> No
 def test_every_form_brings_whole_posts_and_retweets_by_what_they_say() -> None:
     seen = set()
     for post in POSTS:
-        form = form_of(post)
-        found = read_post(as_message(post, form))
+        message = as_message(post)
+        found = read_post(message)
         if not isinstance(found, Post):
             assert found == PassedOver("no_words")
             continue
         original = RETWEET.match(post.text)
         assert found.text == (original[2] if original else post.text)
-        assert found.platform == PLATFORMS[form]
+        form = shape(message)
+        assert found.platform == PLATFORMS[str(form)]
         seen.add((form, bool(original)))
-    assert {form for form, retweet in seen if not retweet} == set(MAKERS)
+    assert {form for form, retweet in seen if not retweet} == set(PLATFORMS)
     assert {form for form, retweet in seen if retweet} == {"x", "x1"}
 
 
-@pytest.mark.parametrize("form", MAKERS)
-def test_ids_are_the_posts_own(form: str) -> None:
-    posts = [SamplePost(n, f"words {n}" * 60, None) for n in (1, 2)]
-    found = [read_post(as_message(post, form)) for post in posts]
+def test_ids_are_the_posts_own() -> None:
+    posts = [SamplePost(n, f"words {n}" * 60, None) for n in range(2 * len(FORMS))]
+    found = [read_post(as_message(post)) for post in posts]
     assert [read.text for read in found if isinstance(read, Post)] == [p.text for p in posts]
-    assert len({read.id for read in found if isinstance(read, Post)}) == 2
+    assert len({read.id for read in found if isinstance(read, Post)}) == len(posts)
 
 
 @pytest.mark.parametrize(("reason", "value"), POISON, ids=range(len(POISON)))

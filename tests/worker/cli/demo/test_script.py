@@ -6,10 +6,9 @@ from itertools import pairwise
 import pytest
 
 from encoder.errors import InputError
-from worker.cli.demo.forms import as_message, form_of
-from worker.cli.demo.poison import HARMLESS, POISON
+from worker.cli.demo.messages import HARMLESS, POISON, as_message
 from worker.cli.demo.samples import read_posts
-from worker.cli.demo.script import ADDED, AFTER, BEFORE, REMOVED, SHORTEST, Script, written
+from worker.cli.demo.script import ADDED, AFTER, BEFORE, REMOVED, SHORTEST, Script, script_of
 
 POSTS = read_posts()
 
@@ -17,31 +16,31 @@ POSTS = read_posts()
 @pytest.fixture(params=[SHORTEST, 20.0, 60.0])
 def script(request: pytest.FixtureRequest) -> Script:
     """The script at several paces."""
-    return written(POSTS, request.param)
+    return script_of(POSTS, request.param)
 
 
 def test_everything_is_sent_once(script: Script) -> None:
-    sent = Counter(message.value for message in script.messages)
-    wanted: Counter[bytes | None] = Counter([as_message(post, form_of(post)) for post in POSTS])
+    sent = Counter(message.value for message in script.cues)
+    wanted: Counter[bytes | None] = Counter([as_message(post) for post in POSTS])
     wanted += Counter(HARMLESS) + Counter(value for _, value in POISON)
     assert sent == wanted
-    reasons = Counter(m.reason for m in script.messages if m.reason is not None)
+    reasons = Counter(m.reason for m in script.cues if m.reason is not None)
     assert reasons == Counter(reason for reason, _ in POISON)
 
 
 def test_the_pace_is_even_and_the_same_in_every_run(script: Script) -> None:
-    steps = [b.at - a.at for a, b in pairwise(script.messages)]
-    assert script.messages[0].at == 0
+    steps = [b.at - a.at for a, b in pairwise(script.cues)]
+    assert script.cues[0].at == 0
     assert (
         max(steps) == pytest.approx(min(steps)) == pytest.approx(script.seconds / (len(steps) + 1))
     )
-    assert written(POSTS, script.seconds) == script
+    assert script_of(POSTS, script.seconds) == script
 
 
 def test_one_seed_comes_and_one_goes_and_both_can_be_seen(script: Script) -> None:
     assert [(c.seed, c.adds) for c in script.changes] == [(ADDED, True), (REMOVED, False)]
     for change in script.changes:
-        near = [m for m in script.messages if m.post and m.post.event == change.seed]
+        near = [m for m in script.cues if m.post and m.post.event == change.seed]
         assert not [m for m in near if change.at - BEFORE <= m.at <= change.at + AFTER]
         earlier = [m for m in near if m.at < change.at]
         later = [m for m in near if m.at > change.at]
@@ -51,7 +50,7 @@ def test_one_seed_comes_and_one_goes_and_both_can_be_seen(script: Script) -> Non
 
 
 def test_posts_on_other_events_are_live_throughout_and_the_rest_never(script: Script) -> None:
-    for message in script.messages:
+    for message in script.cues:
         event = message.post.event if message.post else None
         if event not in (ADDED, REMOVED):
             assert message.live == (event is not None)
@@ -59,4 +58,4 @@ def test_posts_on_other_events_are_live_throughout_and_the_rest_never(script: Sc
 
 def test_a_time_too_short_is_refused() -> None:
     with pytest.raises(InputError, match="seconds: 2 is too short"):
-        written(POSTS, 2)
+        script_of(POSTS, 2)
