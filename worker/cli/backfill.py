@@ -11,7 +11,7 @@ import click
 from encoder.errors import InputError
 from worker.cli.options import CSV, RECORDS, kafka_options, since_option
 from worker.cli.seeds.topic import Latest, SeedTopic, known
-from worker.cli.terminal import Progress, say
+from worker.cli.terminal import ProgressLine, say
 from worker.cli.view.table import tallied
 from worker.config import Config
 from worker.kafka.reading import connected
@@ -43,7 +43,7 @@ def backfill(
     """
     from worker.cli.view.match import view, when_written
 
-    show, progress = view(as_json, as_csv, when_written), Progress()
+    show, progress = view(as_json, as_csv, when_written), ProgressLine()
     rejected, matched, passed_over = Counter[str](), 0, 0
     topic = config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:

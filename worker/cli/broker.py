@@ -11,30 +11,21 @@ from worker.broker.settings import MIB
 from worker.service.log import OneLine, sparing_handler
 
 
-@click.command()
+@click.command(context_settings={"show_default": True})
 @click.option(
-    "--port",
-    default=9092,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Where it listens; 0 picks one.",
+    "--port", default=9092, type=click.IntRange(0, 65535), help="Where it listens; 0 picks one."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="On which address.")
+@click.option("--host", default="127.0.0.1", help="On which address.")
 @click.option(
-    "--retention-mb",
-    default=512,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Memory for all records, in MiB.",
+    "--retention-mb", default=512, type=click.IntRange(1), help="Memory for all records, in MiB."
 )
 @click.option(
     "--partitions",
     default=4,
-    show_default=True,
     type=click.IntRange(1, 1000),
     help="Of a topic that is made by being used.",
 )
-def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:
+def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  # fmt: skip
     """Run a Kafka broker, to try things out without one; Ctrl-C ends it.
 
     It serves Kafka clients as a cluster of one node: produce, fetch, groups, topics and their

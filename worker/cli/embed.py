@@ -12,7 +12,7 @@ from encoder import Embeddings, Encoder, InputError
 from encoder.embeddings_file import saving
 from encoder.model.weights import F32
 from worker.cli.options import model_options
-from worker.cli.terminal import Progress, prompt_for_text, say
+from worker.cli.terminal import ProgressLine, prompt_for_text, say
 from worker.files.read import DASH, each_line
 from worker.files.texts import FORMATS, GivenText, format_of, read_given
 from worker.files.write import check_targets
@@ -30,7 +30,7 @@ class Intake:
         self._skip_bad = skip_bad
 
     def __iter__(self) -> Iterator[list[GivenText]]:
-        progress = Progress()
+        progress = ProgressLine()
         batch: list[GivenText] = []
         size = 0
         for number, line in each_line(self._file):
@@ -65,7 +65,7 @@ class Intake:
         self.good += 1
         return found
 
-    def _conclude(self, progress: Progress) -> None:
+    def _conclude(self, progress: ProgressLine) -> None:
         if self.bad and not self.good:
             raise InputError("no row could be read; the reasons stand above")
         if self.bad:

@@ -16,7 +16,7 @@ import encoder
 from encoder.errors import InputError
 from worker.cli.options import CONFIG, CSV, configuration, model_options
 from worker.cli.seeds.files import read_seed_files
-from worker.cli.terminal import Progress, prompt_for_text, say
+from worker.cli.terminal import ProgressLine, prompt_for_text, say
 from worker.config import Config
 from worker.files.matches import IN_FILE, csv_header, csv_rows, json_line, read_match
 from worker.files.posts import INPUTS, FileMessage, FileMessages
@@ -69,7 +69,7 @@ class Report:
     """What is told on standard error: dead letters, progress on a terminal, and the sum."""
 
     def __init__(self) -> None:
-        self._progress = Progress()
+        self._progress = ProgressLine()
         self._matched = 0
         self._rejected: Counter[str] = Counter()
         self._passed_over: Counter[str] = Counter()

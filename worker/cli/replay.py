@@ -11,7 +11,7 @@ import click
 
 from encoder.errors import InputError
 from worker.cli.options import kafka_options
-from worker.cli.terminal import Progress, say
+from worker.cli.terminal import ProgressLine, say
 from worker.cli.view.table import tallied
 from worker.config import FORMATS, Config, Limits
 from worker.files.read import each_line, too_long
@@ -38,7 +38,7 @@ class Line:
 class Replayed:
     """What was read so far, and whether all of it was sent."""
 
-    progress: Progress = field(default_factory=Progress)
+    progress: ProgressLine = field(default_factory=ProgressLine)
     odd: Counter[str] = field(default_factory=Counter)
     all_sent: bool = False
 

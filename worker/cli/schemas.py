@@ -26,7 +26,10 @@ def schemas(name: str | None, as_json: bool) -> None:
     if name is not None:
         click.echo(_chosen(name, found).read_text("utf-8"), nl=False)
         return
-    parsed = {n: json.loads(f.read_text("utf-8")) for n, f in found.items() if is_schema(f)}
+    parsed = {
+        each: json.loads(file.read_text("utf-8"))
+        for each, file in found.items() if file.name.endswith(".json")
+    }  # fmt: skip
     if as_json:
         click.echo(json.dumps(parsed, ensure_ascii=False, indent=2))
         return
@@ -43,17 +46,7 @@ def named() -> dict[str, Traversable]:
     if not folder.is_dir():
         raise InputError("schemas: are not in this installation; install newsift from its wheel")
     inside = sorted(folder.iterdir(), key=lambda file: file.name)
-    return {stem(file): file for file in inside if file.name.endswith(SUFFIXES)}
-
-
-def stem(file: Traversable) -> str:
-    """The name of a file without its ending."""
-    return file.name.rpartition(".")[0]
-
-
-def is_schema(file: Traversable) -> bool:
-    """Whether a file holds a JSON Schema."""
-    return file.name.endswith(".json")
+    return {file.name.rpartition(".")[0]: file for file in inside if file.name.endswith(SUFFIXES)}
 
 
 def _chosen(name: str, found: dict[str, Traversable]) -> Traversable:

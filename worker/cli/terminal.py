@@ -29,7 +29,7 @@ def prompt_for_text() -> None:
         say("reading one text a line; Ctrl-D on an empty line ends it")
 
 
-class Progress:
+class ProgressLine:
     """How much is done, and how fast; shown now and then where a terminal is."""
 
     def __init__(self) -> None:

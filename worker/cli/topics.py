@@ -37,11 +37,9 @@ def create(as_json: bool, config: Config) -> int:
     for name in () if as_json else made:
         click.echo(name)
     differing = check_topics(config)
-    for difference in differing:
-        _print(difference, err=True)
     if not made and not differing:
         click.echo("all four topics are there", err=True)
-    return _code(differing)
+    return _told(differing, err=True)
 
 
 @topics.command()
@@ -55,21 +53,18 @@ def check(as_json: bool, config: Config) -> int:
     from worker.kafka.topics import check_topics
 
     found = check_topics(config)
-    if as_json:
-        print_json(asdict(difference) for difference in found)
-    for difference in () if as_json else found:
-        _print(difference)
     if not found:
         click.echo("all four topics are as they should be", err=True)
-    return _code(found)
+    if as_json:
+        print_json(asdict(difference) for difference in found)
+    return _told(found, silent=as_json)
 
 
-def _code(found: "list[Difference]") -> int:
+def _told(found: "list[Difference]", err: bool = False, silent: bool = False) -> int:
+    """Tell what differs, and the exit code that it makes."""
+    for each in () if silent else found:
+        word = "must" if each.serious else "should"
+        said = f"{each.topic}: {each.setting} is {each.found}, {word} be {each.wanted}"
+        for line in (said, f"  why: {each.why}", f"  fix: {each.fix}"):
+            click.echo(line[:2] + one_line(line[2:]), err=err)
     return WRONG if any(difference.serious for difference in found) else 0
-
-
-def _print(found: "Difference", err: bool = False) -> None:
-    word = "must" if found.serious else "should"
-    said = f"{found.topic}: {found.setting} is {found.found}, {word} be {found.wanted}"
-    for line in (said, f"  why: {found.why}", f"  fix: {found.fix}"):
-        click.echo(line[:2] + one_line(line[2:]), err=err)
