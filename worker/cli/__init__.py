@@ -3,7 +3,6 @@
 One module a command, or one room where a command has several; nothing below imports them.
 """
 
-import importlib.metadata
 import os
 import sys
 import traceback
@@ -89,18 +88,10 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
-    """Print the version of the installed distribution and stop."""
-    if asked and not ctx.resilient_parsing:
-        click.echo(f"newsift {importlib.metadata.version('newsift')}")
-        ctx.exit()
-
-
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=version,
-    help="Show the version and stop.",
-)  # fmt: skip
+@click.version_option(
+    package_name="newsift", message="newsift %(version)s", help="Show the version and stop."
+)
 def cli() -> None:
     """Find the social media posts that talk about an event, given a few news articles on it."""
 

@@ -21,57 +21,43 @@ BATCH_TEXTS = 4096
 BATCH_BYTES = 8 * 2**20
 
 
-class Intake:
+def batches(file: Path, form: str, field: str, skip_bad: bool) -> Iterator[list[GivenText]]:
     """The good texts of an input in batches; bad ones are refused, or told and counted."""
-
-    def __init__(self, file: Path, form: str, field: str, skip_bad: bool) -> None:
-        self.good = self.bad = 0
-        self._file, self._form, self._field = file, form, field
-        self._skip_bad = skip_bad
-
-    def __iter__(self) -> Iterator[list[GivenText]]:
-        progress = ProgressLine()
-        batch: list[GivenText] = []
-        size = 0
-        for number, line in each_line(self._file):
-            text = self._read(number, line)
-            if text is None:
-                continue
-            batch.append(text)
-            size += len(line)
-            if len(batch) == BATCH_TEXTS or size >= BATCH_BYTES:
-                yield batch
-                progress.add(len(batch), "rows")
-                batch, size = [], 0
-        if batch:
-            yield batch
-            progress.add(len(batch), "rows")
-        self._conclude(progress)
-
-    def _read(self, number: int, line: bytes) -> GivenText | None:
-        if self._form == "auto":
-            self._form = format_of(line)
-        if self._form == "jsonl" and not line.strip():
-            return None
+    progress, bad = ProgressLine(), 0
+    batch: list[GivenText] = []
+    size = 0
+    for number, line in each_line(file):
+        form = format_of(line) if form == "auto" else form
+        if form == "jsonl" and not line.strip():
+            continue
         try:
-            found = read_given(line, self._form, self._field)
+            batch.append(read_given(line, form, field))
         except ValueError as error:
-            if not self._skip_bad:
+            if not skip_bad:
                 said = f"line {number} {error} (--skip-bad passes over such rows)"
                 raise InputError(said) from error
-            self.bad += 1
+            bad += 1
             say(f"skipped: line {number} {error}")
-            return None
-        self.good += 1
-        return found
+            continue
+        size += len(line)
+        if len(batch) == BATCH_TEXTS or size >= BATCH_BYTES:
+            yield batch
+            progress.add(len(batch), "rows")
+            batch, size = [], 0
+    if batch:
+        yield batch
+        progress.add(len(batch), "rows")
+    _conclude(progress, bad)
 
-    def _conclude(self, progress: ProgressLine) -> None:
-        if self.bad and not self.good:
-            raise InputError("no row could be read; the reasons stand above")
-        if self.bad:
-            say(f"bad rows skipped: {self.bad}, rows read: {self.good}")
-        if self.good and sys.stderr.isatty():
-            say(f"{self.good:,} rows, {progress.rate()}")
+
+def _conclude(progress: ProgressLine, bad: int) -> None:
+    good = progress.done
+    if bad and not good:
+        raise InputError("no row could be read; the reasons stand above")
+    if bad:
+        say(f"bad rows skipped: {bad}, rows read: {good}")
+    if good and sys.stderr.isatty():
+        say(f"{good:,} rows, {progress.rate()}")
 
 
 @click.command()
@@ -99,9 +85,9 @@ def embed(
         raise InputError(f"--out {out}: must end in .safetensors; JSON lines go to standard output")
     if file == DASH:
         prompt_for_text()
-    intake = Intake(file, form, field, skip_bad)
     enc = encoder.load(model, device=device, threads=threads)
-    made = ((batch, _embedded(enc, batch, articles)) for batch in intake)
+    given = batches(file, form, field, skip_bad)
+    made = ((batch, _embedded(enc, batch, articles)) for batch in given)
     if out == DASH:
         for batch, embeddings in made:
             _print(batch, embeddings)
