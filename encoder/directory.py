@@ -183,36 +183,37 @@ def _saved(check: SelfCheck) -> bytes:
 def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
     if manifest.vocabulary not in VOCABULARIES:
         raise InputError(f"vocabulary {manifest.vocabulary!r} is unknown; upgrade newsift")
-    named, digest = load(files[WEIGHTS]), manifest.digest
-    codes, scale = named.pop("embedding.int8"), named.pop("embedding.scale")
-    named["embedding"] = shared(
-        f"{digest}-embedding", np.float32, codes.shape, lambda: _dequantised(codes, scale)
-    )
-    background = load(files[BACKGROUND])
-    rows = SparseRows(
-        background["lexical.indptr"],
-        background["lexical.slots"],
-        background["lexical.weights"].astype(np.float32),
-    )
-    posts, their_scale = background["dense.int8"], background["dense.scale"]
-    dense = shared(
-        *(f"{digest}-background", np.float32, posts.shape),
-        lambda: unit_rows(_dequantised(posts, their_scale)),
-    )
     return Model(
-        weights=Weights.from_tensors(AstConfig.from_dict(manifest.config), named),
+        weights=_weights(manifest, load(files[WEIGHTS])),
         vocabulary=VOCABULARIES[manifest.vocabulary].from_lines(
             files[VOCABULARY].decode().split("\n")[:-1]
         ),
         idf=Idf(load(files[IDF])["idf"].astype(np.float32)) if IDF in files else None,
         mix=manifest.mix,
-        background=Embeddings(dense, rows.unit(), manifest.mix, digest),
+        background=_background(manifest, load(files[BACKGROUND])),
         check=_check(files[CHECK], Side.POST),
         article_check=_check(files[ARTICLE_CHECK], Side.ARTICLE),
         metrics=manifest.metrics,
         provenance=manifest.provenance,
-        digest=digest,
+        digest=manifest.digest,
     )
+
+
+def _weights(manifest: Manifest, named: Arrays) -> Weights:
+    codes, scale = named.pop("embedding.int8"), named.pop("embedding.scale")
+    kept_as = f"{manifest.digest}-embedding"
+    made = shared(kept_as, np.float32, codes.shape, lambda: _dequantised(codes, scale))
+    config = AstConfig.from_dict(manifest.config)
+    return Weights.from_tensors(config, {**named, "embedding": made})
+
+
+def _background(manifest: Manifest, named: Arrays) -> Embeddings:
+    codes, scale = named["dense.int8"], named["dense.scale"]
+    kept_as = f"{manifest.digest}-background"
+    made = shared(kept_as, np.float32, codes.shape, lambda: unit_rows(_dequantised(codes, scale)))
+    weights = named["lexical.weights"].astype(np.float32)
+    words = SparseRows(named["lexical.indptr"], named["lexical.slots"], weights)
+    return Embeddings(made, words.unit(), manifest.mix, manifest.digest)
 
 
 def _check(content: bytes, side: Side) -> SelfCheck:
