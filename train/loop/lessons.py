@@ -43,16 +43,28 @@ class Shelf:
         """How many tokens each text has."""
         return np.diff(self.tokens.offsets)
 
-    def take(
-        self, chosen: I64, drop: float, rng: np.random.Generator,
-        cap: int | None = None,
-    ) -> Flat:  # fmt: skip
-        """Some of the texts, from their head, some tokens left out at random."""
-        ids, offsets = self.tokens.ids, self.tokens.offsets
-        parts = [ids[offsets[i] : offsets[i + 1]][:cap] for i in chosen]
+    def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> Flat:
+        """The texts from their head, some tokens left out at random."""
+        parts = [part[:cap] for part in np.split(self.tokens.ids, self.tokens.offsets[1:-1])]
         if drop:
             parts = [p[rng.random(len(p)) >= drop] if len(p) > SHORTEST else p for p in parts]
-        return flat(parts)
+        return flat(parts[: len(self)])
+
+
+def pile(*parts: tuple[Shelf, I64]) -> Shelf:
+    """Chosen texts of several shelves, one after the other."""
+    ids = flat([
+        shelf.tokens.ids[shelf.tokens.offsets[i] : shelf.tokens.offsets[i + 1]]
+        for shelf, chosen in parts
+        for i in chosen
+    ])  # fmt: skip
+    words = SparseRows.concat([shelf.words[chosen] for shelf, chosen in parts])
+    taught = [shelf.taught[torch.from_numpy(c)] for shelf, c in parts if shelf.taught is not None]
+    return Shelf(
+        Tokens(ids.ids, ids.offsets, words),
+        torch.cat(taught) if len(taught) == len(parts) else None,
+        np.concatenate([shelf.story[chosen] for shelf, chosen in parts]),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,10 +14,9 @@ from torch import Tensor
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.weights import I64
-from encoder.score.lexical import SparseRows
-from train.loop.lessons import Lessons, Shelf, flat
+from train.loop.lessons import Lessons, Shelf, flat, pile
 from train.loop.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
-from train.loop.token_rows import Flat, StepRows, TokenTable
+from train.loop.token_rows import StepRows, TokenTable
 from train.recipe import KINDS, Recipe
 
 CLOZE_SHORTEST, CLOZE_LONGEST = 8, 28
@@ -70,14 +69,15 @@ class Drill:
 
     def _alone(self, table: TokenTable, rng: np.random.Generator, kind: str) -> Step:
         """Texts alone, against the teacher's vectors of them."""
-        shelf: Shelf = getattr(self.lessons, kind)
+        every: Shelf = getattr(self.lessons, kind)
         batches = self.recipe.batches
         size = batches.article_size if kind == "articles" else batches.post_size
         as_posts = kind in ("posts", "sentences")
-        chosen = drawn(rng, len(shelf), size)
-        rows = table.rows(shelf.take(chosen, batches.drop, rng))
+        shelf = pile((every, drawn(rng, len(every), size)))
+        rows = table.rows(shelf.take(batches.drop, rng))
         found = rows.embed(0, Side.POST if as_posts else Side.ARTICLE)
-        loss = imitate(found, self._project(teaching(shelf, chosen)).to(found.device))
+        assert shelf.taught is not None
+        loss = imitate(found, self._project(shelf.taught).to(found.device))
         return Step(kind, rows, self.recipe.losses.vectors * loss)
 
     def _pairs(self, table: TokenTable, rng: np.random.Generator) -> Step:
@@ -86,10 +86,9 @@ class Drill:
         posts, stories, own = self._draw_pairs(rng)
         cap = CAPS[rng.integers(len(CAPS))]
         rows = table.rows(posts.take(batches.drop, rng), stories.take(batches.drop, rng, cap))
-        words = stories.words
-        lexical = posts.words.dot(words)  # [n, k]
+        lexical = posts.words.dot(stories.words)  # [n, k]
         lexical[rng.random(len(lexical)) < batches.hide] = 0
-        same = copies(stories, words)
+        same = copies(stories)
         spared = (own.astype(np.float32) @ same.astype(np.float32) > 0) & ~own
         mine, theirs = rows.embed(0, Side.POST), rows.embed(1, Side.ARTICLE)
         loss = self._score(
@@ -98,14 +97,14 @@ class Drill:
         )
         return Step("pairs", rows, loss)
 
-    def _draw_pairs(self, rng: np.random.Generator) -> "tuple[Pile, Pile, Bool]":
+    def _draw_pairs(self, rng: np.random.Generator) -> tuple[Shelf, Shelf, Bool]:
         """Posts, articles, and which belong together: [n, k]."""
         lessons, batches = self.lessons, self.recipe.batches
         own = lessons.own[drawn(rng, len(lessons.own), batches.pair_size)]
         heads = drawn(rng, len(lessons.headlines), batches.headline_size)
         articles, place = np.unique(own[:, 1], return_inverse=True)
-        posts = Pile([(lessons.pair_posts, own[:, 0]), (lessons.posts, lessons.headlines[heads])])
-        stories = Pile([(lessons.pair_articles, articles), (lessons.bodies, heads)])
+        posts = pile((lessons.pair_posts, own[:, 0]), (lessons.posts, lessons.headlines[heads]))
+        stories = pile((lessons.pair_articles, articles), (lessons.bodies, heads))
         label = np.concatenate([place, len(articles) + np.arange(len(heads))])
         belongs = np.zeros((len(label), len(articles) + len(heads)), np.bool_)
         belongs[np.arange(len(label)), label] = True
@@ -134,20 +133,20 @@ class Drill:
 
     def _cloze(self, table: TokenTable, rng: np.random.Generator) -> Step:
         """A few words out of an article, to be found again among the rests of all articles."""
-        shelf, losses = self.lessons.articles, self.recipe.losses
+        losses = self.recipe.losses
         chosen = self._long[drawn(rng, len(self._long), self.recipe.batches.cloze_size)]
+        shelf = pile((self.lessons.articles, chosen))
+        taken = shelf.take(0, rng, CLOZE_CAP)
         cut, rest = [], []
-        for i in chosen:
-            ids = shelf.take(np.array([i]), 0, rng, CLOZE_CAP).ids
+        for ids in np.split(taken.ids, taken.offsets[1:-1]):
             width = rng.integers(CLOZE_SHORTEST, CLOZE_LONGEST)
             start = rng.integers(len(ids) - width)
             cut.append(ids[start : start + width])
             rest.append(np.delete(ids, np.s_[start : start + width]))
         rows = table.rows(flat(cut), flat(rest))
         mine, theirs = rows.embed(0, Side.POST), rows.embed(1, Side.ARTICLE)
-        own = np.eye(len(chosen), dtype=np.bool_)
-        pile = Pile([(shelf, chosen)])
-        spared = copies(pile, pile.words) & ~own
+        own = np.eye(len(shelf), dtype=np.bool_)
+        spared = copies(shelf) & ~own
         belongs, apart = (torch.from_numpy(x).to(mine.device) for x in (own, spared))
         loss = Contrastive(losses.temperature)(Batch(mine, theirs, mine @ theirs.T, belongs, apart))
         return Step("cloze", rows, losses.cloze * loss)
@@ -158,48 +157,11 @@ class Drill:
         return torch.nn.functional.normalize(vectors @ self._directions, dim=1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pile:
-    """Chosen texts of several shelves, one after the other."""
-
-    parts: list[tuple[Shelf, I64]]
-
-    def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> Flat:
-        """Their tokens."""
-        taken = [shelf.take(chosen, drop, rng, cap) for shelf, chosen in self.parts]
-        lengths = np.concatenate([np.diff(one.offsets) for one in taken])
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return Flat(np.concatenate([one.ids for one in taken]), offsets)
-
-    @property
-    def words(self) -> SparseRows:
-        """Their lexical rows."""
-        return SparseRows.concat([shelf.words[chosen] for shelf, chosen in self.parts])
-
-    @property
-    def story(self) -> I64:
-        """Their numbers, the same for copies of one article."""
-        return np.concatenate([shelf.story[chosen] for shelf, chosen in self.parts])
-
-    @property
-    def taught(self) -> Tensor | None:
-        """What the teacher makes of them."""
-        if any(shelf.taught is None for shelf, _ in self.parts):
-            return None
-        return torch.cat([teaching(shelf, chosen) for shelf, chosen in self.parts])
-
-
-def copies(stories: Pile, words: SparseRows) -> Bool:
+def copies(stories: Shelf) -> Bool:
     """Which articles tell the same story, by title, by words or to the teacher: [k, k]."""
+    words, taught = stories.words, stories.taught
     same: Bool = (stories.story[:, None] == stories.story) | (words.dot(words) > SAME_WORDS)
-    taught = stories.taught
     return same if taught is None else same | (taught @ taught.T > SAME_STORY).numpy()
-
-
-def teaching(shelf: Shelf, chosen: I64) -> Tensor:
-    """The teacher's vectors of some of a shelf's texts."""
-    assert shelf.taught is not None
-    return shelf.taught[torch.from_numpy(chosen)]
 
 
 def drawn(rng: np.random.Generator, count: int, size: int) -> I64:

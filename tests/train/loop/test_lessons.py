@@ -22,7 +22,7 @@ from tests.train.folders import EVENTS, THINGS, training_folder, write
 from train.data.corpus import SENTENCES_EACH, Away, Corpus, read_corpus, read_streams, taught
 from train.data.readers import Pair, Passed, Story, read_pairs
 from train.data.splits import bare, split_of, split_of_event, story_key
-from train.loop.lessons import Shelf, shelve
+from train.loop.lessons import Shelf, pile, shelve
 from train.teach import texts
 from train.teacher.chunks import WIDTH, chunks
 from train.teacher.store import VectorStore
@@ -198,17 +198,16 @@ def test_the_head_of_a_text_is_taken_and_tokens_are_left_out(data: Path) -> None
     shelf = shelve(read_corpus(data, Passed()), reader(), None).articles
     rng = np.random.default_rng(0)
     chosen = np.array([3, 0, 3])
-    whole, head = shelf.take(chosen, 0, rng), shelf.take(chosen, 0, rng, 10)
+    whole, head = (pile((shelf, chosen)).take(0, rng, cap) for cap in (None, 10))
     assert list(whole.ids) == [*tokens(shelf, 3), *tokens(shelf, 0), *tokens(shelf, 3)]
     assert list(head.ids) == [
         *tokens(shelf, 3)[:10],
         *tokens(shelf, 0)[:10],
         *tokens(shelf, 3)[:10],
     ]
-    many = np.arange(len(shelf))
-    left = len(shelf.take(many, 0.25, rng).ids) / len(shelf.take(many, 0, rng).ids)
+    left = len(shelf.take(0.25, rng).ids) / len(shelf.take(0, rng).ids)
     assert 0.7 < left < 0.8
-    assert list(shelf.take(np.array([], np.int64), 0.5, rng).offsets) == [0]
+    assert list(pile((shelf, np.array([], np.int64))).take(0.5, rng).offsets) == [0]
 
 
 def test_the_teacher_is_asked_for_all_that_trains_and_nothing_else(data: Path) -> None:

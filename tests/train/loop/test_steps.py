@@ -21,9 +21,9 @@ from tests.train import tiny
 from tests.train.folders import THINGS, training_folder
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, Passed, Story
-from train.loop.lessons import Lessons, shelve
+from train.loop.lessons import Lessons, pile, shelve
 from train.loop.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
-from train.loop.steps import Drill, Pile, copies, drawn
+from train.loop.steps import Drill, copies, drawn
 from train.loop.token_rows import TokenTable
 from train.model.encoders import make_encoder
 from train.recipe import KINDS, TAUGHT, Batches, Losses, Recipe, read_recipe
@@ -101,7 +101,7 @@ def test_texts_alone_are_drawn_towards_the_teacher(recipe: Recipe, lessons: Less
         shelf = getattr(lessons, kind)
         size = plan.batches.article_size if kind == "articles" else plan.batches.post_size
         chosen = rng.choice(len(shelf), min(size, len(shelf)), replace=False)
-        rows = table(recipe).rows(shelf.take(chosen, 0, rng))
+        rows = table(recipe).rows(pile((shelf, chosen)).take(0, rng))
         wanted = torch.nn.functional.normalize(shelf.taught[chosen] @ DIRECTIONS, dim=1)
         expected = 2.0 * imitate(rows.embed(0, side), wanted).item()
         assert step.loss.item() == pytest.approx(expected, rel=1e-5)
@@ -164,14 +164,12 @@ def test_copies_of_an_article_are_never_its_negatives() -> None:
         Story("music", "a match"),
     ]
     shelf = shelve(Corpus([], stories, [], []), reader(), None).articles
-    pile = Pile([(shelf, np.arange(5))])
     expected = np.eye(5, dtype=bool)
     expected[[0, 1, 2, 3], [1, 0, 3, 2]] = True
-    assert np.array_equal(copies(pile, pile.words), expected)
+    assert np.array_equal(copies(shelf), expected)
     alike = torch.nn.functional.normalize(torch.eye(5)[[0, 1, 2, 3, 0]] + 0.001, dim=1)
-    taught = Pile([(replace(shelf, taught=alike), np.arange(5))])
     expected[0, 4] = expected[4, 0] = True
-    assert np.array_equal(copies(taught, taught.words), expected)
+    assert np.array_equal(copies(replace(shelf, taught=alike)), expected)
 
 
 def test_a_copy_changes_nothing_for_the_post(recipe: Recipe) -> None:
