@@ -49,5 +49,5 @@ def train(
         torch.set_num_threads(threads)
     kept = work or out.with_name(f"{out.name}.run")
     order = Order(read, recipe, data, out, kept, device, cache, vectors)
-    digest = train_model(order, Talk.here())
+    digest = train_model(order, Talk())
     click.echo(f"{out}: digest {digest}")

@@ -189,7 +189,7 @@ def read_yaml(file: Path) -> object:
 
 def parse(found: object, source: str) -> Recipe:
     """A recipe out of plain values; an unknown key is refused and the nearest one named."""
-    known(found, Recipe, source)
+    refuse_unknown(found, Recipe, source)
     try:
         return msgspec.convert(found, Recipe)
     except (msgspec.ValidationError, InputError) as error:
@@ -197,7 +197,7 @@ def parse(found: object, source: str) -> Recipe:
         raise InputError(f"{source}: {fault}") from error
 
 
-def known(found: object, kind: type, source: str, at: str = "") -> None:
+def refuse_unknown(found: object, kind: type, source: str, at: str = "") -> None:
     """Refuse a key that a recipe does not have."""
     if not isinstance(found, dict):
         raise InputError(f"{source}: {at.rstrip('.') or 'a recipe'} must hold keys and values")
@@ -208,4 +208,4 @@ def known(found: object, kind: type, source: str, at: str = "") -> None:
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(hints)}"
             raise InputError(f"{source}: unknown key {at}{key}; {hint}")
         if is_dataclass(hints[key]):
-            known(value, hints[key], source, f"{at}{key}.")
+            refuse_unknown(value, hints[key], source, f"{at}{key}.")

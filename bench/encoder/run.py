@@ -11,7 +11,7 @@ from bench import machine
 from bench.encoder import tables
 from bench.encoder.accuracy import deviations
 from bench.encoder.rows import ROWS
-from bench.encoder.start import starts
+from bench.encoder.start import fresh_starts
 from bench.encoder.workload import Workload
 from bench.measure import NotAvailable, Rates, RowKey, Run, Say, interleave, set_threads
 from bench.part import Part, number
@@ -90,8 +90,8 @@ def measured(work: Workload, options: EncoderOptions, say: Say) -> tuple[Rates, 
 def the_rest(work: Workload, options: EncoderOptions, say: Say) -> list[Part]:
     """The parts that are no rates: one post alone, the start and the errors."""
     makers: dict[str, Callable[[], Part]] = {
-        "single": lambda: tables.single(single(work, options.single_seconds)),
-        "start": lambda: tables.start(starts(options.model, options.starts)),
+        "single": lambda: tables.single(times_alone(work, options.single_seconds)),
+        "start": lambda: tables.start(fresh_starts(options.model, options.starts)),
         "errors": lambda: tables.errors(deviations(work, options.checked), options.checked),
     }
     made = []
@@ -104,7 +104,7 @@ def the_rest(work: Workload, options: EncoderOptions, say: Say) -> list[Part]:
     return made
 
 
-def single(work: Workload, seconds: float) -> list[float]:
+def times_alone(work: Workload, seconds: float) -> list[float]:
     """The seconds that each post takes alone, text in, embedding out; at least five of them."""
     set_threads(1)
     posts, enc = work.batches(work.posts, 1), work.encoder(1)

@@ -52,7 +52,7 @@ def fresh_start(model: str) -> Start:
     return Start(loaded - began, embedded - began, *others)
 
 
-def starts(model: str, times: int) -> list[Start]:
+def fresh_starts(model: str, times: int) -> list[Start]:
     """Several starts after one that fills the caches of compiled code and of the disk."""
     fresh_start(model)
     return [fresh_start(model) for _ in range(times)]

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from encoder.model.weights import F32, Layer, Weights
+from encoder.model.weights import F32, Weights
 from train.figures.style import BLUE, GREY, VERMILION, page
 from train.figures.subject import Sheet, Subject
 
@@ -13,7 +13,7 @@ MARKS = {1.0: "softmax", 1.5: "1.5-entmax", 2.0: "sparsemax"}
 
 def learned(weights: Weights) -> list[dict[str, F32]]:
     """The α of each head by part, for every layer."""
-    return [{part: _of(layer, part) for part in PARTS} for layer in weights.layers]
+    return [{"ring": layer.ring.alpha, "star": layer.star.alpha} for layer in weights.layers]
 
 
 def draw_alpha(subject: Subject) -> list[Sheet]:
@@ -45,8 +45,3 @@ def dots(axes: Axes, alphas: dict[str, F32]) -> None:
         size = 8 if marker == "*" else 5
         axes.plot(heads, values, marker, color=colour, markersize=size, label=part)
     axes.set(xlabel="head", ylim=(0.97, 2.03), xticks=range(1, len(values) + 1))
-
-
-def _of(layer: Layer, part: str) -> F32:
-    alpha: F32 = getattr(layer, part).alpha
-    return alpha

@@ -132,7 +132,7 @@ def as_csv(result: Result) -> bytes:
 def as_lines(result: Result, count: int, shown: Callable[[str], str]) -> list[str]:
     """The blocks of posts as lines of columns, the text as it is shown last."""
     lines = [f"{'score':<8}{'labelled':<19}{'found for':<19}post", ""]
-    for title, chosen in blocks(result, count):
+    for title, chosen in listed(result, count):
         lines += [title, "-" * len(title)]
         for i in chosen:
             score, _, label, found = result.cells(i)
@@ -141,7 +141,7 @@ def as_lines(result: Result, count: int, shown: Callable[[str], str]) -> list[st
     return lines
 
 
-def blocks(result: Result, count: int) -> list[tuple[str, Sequence[int]]]:
+def listed(result: Result, count: int) -> list[tuple[str, Sequence[int]]]:
     """The most and the least similar posts, and where the score errs most, by their numbers."""
     order = ranking(result)
     about = result.labelled[order] >= 0

@@ -8,18 +8,13 @@ from typing import TextIO
 PAUSE = 0.2  # seconds between two states of the line that is written over
 
 
-@dataclass(slots=True)
 class Talk:
     """Talk of a run on a stream; without a terminal only the lines that stay."""
 
-    stream: TextIO = field(default_factory=lambda: sys.stderr)
-    live: bool = False
-    _last: float = -PAUSE
-
-    @classmethod
-    def here(cls) -> "Talk":
-        """Talk on standard error, live if that is a terminal."""
-        return cls(sys.stderr, sys.stderr.isatty())
+    def __init__(self, stream: TextIO | None = None, live: bool | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.live = self.stream.isatty() if live is None else live
+        self._last = -PAUSE
 
     def line(self, text: str) -> None:
         """Say something that stays."""

@@ -13,7 +13,7 @@ from encoder.model.config import Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import I32, I64
 from train.loop.bf16 import halves
-from train.model.export import blocks
+from train.model.export import text_blocks
 
 AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens: more at once is no faster
 BETAS = (0.9, 0.999)
@@ -75,7 +75,7 @@ class StepRows:
         if self.gates is not None:
             named[GATES] = self.gates.T
         parts = []
-        for first, last in blocks(offsets, AT_ONCE[ids.device.type]):
+        for first, last in text_blocks(offsets, AT_ONCE[ids.device.type]):
             own = offsets[first : last + 1]
             ends = torch.from_numpy(own - own[0]).to(ids.device)
             given = (ids[own[0] : own[-1]], ends, side)

@@ -24,7 +24,7 @@ FIXED_ALPHA = {  # before the sigmoid
 
 
 class TableEncoder(nn.Module):
-    """What all of them have: a vector for every token of the vocabulary."""
+    """What the others than the star have: a vector for every token of the vocabulary."""
 
     def __init__(self, config: AstConfig, vectors: F32) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ def embedded(model: nn.Module, tokens: Tokens, side: Side, mix: float = 0.0) -> 
 def vectors(model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST) -> F32:
     """The vectors of texts by a model, in its own precision, rounded to float32: [n, d]."""
     parts, device = [], next(model.parameters()).device
-    for start, stop in blocks(offsets, TOKENS_AT_ONCE):
+    for start, stop in text_blocks(offsets, TOKENS_AT_ONCE):
         own = offsets[start : stop + 1]
         block = torch.from_numpy(ids[own[0] : own[-1]]).long().to(device)
         found = model(block, torch.from_numpy(own - own[0]).to(device), side)  # [block, d]
@@ -81,7 +81,7 @@ def vectors(model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST) ->
     return np.concatenate(parts)
 
 
-def blocks(offsets: I64, tokens: int) -> Iterator[tuple[int, int]]:
+def text_blocks(offsets: I64, tokens: int) -> Iterator[tuple[int, int]]:
     """The texts in blocks of so many tokens at most, or a single text; at least one block."""
     start, count = 0, len(offsets) - 1
     while start < count:

@@ -68,8 +68,8 @@ def make_start(
         vocabulary, vectors = from_file(tokens, file, config)
     pieces, words = frequencies(vocabulary, texts, config)
     return Start(
-        vocabulary, Idf(inverse(words)), vectors,
-        np.maximum(inverse(pieces) * known(vocabulary), LEAST_GATE),
+        vocabulary, Idf(idf_of(words)), vectors,
+        np.maximum(idf_of(pieces) * stands_for_words(vocabulary), LEAST_GATE),
         None if directions is None else torch.from_numpy(directions),
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tup
     return pieces / max(count, 1), words / max(count, 1)
 
 
-def known(vocabulary: Vocabulary) -> F32:
+def stands_for_words(vocabulary: Vocabulary) -> F32:
     """Zero for the tokens that stand for no word, one for all others: [vocabulary]."""
     return np.array([line not in SPECIAL for line in vocabulary.lines()], np.float32)
 
@@ -171,6 +171,6 @@ def blocks_of(items: list[T], size: int = 2048) -> Iterator[list[T]]:
     return (items[start : start + size] for start in range(0, max(len(items), 1), size))
 
 
-def inverse(frequency: NDArray[np.float64]) -> F32:
+def idf_of(frequency: NDArray[np.float64]) -> F32:
     """The idf of each share of texts, never negative, and bounded for what was hardly seen."""
     return np.clip(-np.log(frequency + 1e-5), 0, None).astype(np.float32)

@@ -19,12 +19,11 @@ from train.protocol.bootstrap import Interval, clusters_of, paired, paired_auc
 from train.protocol.judge import (
     Figures,
     Scores,
-    blocks,
     crisis_figures,
     judge_threshold,
     pair_figures,
 )
-from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf, inverse
+from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf, counted_idf
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
 from train.teacher.chunks import WIDTH
 from train.teacher.minilm import Kept, Teacher
@@ -88,7 +87,7 @@ def peers(model: Ours | None, data: Path, say: Say) -> list[Scorer]:
     found: list[Scorer] = [Bm25(), TfIdf("TF-IDF, idf of these texts")]
     training = training_text(data)
     if training:
-        found.append(TfIdf("TF-IDF, idf of the training text", inverse(training)))
+        found.append(TfIdf("TF-IDF, idf of the training text", counted_idf(training)))
     else:
         say(f"no TF-IDF by the training text: {data} holds none")
     try:
@@ -120,7 +119,7 @@ def judge_set(pairs: PairSet, scorers: Iterable[Scorer], draws: int, say: Say) -
         ready = scorer.prepare(pairs.posts, pairs.stories)
         judged.figures[scorer.name] = pair_figures(ready, pairs)
         if draws and len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS:
-            held[scorer.name] = np.concatenate([score for score, _ in blocks(ready, pairs)], 1)
+            held[scorer.name] = ready.block(slice(None))
     if held:
         say(f"{pairs.name}: {draws} draws")
         label = np.zeros((len(pairs.posts), len(pairs.stories)), np.bool_)

@@ -20,7 +20,7 @@ Figures = dict[str, float]
 
 def pair_figures(ready: Scored, pairs: PairSet) -> Figures:
     """mAP, AUC, the r-precisions and their mean over all pairs, and the mean AP of an article."""
-    ranking = rank_pairs(lambda: blocks(ready, pairs))
+    ranking = rank_pairs(lambda: score_blocks(ready, pairs))
     named = {f"P@{r}": ranking.r_precision(r) for r in R_PRECISION_AT}
     return {
         "mAP": ranking.average_precision,
@@ -30,7 +30,7 @@ def pair_figures(ready: Scored, pairs: PairSet) -> Figures:
     } | named
 
 
-def blocks(ready: Scored, pairs: PairSet) -> Iterator[Block]:
+def score_blocks(ready: Scored, pairs: PairSet) -> Iterator[Block]:
     """The scores and labels of all posts with a bounded number of articles at a time."""
     width = max(1, SCORES_AT_ONCE // max(len(pairs.posts), 1))
     for start in range(0, len(pairs.stories), width):

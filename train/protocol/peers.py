@@ -98,7 +98,7 @@ class TfIdf:
     def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Weighed:
         """Count and weigh the words of all the texts."""
         texts = [full(story) for story in stories]
-        idf = inverse([*posts, *texts]) if self.idf is None else self.idf
+        idf = counted_idf([*posts, *texts]) if self.idf is None else self.idf
 
         def weighed(text: str) -> Weights:
             return {place: (1 + log(tf)) * float(idf[place]) for place, tf in words(text).items()}
@@ -179,7 +179,7 @@ def words(text: str) -> Counter[int]:
     return counts
 
 
-def inverse(texts: Iterable[str]) -> F32:
+def counted_idf(texts: Iterable[str]) -> F32:
     """The idf of every slot, counted in these texts: [slots]."""
     count, having = 0, np.zeros(SLOTS)
     for text in texts:

@@ -10,7 +10,7 @@ from bench.cli import bench
 from bench.encoder import run, start, tables
 from bench.encoder.accuracy import Deviation
 from bench.encoder.rows import ROWS, Row
-from bench.encoder.run import QUICK, EncoderOptions, single
+from bench.encoder.run import QUICK, EncoderOptions, times_alone
 from bench.encoder.start import Start
 from bench.encoder.workload import Workload, starts
 from bench.measure import NotAvailable, Run
@@ -89,7 +89,7 @@ def test_a_part_that_cannot_be_made_leaves_its_reason(
     def fail(model: str, times: int) -> list[Start]:
         raise NotAvailable(f"{Path(model).name} does not start")
 
-    monkeypatch.setattr(run, "starts", fail)
+    monkeypatch.setattr(run, "fresh_starts", fail)
     assert ran(place, "--only=start").rstrip().endswith("small does not start")
 
 
@@ -129,7 +129,7 @@ def test_earlier_posts_are_others_and_too_few_are_shared_out(
 
 def test_a_post_alone_is_timed_at_least_five_times(place: Path) -> None:
     work = Workload(place / "posts.jsonl", str(place / "small"), 7, 0, 1)
-    assert len(single(work, 0)) == 5
+    assert len(times_alone(work, 0)) == 5
     assert tables.single([3e-3, 1e-3, 2e-3]).rows == [("whole encoder", "2.00", "3.00", "3")]
 
 

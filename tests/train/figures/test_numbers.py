@@ -145,7 +145,7 @@ def test_the_table_lists_every_post_by_falling_score() -> None:
     assert [row["post"] for row in rows] == [made.case.posts[i].text for i in order]
     assert [row["score"] for row in rows] == [f"{best[i]:.4f}" for i in order]
     assert [row["labelled"] for row in rows] == [made.case.posts[i].event or "none" for i in order]
-    blocks = dict(case.blocks(made, 4))
+    blocks = dict(case.listed(made, 4))
     about = [i for i in order if made.case.posts[i].event]
     assert blocks["Most similar"] == order[:4]
     assert blocks["Least similar"] == order[-4:]

@@ -12,7 +12,7 @@ from encoder.model.config import Side
 from tests.train.loop.test_trainer import TARGET, Towards, fresh, judge, recipe
 from train.loop.token_rows import AT_ONCE, Flat, RowAdam, TokenTable
 from train.loop.trainer import Trainer
-from train.model.export import blocks
+from train.model.export import text_blocks
 
 
 def test_rows_learn_as_adam_would_teach_them() -> None:
@@ -51,7 +51,7 @@ def test_rows_get_the_gradients_of_the_whole_table() -> None:
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
 def test_blocks_hold_every_text_once_and_not_too_many_tokens(lengths: list[int], most: int) -> None:
     offsets = np.cumsum([0, *lengths]).astype(np.int64)
-    found = list(blocks(offsets, most))
+    found = list(text_blocks(offsets, most))
     assert [i for first, last in found for i in range(first, last)] == list(range(len(lengths)))
     assert all(offsets[b] - offsets[a] <= most or b == a + 1 for a, b in found)
     assert found

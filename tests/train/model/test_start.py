@@ -19,7 +19,7 @@ from tests.train import tiny
 from tests.train.folders import training_folder
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, Passed, Story
-from train.model.start import TOKENS, Start, frequent_words, inverse, main_directions, make_start
+from train.model.start import TOKENS, Start, frequent_words, idf_of, main_directions, make_start
 from train.recipe import Recipe, Tokens, read_recipe
 from train.run import begin, fingerprint
 from train.teacher.chunks import WIDTH
@@ -176,7 +176,7 @@ def test_the_fingerprint_tells_data_apart(tmp_path: Path) -> None:
 
 
 def test_idf_is_bounded_and_never_negative() -> None:
-    found = inverse(np.array([0.0, 0.01, 1.0]))
+    found = idf_of(np.array([0.0, 0.01, 1.0]))
     assert found[1] == pytest.approx(-math.log(0.01), abs=2e-3)
     assert found[2] == 0
     assert found[0] == pytest.approx(-math.log(1e-5), rel=1e-6)

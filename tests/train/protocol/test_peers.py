@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from encoder.model.weights import F32
 from tests.train import tiny
 from train.data.readers import Story
-from train.protocol.peers import Bm25, MiniLm, Scorer, TfIdf, inverse
+from train.protocol.peers import Bm25, MiniLm, Scorer, TfIdf, counted_idf
 from train.teacher.chunks import CHUNK_WORDS, chunks, readable
 
 POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
@@ -60,7 +60,7 @@ def test_tf_idf_equals_scikit_learn(counted: list[str] | None) -> None:
     else:
         # words that were not counted have an idf for us and no place for scikit-learn
         known = [all(w in vocabulary for w in words(t)) for t in POSTS]
-        found = scores(TfIdf("", inverse(counted)))
+        found = scores(TfIdf("", counted_idf(counted)))
         assert np.array_equal(found[known] > 0, expected[known] > 0)
 
 
