@@ -131,12 +131,12 @@ def as_csv(result: Result) -> bytes:
 
 def as_lines(result: Result, count: int, shown: Callable[[str], str]) -> list[str]:
     """The blocks of posts as lines of columns, the text as it is shown last."""
-    lines = [f"{'score':<8}{'labelled':<19}{'found for':<19}post", ""]
+    lines = [f"{'score':>7}  {'labelled':<19}{'found for':<19}post", ""]
     for title, chosen in listed(result, count):
         lines += [title, "-" * len(title)]
         for i in chosen:
             score, _, label, found = result.cells(i)
-            lines.append(f"{score}  {label:<18} {found:<18} {shown(result.case.posts[i].text)}")
+            lines.append(f"{score:>7}  {label:<18} {found:<18} {shown(result.case.posts[i].text)}")
         lines.append("")
     return lines
 
