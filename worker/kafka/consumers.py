@@ -75,12 +75,10 @@ def posts_consumer(config: Config) -> Consumer:
     """The consumer of the posts; it commits when it is told to."""
     kafka, size = config.kafka, config.stream.batch_bytes
     session = kafka.session_timeout_s
-    return Consumer(
-        config.limits.batch_bytes,
-        **_settings(config),
+    return _consumer(
+        config,
         group_id=kafka.group,
         metadata_max_age_ms=round(METADATA_S * 1000),
-        auto_offset_reset="none",  # told of a reset, we can count it
         session_timeout_ms=round(session * 1000),
         heartbeat_interval_ms=round(min(HEARTBEAT_S, session / 3) * 1000),
         rebalance_timeout_ms=round(max(session, REBALANCE_S) * 1000),
@@ -92,14 +90,13 @@ def posts_consumer(config: Config) -> Consumer:
 
 def control_consumer(config: Config) -> Consumer:
     """The consumer of the seeds: it belongs to no group, so every worker reads all of them."""
-    return Consumer(
-        config.limits.batch_bytes,
-        **_settings(config),
-        group_id=None,
-        auto_offset_reset="none",
-    )
+    return _consumer(config, group_id=None)
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    isolation = {"isolation_level": isolation_level(config), "enable_auto_commit": False}
-    return aiokafka_settings(config) | isolation
+def _consumer(config: Config, **own: Any) -> Consumer:
+    common = aiokafka_settings(config) | {
+        "isolation_level": isolation_level(config),
+        "enable_auto_commit": False,
+        "auto_offset_reset": "none",  # told of a reset, we can count it
+    }
+    return Consumer(config.limits.batch_bytes, **common, **own)

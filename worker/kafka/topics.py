@@ -45,8 +45,7 @@ def ensure_topics(config: Config) -> list[str]:
 
 def refuse_unfit(config: Config) -> None:
     """Refuse topics that are not as the worker needs them."""
-    with administering(config) as admin:
-        _refuse(_differences(admin, config))
+    _refuse(check_topics(config))
 
 
 def create_topics(config: Config) -> list[str]:

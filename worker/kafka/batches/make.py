@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from aiokafka.record.util import encode_varint
+
 from worker.kafka.batches.header import Header, uncompressed
 
 
@@ -31,12 +33,8 @@ def batch(
 
 def varint(value: int) -> bytes:
     """A whole number of up to 64 bits, in as few bytes as it needs."""
-    rest = (value << 1) ^ (value >> 63)
     made = bytearray()
-    while rest > 0x7F:
-        made.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    made.append(rest)
+    encode_varint(value, made.append)
     return bytes(made)
 
 
