@@ -1,7 +1,7 @@
 """Everyday chunks in compiled code: links, mentions, words of ASCII, emoji, curly quotes, hashtags.
 
-What a chunk becomes is defined in text.py, words.py and vocabulary.py. Of most chunks this says the
-same without the interpreter, and of all others that they are not everyday: what might be a link
+What a chunk becomes is defined in clean.py, split.py and vocabulary.py. Of most chunks this says
+the same without the interpreter, and of all others that they are not everyday: what might be a link
 within text, a drawn-out word, an HTML entity, a letter outside ASCII.
 """
 
@@ -25,8 +25,11 @@ SYMBOLS = (
     *range(0x1F000, 0x1FB00),
 )
 BEYOND = SYMBOLS[-1] + 1
-A, H, I, P, T, Z = map(ord, "ahiptz")  # noqa: E741
+A, H, P, S, T, Z = map(ord, "ahpstz")
 HASH, AND, AT, SLASH, DOT, SEMICOLON, COLON, LINE = map(ord, "#&@/.;:_")
+HTTP, AFTER_SCHEME, SHORTENED, CUT = map(tuple, (b"http", b"://", b"t.co/", "…".encode()))
+PIC = tuple(b"pic.")
+SMALL = 32  # the bit that makes a letter of ASCII a small one, and leaves `.` and `/` as they are
 
 
 class Desk(NamedTuple):
@@ -88,35 +91,30 @@ def passing(data: Any, start: int, stop: int, post: bool) -> bool:
 
 
 @jit()
+def begins(data: Any, at: int, signs: Any, bit: int) -> bool:
+    """Whether these signs stand here, with this bit set in every byte."""
+    i = 0
+    while i < len(signs) and data[at + i] | bit == signs[i]:
+        i += 1
+    return i == len(signs)
+
+
+@jit()
 def link(data: Any, start: int, stop: int) -> bool:
     """Whether a chunk of more than 8 bytes is a link, perhaps cut off with `…`, and no more."""
-    if data[start + 1] != T or data[start + 2] != T or data[start + 3] != P:
-        return False
-    at = start + 4
-    if data[at] == ord("s"):
-        at += 1
-    if data[at] != COLON or data[at + 1] != SLASH or data[at + 2] != SLASH:
+    at = start + 5 if data[start + 4] == S else start + 4
+    if not (begins(data, start, HTTP, 0) and begins(data, at, AFTER_SCHEME, 0)):
         return False
     at += 3
-    if data[stop - 3] == 0xE2 and data[stop - 2] == 0x80 and data[stop - 1] == 0xA6:
+    if begins(data, stop - 3, CUT, 0):
         stop -= 3
-    if at >= stop:
+    short = stop - at >= 5 and begins(data, at, SHORTENED, SMALL)
+    if short and (stop - at == 5 or not begins(data, at, SHORTENED, 0)):
         return False
-    short = (
-        stop - at >= 5
-        and data[at] | 32 == T
-        and data[at + 1] == DOT
-        and data[at + 2] | 32 == ord("c")
-        and data[at + 3] | 32 == ord("o")
-        and data[at + 4] == SLASH
-    )
-    if short:
-        if data[at] != T or data[at + 2] != ord("c") or data[at + 3] != ord("o") or stop - at < 6:
-            return False
-        at += 5
+    first = at = at + 5 if short else at
     while at < stop and (alphanumeric(data[at]) if short else link_sign(data[at])):
         at += 1
-    return at == stop
+    return first < at and at == stop
 
 
 @jit()
@@ -157,25 +155,31 @@ def cut_off(low: Any, stop: int) -> bool:
 
 
 @jit()
+def drawn_out(low: Any, i: int) -> bool:
+    """Whether a letter stands here for the third time."""
+    return A <= low[i] <= Z and i > 1 and low[i] == low[i - 1] and low[i] == low[i - 2]
+
+
+@jit()
+def linked(low: Any, i: int) -> bool:
+    """Whether a link may have begun here: `http`, `pic.`, or what `…` cut off."""
+    if low[i] == P:
+        return bool(i > 0 and low[i - 1] == T)
+    if low[i] == DOT:
+        return bool(i > 2 and begins(low, i - 3, PIC, 0))
+    return bool(low[i] == ELLIPSIS and cut_off(low, i))
+
+
+@jit()
 def needs_rules(low: Any, length: int) -> bool:
     """Whether the rules for links, mentions or drawn-out words might change this chunk."""
-    dots = slashes = 0
+    dots = paths = False
     for i in range(length):
-        char, before = low[i], low[i - 1] if i > 0 else SPACE
-        letter = A <= char <= Z
-        if char == AT or (letter and i > 1 and char == before and char == low[i - 2]):
+        if low[i] == AT or drawn_out(low, i) or linked(low, i):
             return True
-        if char == P and before == T:
-            return True
-        if char == DOT:
-            dots += 1
-            if i > 2 and before == ord("c") and low[i - 2] == I and low[i - 3] == P:
-                return True
-        elif char in (SLASH, ELLIPSIS):
-            slashes += 1
-            if char == ELLIPSIS and cut_off(low, i):
-                return True
-    return dots > 0 and slashes > 0
+        dots |= low[i] == DOT
+        paths |= low[i] == SLASH or low[i] == ELLIPSIS
+    return bool(dots and paths)
 
 
 @jit()
@@ -191,59 +195,82 @@ def breaks(cased: Any, at: int, stop: int) -> bool:
 
 
 @jit()
-def word_end(cased: Any, first: int, length: int, tag: int) -> int:
-    """Where a word ends that begins here, in the hashtag that ends at `tag` or outside of any."""
+def word_end(cased: Any, first: int, length: int) -> int:
+    """Where a word ends that begins here: letters and digits, or one other sign."""
     at = first + 1
-    if first < tag:
-        while at < tag and not breaks(cased, at, tag):
-            at += 1
-    elif alphanumeric(cased[first]):
-        while at < length and alphanumeric(cased[at]):
-            at += 1
+    while alphanumeric(cased[first]) and at < length and alphanumeric(cased[at]):
+        at += 1
     return at
 
 
 @jit()
-def tag_end(cased: Any, first: int, length: int) -> tuple[int, bool]:
-    """Where a hashtag's word ends, OTHER if it has a `_`, and whether it is made of several."""
-    at, several = first, False
-    while at < length and word_sign(cased[at]):
+def tag_end(cased: Any, first: int, length: int) -> int:
+    """Where the hashtag's word ends that begins here; OTHER if it has a `_`."""
+    for at in range(first, length):
         if cased[at] == LINE:
-            return OTHER, False
-        several |= at > first and breaks(cased, at, length)
+            return OTHER
+        if not alphanumeric(cased[at]):
+            return at
+    return length
+
+
+@jit()
+def part_end(cased: Any, first: int, stop: int) -> int:
+    """Where the first of the words ends that a hashtag is made of."""
+    at = first + 1
+    while at < stop and not breaks(cased, at, stop):
         at += 1
-    return at, several
+    return at
+
+
+@jit()
+def write_whole(
+    lexicon: Any, desk: Any, first: int, stop: int, out: Any, end: int, slots: int
+) -> tuple[int, int]:
+    """Write a word's ids to out[end:], and its slot to the desk; how many there are now of both."""
+    end, slot = write_word(lexicon, desk.low, first, stop, desk.crcs, out, end)
+    if slot != NO_SLOT:
+        desk.slots[slots] = slot
+        slots += 1
+    return end, slots
+
+
+@jit()
+def write_tag(
+    lexicon: Any, desk: Any, first: int, stop: int, out: Any, end: int, slots: int
+) -> tuple[int, int]:
+    """Write a hashtag as one word, followed by the words it is made of if there are several."""
+    end, slots = write_whole(lexicon, desk, first, stop, out, end, slots)
+    several = part_end(desk.cased, first, stop) < stop
+    while several and first < stop:
+        last = part_end(desk.cased, first, stop)
+        end, slots = write_whole(lexicon, desk, first, last, out, end, slots)
+        first = last
+    return end, slots
 
 
 @jit()
 def read_everyday(
     lexicon: Any, characters: Any, desk: Any, data: Any, start: int, stop: int, out: Any, at: int
 ) -> int:
-    """Write a chunk's body as in chunks.py to out[at:]; where it ends, or OTHER: not everyday."""
+    """Write a chunk's body as in fast_scan to out[at:]; where it ends, or OTHER: not everyday."""
     if not lexicon.known or stop - start > LONGEST:
         return OTHER
     length = cleaned(data, start, stop, characters, desk)
     if length < 0 or needs_rules(desk.low, length):
         return OTHER
-    end, slots, first, tag = at + 2, 0, 0, 0
+    end, slots, first = at + 2, 0, 0
     while first < length:
-        several = False
-        char = desk.cased[first]
-        if char == HASH and first + 1 < length and word_sign(desk.cased[first + 1]):
-            first += 1
-            last, several = tag_end(desk.cased, first, length)
+        if desk.cased[first] == HASH and first + 1 < length and word_sign(desk.cased[first + 1]):
+            last = tag_end(desk.cased, first + 1, length)
             if last == OTHER:
                 return OTHER
+            end, slots = write_tag(lexicon, desk, first + 1, last, out, end, slots)
         else:
-            last = word_end(desk.cased, first, length, tag)
-        if char != SPACE:
-            end, place = write_word(lexicon, desk.low, first, last, desk.crcs, out, end)
-            if place != NO_SLOT:
-                desk.slots[slots] = place
-                slots += 1
-        # a hashtag is one word, and then the words it is made of
-        tag = last if several else tag
-        first = first if several else last
+            last = word_end(desk.cased, first, length)
+            if desk.cased[first] != SPACE:
+                end, slots = write_whole(lexicon, desk, first, last, out, end, slots)
+        first = last
     out[at], out[at + 1] = end - at - 2, slots
     for k in range(slots):
         out[end + k] = desk.slots[k]

@@ -77,7 +77,7 @@ def make_entries(ids: dict[str, int]) -> Entries:
     texts = [entry.encode("utf-8", "surrogatepass") for entry in ids]
     starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     cells = np.zeros(1 << (4 * len(texts) + 4).bit_length(), np.int64)
-    fill(cells, np.array(list(map(crc32, texts)), np.int64))
+    enter(cells, np.array(list(map(crc32, texts)), np.int64))
     text = np.array(np.frombuffer(b"".join(texts), np.uint8))
     return Entries(cells, len(cells), starts, text, np.array(list(ids.values()), np.int32))
 
@@ -94,7 +94,7 @@ def home(crc: int, size: int) -> int:
 
 
 @jit()
-def fill(cells: I64, crcs: I64) -> None:
+def enter(cells: I64, crcs: I64) -> None:
     """Enter these crc32 in the order of their numbers."""
     for number in range(len(crcs)):
         at = home(crcs[number], len(cells))
@@ -123,28 +123,22 @@ def find(entries: Any, crc: int, word: Any, start: int, stop: int) -> int:
 
 
 @jit()
-def write_pieces(
-    lexicon: Any, word: Any, start: int, stop: int, crcs: Any, ids: Any, end: int
-) -> int:
-    """Write the ids of word[start:stop], no whole entry, from ids[end] on; where they end now."""
-    entries, first, at = lexicon.heads, end, start
-    while at < stop:
-        crc = LOW
-        for i in range(at, stop):
-            crc = (crc >> 8) ^ lexicon.crc[(crc ^ word[i]) & 255]
-            crcs[i] = crc ^ LOW
-        found, last = -1, stop
-        while last > at:
-            found = find(entries, crcs[last - 1], word, at, last)
-            if found >= 0:
-                break
-            last -= 1
-        if found < 0:
-            ids[first] = lexicon.unknown
-            return first + 1
-        ids[end] = found
-        entries, at, end = lexicon.tails, last, end + 1
-    return end
+def write_crcs(table: Any, word: Any, start: int, stop: int, crcs: Any) -> None:
+    """Write the crc32 of word[start : i + 1] to crcs[i], for every i up to stop."""
+    crc = LOW
+    for i in range(start, stop):
+        crc = (crc >> 8) ^ table[(crc ^ word[i]) & 255]
+        crcs[i] = crc ^ LOW
+
+
+@jit()
+def longest(entries: Any, crcs: Any, word: Any, start: int, stop: int) -> tuple[int, int]:
+    """The id of the longest entry that word[start:stop] begins with, or -1, and where it ends."""
+    for last in range(stop, start, -1):
+        found = find(entries, crcs[last - 1], word, start, last)
+        if found >= 0:
+            return found, last
+    return -1, stop
 
 
 @jit()
@@ -155,19 +149,19 @@ def write_word(
     if word[start] == ELLIPSIS:
         ids[end] = lexicon.ellipsis
         return end + 1, NO_SLOT
-    crc = LOW
-    for i in range(start, stop):
-        crc = (crc >> 8) ^ lexicon.crc[(crc ^ word[i]) & 255]
-    crc ^= LOW
-    whole = find(lexicon.heads, crc, word, start, stop)
-    if whole >= 0:
-        ids[end] = whole
-        end += 1
-    else:
-        end = write_pieces(lexicon, word, start, stop, crcs, ids, end)
+    write_crcs(lexicon.crc, word, start, stop, crcs)
+    whole, entries, first, at = crcs[stop - 1], lexicon.heads, end, start
+    while at < stop:
+        found, last = longest(entries, crcs, word, at, stop)
+        if found < 0:
+            ids[first], end = lexicon.unknown, first + 1
+            break
+        ids[end] = found
+        entries, at, end = lexicon.tails, last, end + 1
+        write_crcs(lexicon.crc, word, at, stop, crcs)
     if not lexicon.slots or not alphanumeric(word[start]):
         return end, NO_SLOT
-    return end, ((crc * GOLDEN) & LOW) >> (32 - SLOT_BITS)
+    return end, ((whole * GOLDEN) & LOW) >> (32 - SLOT_BITS)
 
 
 @jit()

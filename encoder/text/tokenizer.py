@@ -1,5 +1,6 @@
-"""Texts → token ids and lexical rows, with a bounded memory of the chunks met before."""
+"""Texts → token ids and lexical rows, with a bounded memory of the chunks and words met before."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +12,6 @@ from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT, Idf, SparseRows, slot, word_rows
-from encoder.text.chunk_cache import Chunks, record
 from encoder.text.clean import (
     Article,
     article_chunks,
@@ -22,15 +22,16 @@ from encoder.text.clean import (
     post_text,
 )
 from encoder.text.fast_clean import make_desk, plain_characters
-from encoder.text.fast_scan import OLDER, expand, scan
+from encoder.text.fast_scan import MISSED, expand, scan
 from encoder.text.fast_wordpiece import make_lexicon
 from encoder.text.split import split_words
 from encoder.text.vocabulary import Vocabulary
 
-CACHE_WORDS = 2**18
-KEPT_BYTES = 64  # of a chunk
-KEPT_LETTERS = 32  # of a word
-NONE = (np.frombuffer(b"", np.int32), np.zeros(0, np.int64))
+CHUNKS_KEPT = 2**16
+WORDS_KEPT = 2**16
+LETTERS_KEPT = 32  # of a word
+BYTES_KEPT = 64  # of a chunk
+BYTES = 4  # of a number in a body
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,25 +56,16 @@ class Tokenizer:
     """Reads posts and articles; safe to call from several threads."""
 
     def __init__(
-        self,
-        vocabulary: Vocabulary,
-        idf: Idf | None,
-        post_tokens: int,
-        article_tokens: int,
-        cache_words: int = CACHE_WORDS,
+        self, vocabulary: Vocabulary, idf: Idf | None, post_tokens: int, article_tokens: int
     ) -> None:
-        for name, value in (
-            ("post_tokens", post_tokens),
-            ("article_tokens", article_tokens),
-            ("cache_words", cache_words),
-        ):
+        for name, value in (("post_tokens", post_tokens), ("article_tokens", article_tokens)):
             if type(value) is not int or value < 1:
                 raise InputError(f"{name}: {value!r} is not a whole number of at least 1")
         self.vocabulary, self.idf = vocabulary, idf
         self._idf = np.array([] if idf is None else idf.table, np.float32)
         self._caps = {Side.POST: post_tokens, Side.ARTICLE: article_tokens}
-        self._word = lru_cache(max(1, cache_words // 4))(self._look_at)
-        self._memories = {side: Chunks(cache_words) for side in Side}
+        self._word = lru_cache(WORDS_KEPT)(self._look_at)
+        self._known = lru_cache(CHUNKS_KEPT)(self._body)
         self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
 
     def posts(self, texts: Sequence[str]) -> Tokens:
@@ -94,7 +86,7 @@ class Tokenizer:
     def _read(self, side: Side, chunk: str) -> list[Word]:
         """The words of a chunk."""
         return [
-            self._word(word) if len(word) <= KEPT_LETTERS else self._look_at(word)
+            self._word(word) if len(word) <= LETTERS_KEPT else self._look_at(word)
             for word in split_words(clean_chunk(chunk, side))
         ]
 
@@ -109,43 +101,34 @@ class Tokenizer:
     def _tokens(self, texts: list[str], side: Side) -> Tokens:
         encoded = in_utf8(texts)
         bounds = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-        data = b"".join(encoded)
-        letters = np.frombuffer(data, np.uint8)
-        memory, lexicon = self._memories[side], self._lexicon
-        snapshot = memory.snapshot()
-        rules = lexicon, self._characters, snapshot, make_desk()
-        found = scan(letters, bounds, *rules, side is Side.POST)
-        _, places, _, misses = found
-        reused = places[places & 3 == OLDER] >> 2
-        if len(reused):
-            memory.keep(snapshot.older.arena, reused)
-        read, read_places = self._missed(data, misses, side) if len(misses) else NONE
-        expanded = expand(found, snapshot, read, read_places, self._idf, self._caps[side])
-        ids, offsets, slots, idf, slot_offsets = expanded
-        return Tokens(ids, offsets, word_rows(slots, idf, slot_offsets))
+        data, desk = b"".join(encoded), make_desk()
+        rules = self._lexicon, self._characters, desk
+        bodies, places, ends, misses = scan(
+            np.frombuffer(data, np.uint8), bounds, *rules, side is Side.POST
+        )
+        if len(misses):
+            chunks = [data[start:stop] for start, stop in misses.reshape(-1, 2).tolist()]
+            bodies = self._add(bodies, places, chunks, side)
+        ids, offsets, slots, slot_offsets = expand(bodies, places, ends, self._caps[side])
+        return Tokens(ids, offsets, word_rows(slots, self._idf[slots], slot_offsets))
 
-    def _missed(self, data: bytes, misses: I64, side: Side) -> tuple[I32, I64]:
-        """The records of the chunks that start and stop here, and the place of each."""
-        marks = misses.tolist()
-        chunks = [data[a:b] for a, b in zip(marks[::2], marks[1::2], strict=True)]
-        records = {chunk: self._record(chunk, side) for chunk in dict.fromkeys(chunks)}
-        sizes = np.cumsum([0, *map(len, records.values())], dtype=np.int64) // 4
-        place = dict(zip(records, sizes.tolist(), strict=False))
-        read = np.frombuffer(b"".join(records.values()), np.int32)
-        kept = [place[chunk] for chunk in records if worth_keeping(chunk)]
-        if kept:
-            self._memories[side].keep(read, np.array(kept, np.int64))
-        return read, np.array([place[chunk] for chunk in chunks], np.int64)
+    def _add(self, bodies: I32, places: I64, missed: list[bytes], side: Side) -> I32:
+        """The bodies with those of the chunks that were missed, whose places are written."""
+        made = dict.fromkeys(missed, b"")
+        for chunk in made:
+            read = self._known if len(chunk) <= BYTES_KEPT else self._body
+            made[chunk] = read(chunk, side)
+        ends = len(bodies) + np.cumsum([0, *map(len, made.values())]) // BYTES
+        place = dict(zip(made, ends.tolist(), strict=False))
+        places[places == MISSED] = [place[chunk] for chunk in missed]
+        return np.concatenate([bodies, np.frombuffer(b"".join(made.values()), np.int32)])
 
-    def _record(self, chunk: bytes, side: Side) -> bytes:
+    def _body(self, chunk: bytes, side: Side) -> bytes:
+        """What is known of a chunk, as `expand` reads it."""
         words = self._read(side, chunk.decode("utf-8", "surrogatepass"))
         ids = [i for word in words for i in word.ids]
-        return record(chunk, ids, [word.slot for word in words if word.slot != NO_SLOT])
-
-
-def worth_keeping(chunk: bytes) -> bool:
-    """Whether a chunk may well be met again; long ones and links hardly are."""
-    return len(chunk) <= KEPT_BYTES and b"://" not in chunk
+        slots = [word.slot for word in words if word.slot != NO_SLOT]
+        return array("i", (len(ids), len(slots), *ids, *slots)).tobytes()
 
 
 def in_utf8(texts: list[str]) -> list[bytes]:

@@ -20,7 +20,6 @@ from encoder.backends import choose as backends
 from encoder.directory import write_model
 from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
-from encoder.model.config import Side
 from encoder.text.fast_wordpiece import LEXICONS
 from tests.encoder.small import TOPICS, small_model
 from worker.match.matcher import pool
@@ -58,16 +57,6 @@ def test_a_forked_child_embeds_as_its_parent_does(folder: Path) -> None:
 
         assert in_a_child(again) == 0
         np.testing.assert_array_equal(enc.posts(MANY).dense, before)
-
-
-def test_a_fork_while_another_thread_reads_leaves_no_lock_behind(folder: Path) -> None:
-    with encoder.load(folder, device="cpu", threads=2) as enc:
-        enc.posts(MANY)
-        with (
-            enc._tokenizer._memories[Side.POST]._lock,
-            enc._tokenizer._memories[Side.ARTICLE]._lock,
-        ):
-            assert in_a_child(lambda: enc.posts(MANY)) == 0
 
 
 def test_a_fork_while_another_thread_compiles_waits_for_it() -> None:

@@ -9,17 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.model.config import Side
+from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT, SLOTS, Idf
-from encoder.text.chunk_cache import Chunks
 from encoder.text.fast_clean import make_desk
-from encoder.text.fast_scan import READ, expand, scan
-from encoder.text.tokenizer import NONE, Tokenizer
+from encoder.text.fast_scan import expand, scan
+from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.passing import PASSING
 from tests.encoder.wild import FRAGMENTS, real_posts, vocabulary_lines, wild_text
 
 IDF = Idf(np.random.default_rng(0).uniform(0, 9, SLOTS).astype(np.float32))
-EMPTY = Chunks(1).snapshot()
 OURS = Tokenizer(WordPiece.from_lines(vocabulary_lines()), IDF, 8192, 8192)
 # fmt: off
 EVERYDAY = (
@@ -44,16 +43,20 @@ chunks = st.one_of(st.text(SIGNS, max_size=12), st.sampled_from(FRAGMENTS), clum
 
 def compiled(text: str, side: Side = Side.POST) -> tuple[list[list[int]], list[int]]:
     """The ids of a text that compiled code alone reads, its slots, and what it left as misses."""
-    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-    bounds = np.array([0, len(data)], np.int64)
-    found = scan(
-        data, bounds, OURS._lexicon, OURS._characters, EMPTY, make_desk(), side is Side.POST
-    )
-    if len(found[3]):
-        assert (found[1] & 3 == READ).any()
-        return [], found[3].tolist()
-    ids, _, slots, _, _ = expand(found, EMPTY, *NONE, OURS._idf, 10_000)
+    bodies, places, ends, misses = scanned(text, side)
+    if len(misses):
+        return [], misses.tolist()
+    ids, _, slots, _ = expand(bodies, places, ends, 10_000)
     return [ids.tolist(), slots.tolist()], []
+
+
+def scanned(text: str, side: Side, known: bool = True) -> tuple[I32, I64, I64, I64]:
+    """What the first pass makes of a text, by a known vocabulary or by none."""
+    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    lexicon, desk = OURS._lexicon._replace(known=known), make_desk()
+    bounds, post = np.array([0, len(data)], np.int64), side is Side.POST
+    found: tuple[I32, I64, I64, I64] = scan(data, bounds, lexicon, OURS._characters, desk, post)
+    return found
 
 
 def ruled(text: str, side: Side = Side.POST) -> list[list[int]]:
@@ -87,11 +90,7 @@ def test_whatever_is_read_is_what_the_rules_say(text: str, side: Side) -> None:
 @given(st.text(SIGNS, max_size=30) | wild_text)
 def test_chunks_begin_and_end_as_split_has_them(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    bounds = np.array([0, len(data)], np.int64)
-    off = OURS._lexicon._replace(known=False)
-    _, _, _, misses = scan(
-        np.frombuffer(data, np.uint8), bounds, off, OURS._characters, EMPTY, make_desk(), True
-    )
+    _, _, _, misses = scanned(text, Side.POST, known=False)
     found = [data[a:b].decode("utf-8", "surrogatepass") for a, b in misses.reshape(-1, 2).tolist()]
     assert found == [chunk for chunk in text.split() if not PASSING[Side.POST](chunk)]
 

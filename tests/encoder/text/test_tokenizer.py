@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.score.lexical import NO_SLOT, SLOTS, Idf, slot
 from encoder.text.clean import Article, clean_post
-from encoder.text.tokenizer import KEPT_BYTES, Tokenizer, Tokens, Word
+from encoder.text.tokenizer import BYTES_KEPT, Tokenizer, Tokens, Word
 from encoder.text.vocabulary import WordLevel, WordPiece
 from tests.encoder.wild import (
     ALL,
@@ -33,10 +33,15 @@ Row = tuple[list[int], dict[int, float]]
 batches = st.lists(wild_text, max_size=8)
 
 
-def tokenizer(
-    cache_words: int = 1000, idf: Idf | None = IDF, posts: int = POST_TOKENS
-) -> Tokenizer:
-    return Tokenizer(VOCABULARY, idf, posts, ARTICLE_TOKENS, cache_words)
+def tokenizer(idf: Idf | None = IDF, posts: int = POST_TOKENS) -> Tokenizer:
+    return Tokenizer(VOCABULARY, idf, posts, ARTICLE_TOKENS)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokenizers that remember no more than a few chunks and words."""
+    monkeypatch.setattr("encoder.text.tokenizer.CHUNKS_KEPT", 10)
+    monkeypatch.setattr("encoder.text.tokenizer.WORDS_KEPT", 10)
 
 
 def read(tokens: Tokens) -> list[Row]:
@@ -91,10 +96,10 @@ def test_the_words_of_a_text_make_its_tokens(texts: list[str]) -> None:
 
 
 @settings(deadline=None)
-@given(batches, st.integers(1, 12))
-def test_a_text_has_the_same_tokens_alone_and_in_any_batch(texts: list[str], cache: int) -> None:
-    together = read(tokenizer(cache).posts(texts))
-    used = tokenizer(cache)
+@given(batches)
+def test_a_text_has_the_same_tokens_alone_and_in_any_batch(texts: list[str]) -> None:
+    together = read(tokenizer().posts(texts))
+    used = tokenizer()
     assert [row for text in texts for row in read(used.posts([text]))] == together
     assert read(used.posts(texts[::-1])) == together[::-1]
     assert read(SHARED_TOKENIZER.posts(texts * 2)) == together * 2
@@ -103,7 +108,7 @@ def test_a_text_has_the_same_tokens_alone_and_in_any_batch(texts: list[str], cac
 def test_ids_equal_the_oracle_on_real_posts(shared: Path) -> None:
     posts = real_posts(shared)[:: 1 if ALL else 4]
     expected = their_word_piece(LINES).encode_batch(list(map(clean_post, posts)))
-    tokens = tokenizer(3000, posts=128).posts(posts)
+    tokens = tokenizer(posts=128).posts(posts)
     for i, one in enumerate(expected):
         assert tokens.ids[tokens.offsets[i] : tokens.offsets[i + 1]].tolist() == one.ids[:128]
 
@@ -166,58 +171,34 @@ def test_word_level_passes_over_words_without_an_id() -> None:
     assert read(words.posts(["US news: Storm #USStorm"]))[0][0] == [0, 1, 0, 1]
 
 
-def test_any_number_of_chunks_stays_within_the_bound_and_comes_out_right() -> None:
-    cache, per_text = 2**12, 1000
-    chunks = 1_000_000 if ALL else 100_000
-    small = Tokenizer(WordLevel.from_lines(["last"]), IDF, 4, 4, cache)
-    for start in range(0, chunks, 5 * per_text):
+def test_any_number_of_chunks_stays_within_the_bound_and_comes_out_right(small: None) -> None:
+    used, per_text = Tokenizer(WordLevel.from_lines(["last"]), IDF, 4, 4), 1000
+    for start in range(0, 20_000, 5 * per_text):
         texts = [
-            " ".join([f"w{i}" for i in range(at, at + per_text)] + ["last"])
+            " ".join([f"é{i}" for i in range(at, at + per_text)] + ["last"])
             for at in range(start, start + 5 * per_text, per_text)
         ]
-        tokens = small.posts(texts)
+        tokens = used.posts(texts)
         assert tokens.ids.tolist() == [0] * 5
-        assert len(small._memories[Side.POST]) <= cache
-        assert small._word.cache_info().currsize <= cache
-    expected = {slot(f"w{i}") for i in range(chunks - per_text, chunks)} | {slot("last")}
+        for memory in (used._known, used._word):
+            assert memory.cache_info().currsize == 10
+    expected = {slot(f"é{i}") for i in range(19_000, 20_000)} | {slot("last")}
     assert set(read(tokens)[-1][1]) == expected
 
 
-def unread(count: int, first: int = 0) -> list[str]:
-    """Chunks that no compiled code reads, so that the memory has to."""
-    return [f"é{i}" for i in range(first, first + count)]
-
-
-def test_a_memory_that_fills_up_within_a_batch_changes_nothing() -> None:
-    texts = [" ".join(unread(7, i)) for i in range(200)]
-    assert read(tokenizer(cache_words=10).posts(texts)) == read(tokenizer(100_000).posts(texts))
-
-
-def test_what_is_met_again_stays_when_the_older_half_goes() -> None:
-    used = tokenizer(cache_words=20)
-    for chunk in unread(100):
-        used.posts([f"café {chunk}"])
-    kept = {chunk.decode() for chunk in used._memories[Side.POST]}
-    assert "café" in kept
-    assert "é0" not in kept
-
-
-def test_what_would_only_fill_the_memory_is_not_kept() -> None:
+def test_long_chunks_are_not_kept() -> None:
     used = tokenizer()
-    long = "é" + "y" * KEPT_BYTES
-    used.posts([f"https://t.co/AbC @user http://a.b/c?d&e x {long} storm café café"])
-    used.articles(["https://t.co/AbC @user"])
-    assert list(used._memories[Side.POST]) == ["café".encode()]
-    assert list(used._memories[Side.ARTICLE]) == [b"@user"]
+    used.posts([f"https://t.co/AbC @user x é{'y' * BYTES_KEPT} storm café café"])
+    assert used._known.cache_info().currsize == 1
 
 
-def test_threads_do_not_disturb_each_other_while_all_of_them_evict() -> None:
-    used = tokenizer(cache_words=200)
+def test_threads_do_not_disturb_each_other_while_all_of_them_evict(small: None) -> None:
+    used = tokenizer()
     rng = np.random.default_rng(0)
     texts = [
         [" ".join(f"é{i}" for i in rng.zipf(1.2, 30) % 10_000) for _ in range(20)] for _ in range(4)
     ]
-    expected = [read(tokenizer(100_000).posts(batch)) for batch in texts]
+    expected = [read(tokenizer().posts(batch)) for batch in texts]
     right: list[bool] = []
 
     def work(turn: int) -> None:
@@ -249,7 +230,7 @@ def test_what_is_no_text_is_refused_and_leaves_the_tokenizer_usable() -> None:
     assert read(SHARED_TOKENIZER.posts(["the storm"])) == read(tokenizer().posts(["the storm"]))
 
 
-@pytest.mark.parametrize("numbers", [(0, 1, 1), (1, -1, 1), (1, 1, 0), (1, 2.0, 1)])
-def test_a_nonsensical_limit_is_refused(numbers: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("numbers", [(0, 1), (1, -1), (1, 2.0)])
+def test_a_nonsensical_limit_is_refused(numbers: tuple[int, int]) -> None:
     with pytest.raises(InputError, match="at least 1"):
         Tokenizer(VOCABULARY, IDF, *numbers)
