@@ -43,6 +43,15 @@ def chunk_stop(data: Any, at: int, stop: int) -> int:
 
 
 @jit()
+def longer(array: Any, least: int) -> Any:
+    """A copy of the array with room for twice as much as is needed."""
+    copy = np.empty(2 * least, array.dtype)
+    for i in range(len(array)):  # for a slice numba compiles its error's text, for two seconds
+        copy[i] = array[i]
+    return copy
+
+
+@jit()
 def scan(
     text: Any, bounds: I64, lexicon: Any, characters: Any, held: Any, post: bool
 ) -> tuple[I32, I64, I64, I64]:
@@ -67,7 +76,7 @@ def scan(
                 continue
             needed = end + LARGEST * (at - start) + 2
             if needed > len(bodies):
-                bodies = np.concatenate((bodies, np.empty(needed, np.int32)))
+                bodies = longer(bodies, needed)
             last = read_everyday(words, chars, desk, data, start, at, bare(bodies), end)
             places[chunks] = MISSED if last == OTHER else end
             if last == OTHER:
