@@ -36,16 +36,18 @@ class Watchdog:
         """Take one look; StalledError when all looks of so long a time saw it stand still."""
         now = self._clock()
         behind = {number: each for number, each in sight.backlogs.items() if each.lag}
-        moved = {n for n, each in sight.backlogs.items() if self._before(n, each.done) != each.done}
+        before, self._seen = self._seen, {}
+        moved = {
+            number
+            for number, each in sight.backlogs.items()
+            if number in before and before[number][0] != each.done
+        }
         if moved or sight.finished != self._finished or sight.paused or not behind:
             self._since = now
         self._finished = sight.finished
-        self._seen = {
-            number: (each.done, now)
-            if number in moved or number not in self._seen or sight.paused
-            else self._seen[number]
-            for number, each in behind.items()
-        }
+        for number, each in behind.items():
+            stands = number in before and number not in moved and not sight.paused
+            self._seen[number] = before[number] if stands else (each.done, now)
         if now - self._since >= self._stall_s:
             waiting = sum(each.lag for each in behind.values())
             self._fire("no batch has finished", now - self._since, f"{waiting} posts wait")
@@ -54,9 +56,6 @@ class Watchdog:
                 waiting = behind[number].lag
                 what = f"partition {number} has not moved"
                 self._fire(what, now - since, f"{waiting} posts wait in it")
-
-    def _before(self, number: int, done: int) -> int:
-        return self._seen[number][0] if number in self._seen else done
 
     def _fire(self, what: str, idle: float, waiting: str) -> NoReturn:
         raise StalledError(
