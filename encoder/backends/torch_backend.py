@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from encoder.backends.asked import refuse_outside
 from encoder.backends.torch_folded import Batch, Folded, Layered, Model
-from encoder.errors import DeviceError, InputError
+from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64, Weights
 from encoder.support.threads import PerProcess
@@ -97,7 +98,7 @@ class TorchBackend:
 
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """y [n, d], not normalised, of the texts ids[offsets[i] : offsets[i + 1]]."""
-        check(ids, offsets, self.vocabulary)
+        refuse_outside(ids, offsets, self.vocabulary)
         y = np.zeros((len(offsets) - 1, self.dim), np.float32)
         with self.lock.get(), torch.inference_mode():
             for first, last in stretches(offsets):
@@ -135,7 +136,7 @@ class TorchBackend:
             texts = order[start:end]
             at, middle = last, last + len(texts) + 1
             last = middle + int(lengths[texts].sum())
-            fill(host[at:last].numpy(), ids, offsets[texts], lengths[texts])
+            write_part(host[at:last].numpy(), ids, offsets[texts], lengths[texts])
             self.up.copy(there[at:last], host[at:last])
             self.up.lead()
             batch = Batch(there[middle:last], there[at:middle], int(lengths[texts[-1]]))
@@ -144,19 +145,6 @@ class TorchBackend:
             self.down.copy(out[start:end], results[-1])
         self.down.finish()
         y[order] = out.numpy()
-
-
-def check(ids: I32, offsets: I64, vocabulary: int) -> None:
-    """Refuse token ids outside the vocabulary, and offsets that do not divide them into texts."""
-    if (
-        len(offsets) == 0
-        or offsets[0] != 0
-        or offsets[-1] != len(ids)
-        or (np.diff(offsets) < 0).any()
-    ):
-        raise InputError(f"offsets: must rise from 0 to the number of ids, {len(ids)}")
-    if len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary:
-        raise InputError(f"ids: {ids.min()} to {ids.max()} are not all from 0 to {vocabulary - 1}")
 
 
 def stretches(offsets: I64) -> Iterator[tuple[int, int]]:
@@ -183,7 +171,7 @@ def plan(lengths: I64, most: int) -> tuple[I64, list[tuple[int, int]]]:
     return order, parts
 
 
-def fill(target: I32, ids: I32, starts: I64, lengths: I64) -> None:
+def write_part(target: I32, ids: I32, starts: I64, lengths: I64) -> None:
     """Write a part as it travels: its n + 1 offsets, then its ids, text after text."""
     ends = np.cumsum(lengths)
     count = len(lengths)

@@ -5,9 +5,9 @@ folded into a table once. The star's keys and values are never projected per tok
 u·node with u = WKᵀq, and the values are WV·(Σ p node). The letters of shapes are those of star.py.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -51,12 +51,7 @@ class Batch:
         return token, column >= lengths
 
 
-class Model(Protocol):
-    """Anything that turns a batch into y [n, d]."""
-
-    def __call__(self, batch: Batch, side: Side) -> Tensor:
-        """The vectors of the batch's texts."""
-        ...
+Model = Callable[[Batch, Side], Tensor]  # a batch to y [n, d]
 
 
 class Layered:

@@ -9,7 +9,7 @@ from encoder.backends.kernel.row_layout import Shape
 from encoder.explain.kernel_backward import Asked, FlatTexts, Way, explain_texts, step_of
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64, Weights, position_buckets
-from encoder.simd.matrix import Matrix
+from encoder.simd.matmul import Matrix
 from encoder.simd.tile import LANES
 from encoder.support.readonly import fixed
 

@@ -1,5 +1,7 @@
 """Sums and maxima across lanes and across registers."""
 
+from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 from llvmlite import ir
@@ -14,17 +16,30 @@ from encoder.simd.tile import LANES
 ONE = Vectors(1, FLOAT)
 
 
+def add(builder: Any, x: Any, y: Any) -> Any:
+    """The sum of two float registers."""
+    return builder.fadd(x, y, flags=FAST)
+
+
+def combined(x: Any, combine: Callable[..., Any]) -> Any:
+    """An intrinsic that makes one register of all, from the first to the last."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return pack(builder, [reduce(partial(combine, builder), registers(builder, values[0]))])
+
+    return ONE(x), codegen
+
+
 @intrinsic
 def largest(context: Any, x: Any) -> Any:
     """The largest of all registers, lane by lane."""
+    return combined(x, larger)
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        first, *rest = registers(builder, values[0])
-        for part in rest:
-            first = larger(builder, first, part)
-        return pack(builder, [first])
 
-    return ONE(x), codegen
+@intrinsic
+def sum_registers(context: Any, x: Any) -> Any:
+    """The sum of all registers, lane by lane."""
+    return combined(x, add)
 
 
 @intrinsic
@@ -48,23 +63,10 @@ def double_own(context: Any, own: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         parts = registers(builder, values[1])
         i = known(own)
-        parts[i] = builder.fadd(parts[i], parts[i], flags=FAST)
+        parts[i] = add(builder, parts[i], parts[i])
         return pack(builder, parts)
 
     return x(own, x), codegen
-
-
-@intrinsic
-def sum_registers(context: Any, x: Any) -> Any:
-    """The sum of all registers, lane by lane."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        first, *rest = registers(builder, values[0])
-        for part in rest:
-            first = builder.fadd(first, part, flags=FAST)
-        return pack(builder, [first])
-
-    return ONE(x), codegen
 
 
 def transpose_sum(builder: Any, parts: list[Any]) -> Any:
@@ -82,7 +84,7 @@ def transpose_sum(builder: Any, parts: list[Any]) -> Any:
             near = [lane if not lane & bit else LANES + lane for lane in range(LANES)]
             far = [lane ^ bit if not lane & bit else LANES + (lane ^ bit) for lane in range(LANES)]
             kept, moved = shuffle(builder, x, y, near), shuffle(builder, x, y, far)
-            merged.append(builder.fadd(kept, moved, flags=FAST))
+            merged.append(add(builder, kept, moved))
         parts, bit = merged, 2 * bit
     return parts[0]
 
@@ -93,10 +95,10 @@ def dot(builder: Any, x: list[Any], y: list[Any]) -> Any:
     for i, (p, q) in enumerate(zip(x, y, strict=True)):
         product = builder.fmul(p, q, flags=FAST)
         last = chains[i % 2]
-        chains[i % 2] = product if last is None else builder.fadd(last, product, flags=FAST)
+        chains[i % 2] = product if last is None else add(builder, last, product)
     if chains[1] is None:
         return chains[0]
-    return builder.fadd(chains[0], chains[1], flags=FAST)
+    return add(builder, chains[0], chains[1])
 
 
 @intrinsic(prefer_literal=True)

@@ -31,32 +31,34 @@ def where_positive(context: Any, test: Any, x: Any) -> Any:
     return lanewise(emit, x, test, x)
 
 
+def converted(x: Any, element: Any, instruction: str) -> Any:
+    """Each lane by one of llvmlite's conversions."""
+    result = Vectors(x.count, element)
+    return lanewise(lambda builder, x: getattr(builder, instruction)(x, result.register), result, x)
+
+
 @intrinsic
 def as_bits(context: Any, x: Any) -> Any:
     """The int32 with the bits of a float32."""
-    result = Vectors(x.count, INT)
-    return lanewise(lambda builder, x: builder.bitcast(x, result.register), result, x)
+    return converted(x, INT, "bitcast")
 
 
 @intrinsic
 def from_bits(context: Any, x: Any) -> Any:
     """The float32 with the bits of an int32."""
-    result = Vectors(x.count, FLOAT)
-    return lanewise(lambda builder, x: builder.bitcast(x, result.register), result, x)
+    return converted(x, FLOAT, "bitcast")
 
 
 @intrinsic
 def to_float(context: Any, x: Any) -> Any:
     """int32 to float32."""
-    result = Vectors(x.count, FLOAT)
-    return lanewise(lambda builder, x: builder.sitofp(x, result.register), result, x)
+    return converted(x, FLOAT, "sitofp")
 
 
 @intrinsic
 def to_int(context: Any, x: Any) -> Any:
     """float32 to int32, cut towards zero."""
-    result = Vectors(x.count, INT)
-    return lanewise(lambda builder, x: builder.fptosi(x, result.register), result, x)
+    return converted(x, INT, "fptosi")
 
 
 @jit(fast=True, inline=True)

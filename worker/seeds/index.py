@@ -16,7 +16,7 @@ from encoder.score.lexical import SLOTS
 from encoder.simd.across import highest_lane
 from encoder.simd.lanewise import maximum
 from encoder.simd.loads import filled, load
-from encoder.simd.matrix import Matrix
+from encoder.simd.matmul import Matrix
 from encoder.simd.tile import LANES
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed

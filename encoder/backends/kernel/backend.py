@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from encoder.backends.asked import refuse_outside
 from encoder.backends.kernel import row_layout as limits
 from encoder.backends.kernel.arrays import Space, allocate
 from encoder.backends.kernel.encode import encode
@@ -65,7 +66,10 @@ class KernelBackend:
         """y of every text, not normalised [n, dim]; text i is ids[offsets[i]:offsets[i + 1]]."""
         # Copies: numba would compile everything once more for arrays that are read-only.
         ids, offsets = np.array(ids, np.int32), np.array(offsets, np.int64)
-        self._check(ids, offsets)
+        refuse_outside(ids, offsets, self._vocabulary)  # the compiled code checks no index
+        longest = np.diff(offsets).max(initial=0)
+        if longest > MAX_TOKENS:
+            raise InputError(f"a text of {longest} tokens; cut it to {MAX_TOKENS}")
         out = np.empty((len(offsets) - 1, self._dim), np.float32)
         parts = min(self.threads, max(1, len(ids) // TOKENS_WORTH_A_THREAD))
         goals = np.linspace(0, len(ids), parts + 1)[1:-1]
@@ -80,17 +84,6 @@ class KernelBackend:
     def close(self) -> None:
         """End its threads."""
         self._crew.close()
-
-    def _check(self, ids: I32, offsets: I64) -> None:
-        """Refuse what would read outside an array: the compiled code checks no index."""
-        lengths = np.diff(offsets)
-        if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(ids) or (lengths < 0).any():
-            raise InputError(f"offsets: must rise from 0 to the number of ids, {len(ids)}")
-        if lengths.max(initial=0) > MAX_TOKENS:
-            raise InputError(f"a text of {lengths.max()} tokens; cut it to {MAX_TOKENS}")
-        # As unsigned, a negative id is a large one: one pass finds both.
-        if ids.view(np.uint32).max(initial=0) >= self._vocabulary:
-            raise InputError(f"ids: some are outside the vocabulary of {self._vocabulary}")
 
     def _run(self, ids: I32, offsets: I64, out: F32, side: Side) -> None:
         """A run of texts in the calling thread, with a working memory of its own."""

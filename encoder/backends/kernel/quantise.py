@@ -18,7 +18,7 @@ from encoder.backends.kernel.row_layout import Shape
 from encoder.model.weights import F32, Weights
 from encoder.simd.lanewise import maximum, nearest, to_float
 from encoder.simd.loads import filled, load, load_halves, store, store_halves
-from encoder.simd.matmul import Rows, multiply, panels
+from encoder.simd.matmul import Strided, multiply, panels
 from encoder.simd.pointers import bare
 from encoder.simd.tile import LANES, WIDEST, Tile
 from encoder.support.jit import jit
@@ -37,7 +37,7 @@ def quantise_block(
 ) -> None:
     """Fold a block of embeddings to rows of `table`; peaks are each column's largest magnitude."""
     (depth, width), rows = (embedding.shape[1], len(bias)), len(table) // len(bias)
-    source, target = Rows(bare(embedding), 0, depth), Rows(folded, 0, width)
+    source, target = Strided(bare(embedding), 0, depth), Strided(folded, 0, width)
     multiply(tile, rows, source, depth, panels, width, target)
     for column in range(0, width, LANES):
         shift, peak = load(1, bias, column), filled(1, SMALL)

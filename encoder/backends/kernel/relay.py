@@ -15,7 +15,7 @@ from encoder.model.config import MAX_TOKENS
 from encoder.simd.across import row_dots
 from encoder.simd.lanewise import to_float
 from encoder.simd.loads import filled, load, load_halves, store
-from encoder.simd.matmul import Rows, multiply
+from encoder.simd.matmul import Strided, multiply
 from encoder.simd.tile import LANES
 from encoder.support.jit import jit
 
@@ -63,8 +63,8 @@ def star_probes(shape: Any, tables: Any, space: Any, texts: int) -> None:
     """probe[text, head] = Wk_hᵀ q_h, whose product with a node is that node's logit."""
     size = shape.width + shape.query_width
     for head in range(shape.heads):
-        queries = Rows(space.mean, shape.width + head * shape.head_dim, size)
-        probes = Rows(space.probe, head * shape.width, shape.slots * shape.width)
+        queries = Strided(space.mean, shape.width + head * shape.head_dim, size)
+        probes = Strided(space.probe, head * shape.width, shape.slots * shape.width)
         multiply(
             shape.wide,
             texts,
@@ -102,11 +102,11 @@ def star_outputs(shape: Any, tables: Any, space: Any, texts: int) -> None:
     """The relay's new vector, for all texts of a block."""
     step = shape.inner + shape.value_width
     for head in range(shape.heads):
-        mixed = Rows(space.mixed, head * TEXTS * shape.width, shape.width)
-        values = Rows(space.value, head * shape.head_dim, step)
+        mixed = Strided(space.mixed, head * TEXTS * shape.width, shape.width)
+        values = Strided(space.value, head * shape.head_dim, step)
         matrix = tables.values + head * shape.value_panels
         multiply(shape.narrow, texts, mixed, shape.dim, matrix, shape.value_width, values)
-    values, stars = Rows(space.value, 0, step), Rows(space.star, 0, shape.width)
+    values, stars = Strided(space.value, 0, step), Strided(space.star, 0, shape.width)
     multiply(shape.wide, texts, values, shape.inner, tables.output, shape.width, stars)
 
 

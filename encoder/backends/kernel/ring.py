@@ -114,27 +114,27 @@ def ring_weights(shape: Any, tables: Any, space: Any, rows: int, step: int, foll
 
 
 @jit(fast=True, inline=True)
-def collect(shape: Any, tables: Any, space: Any, text: Any, i: int, step: int) -> int:
-    """List the addresses and weights of all values, two heads each, that token i attends to."""
-    count = 0
-    first, last = max(shape.window - i, 0), min(text.length + shape.window - i, shape.entries - 1)
-    for entry in range(first, last):
-        row = int64(text.ids[i + entry - shape.window]) * shape.row
-        start = address(tables.table, row + shape.value_at)
-        at = (entry * step + i * shape.slots) // 2
-        for pair in range(shape.pairs):
-            share = space.weight_pairs[at + pair]
-            space.places[count] = start + pair * shape.pair_bytes
-            space.shares[count] = share
-            count += share != 0
-    start = address(space.relay, shape.value_at - shape.key_at)
-    at = ((shape.entries - 1) * step + i * shape.slots) // 2
+def collect_entry(shape: Any, space: Any, count: int, start: int, at: int) -> Any:
+    """List the values of one entry of a context that have a weight; how many there now are."""
     for pair in range(shape.pairs):
-        share = space.weight_pairs[at + pair]
+        share = space.weight_pairs[at // 2 + pair]
         space.places[count] = start + pair * shape.pair_bytes
         space.shares[count] = share
         count += share != 0
     return count
+
+
+@jit(fast=True, inline=True)
+def collect(shape: Any, tables: Any, space: Any, text: Any, i: int, step: int) -> Any:
+    """List the addresses and weights of all values, two heads each, that token i attends to."""
+    count, at = 0, i * shape.slots
+    first, last = max(shape.window - i, 0), min(text.length + shape.window - i, shape.entries - 1)
+    for entry in range(first, last):
+        row = int64(text.ids[i + entry - shape.window]) * shape.row
+        start = address(tables.table, row + shape.value_at)
+        count = collect_entry(shape, space, count, start, entry * step + at)
+    start = address(space.relay, shape.value_at - shape.key_at)
+    return collect_entry(shape, space, count, start, (shape.entries - 1) * step + at)
 
 
 @jit(fast=True, inline=True)

@@ -1,6 +1,6 @@
 """What the kernel knows about a model at compile time: counts, and where a row's parts lie."""
 
-from dataclasses import dataclass
+from typing import Self
 
 from encoder.model.config import AstConfig
 from encoder.simd.constants import Static
@@ -12,7 +12,11 @@ MAX_WINDOW = 3
 MAX_DIM = 512
 
 
-@dataclass(frozen=True)
+def parts_of(count: int, size: int) -> int:
+    """Into how many parts of at most this size something is cut."""
+    return -(-count // size)
+
+
 class Shape(Static):
     """The counts of one model, and the layout of a row of its folded table.
 
@@ -21,180 +25,70 @@ class Shape(Static):
     because int16 products are summed in pairs and two heads make a pair of values.
     """
 
-    heads: int
-    head_dim: int
-    window: int
-    dim: int
+    def __init__(self, heads: int, head_dim: int, window: int, dim: int) -> None:
+        self.heads, self.head_dim, self.window, self.dim = heads, head_dim, window, dim
+        # A ring context: the window, the token itself among it once, and the relay. The token's
+        # own vector stands in the context twice; the second is a factor of two.
+        self.entries = 2 * window + 2
+        self._deal_heads()
+        self._pad_vectors()
+        self._lay_out_row()
+        self._cut_sums()
 
     @classmethod
-    def of(cls, config: AstConfig) -> "Shape":
+    def of(cls, config: AstConfig) -> Self:
         """The shape of a model with these settings."""
         return cls(config.heads, config.head_dim, config.window, config.dim)
 
-    @property
-    def entries(self) -> int:
-        """Entries of a ring context: the window, the token itself among them once, and the relay.
+    def __repr__(self) -> str:
+        return f"Shape({self.heads}, {self.head_dim}, {self.window}, {self.dim})"
 
-        The token's own vector stands in the context twice; the second is a factor of two.
-        """
-        return 2 * self.window + 2
+    def _deal_heads(self) -> None:
+        """Heads to banks, and within a bank to groups so that queries and keys waste least room."""
+        self.banks = parts_of(self.heads, LANES)
+        self.bank_heads = up(parts_of(self.heads, self.banks), 2)
+        self.slots = self.banks * self.bank_heads  # heads, the empty ones among them
+        self.pairs = self.slots // 2
+        self.groups = min((1, 2), key=lambda groups: groups * self._dealt(groups)[2])
+        # Lane i of a group's registers belongs to head i % group_heads, whose dimensions are cut
+        # into `parts` side by side; each lane of each of `steps` registers holds two of them.
+        self.group_heads, self.parts, self.steps = self._dealt(self.groups)
+        self.bank_vectors = self.groups * self.steps  # registers of a bank's queries, or keys
+        self.bank_size = self.bank_vectors * HALVES
 
-    @property
-    def banks(self) -> int:
-        """How many registers it takes to give every head a lane."""
-        return up(self.heads, LANES) // LANES
+    def _dealt(self, groups: int) -> tuple[int, int, int]:
+        heads = parts_of(self.bank_heads, groups)
+        parts = LANES // heads
+        return heads, parts, parts_of(parts_of(self.head_dim, 2), parts)
 
-    @property
-    def bank_heads(self) -> int:
-        """Heads in a bank, the empty ones among them."""
-        return up(up(self.heads, self.banks) // self.banks, 2)
+    def _pad_vectors(self) -> None:
+        """A vector in blocks whose sums stay in registers; all is padded to whole registers."""
+        vectors = parts_of(self.dim, LANES)
+        self.blocks = parts_of(vectors, 24)
+        self.block_vectors = parts_of(vectors, self.blocks)
+        self.block_width = self.block_vectors * LANES
+        self.width = self.blocks * self.block_width
+        self.inner = self.heads * self.head_dim
+        self.query_width = up(self.inner, LANES)  # the star's queries of all heads
+        self.value_width = up(self.head_dim, LANES)  # the star's values of one head
+        self.wide = Tile(min(WIDEST, self.width // LANES))
+        self.narrow = Tile(min(WIDEST, self.value_width // LANES))
+        self.key_panels = self.head_dim * up(self.width, self.wide.width)  # size of one head's
+        self.value_panels = self.dim * up(self.value_width, self.narrow.width)
 
-    @property
-    def slots(self) -> int:
-        """Heads in all banks, the empty ones among them."""
-        return self.banks * self.bank_heads
+    def _lay_out_row(self) -> None:
+        """Where the parts of a row begin, in int16; a row takes whole cache lines."""
+        self.key_at = self.banks * self.bank_size
+        self.value_at = 2 * self.key_at  # per pair of heads [width, 2]
+        self.embedding_at = self.value_at + self.pairs * 2 * self.width
+        self.row = up(self.embedding_at + self.width + self.query_width, HALVES)
+        self.pair_bytes = 4 * self.width
+        self.fetch_size = up(parts_of(self.embedding_at, 8), HALVES)  # an eighth of what is fetched
 
-    @property
-    def pairs(self) -> int:
-        """Pairs of heads."""
-        return self.slots // 2
-
-    @property
-    def groups(self) -> int:
-        """Groups into which a bank's heads are dealt so that queries and keys waste least room."""
-        return min((1, 2), key=lambda groups: groups * self._steps(groups))
-
-    @property
-    def group_heads(self) -> int:
-        """Heads of one group: lane i of a group's registers belongs to head i % group_heads."""
-        return up(self.bank_heads, self.groups) // self.groups
-
-    @property
-    def parts(self) -> int:
-        """Into how many parts, side by side in a register, a head's dimensions are cut."""
-        return LANES // self.group_heads
-
-    @property
-    def steps(self) -> int:
-        """Registers of a group: each lane of each holds two dimensions of its head."""
-        return self._steps(self.groups)
-
-    def _steps(self, groups: int) -> int:
-        parts = LANES // (up(self.bank_heads, groups) // groups)
-        return up(up(self.head_dim, 2) // 2, parts) // parts
-
-    @property
-    def bank_vectors(self) -> int:
-        """Registers of one bank's queries, or keys."""
-        return self.groups * self.steps
-
-    @property
-    def bank_size(self) -> int:
-        """int16 of one bank's queries, or keys."""
-        return self.bank_vectors * HALVES
-
-    @property
-    def blocks(self) -> int:
-        """Into how many blocks the dimensions are cut so that a block's sums stay in registers."""
-        return up(up(self.dim, LANES) // LANES, 24) // 24
-
-    @property
-    def block_vectors(self) -> int:
-        """float32 registers of one block of dimensions."""
-        return up(up(self.dim, LANES) // LANES, self.blocks) // self.blocks
-
-    @property
-    def block_width(self) -> int:
-        """Dimensions of a block."""
-        return self.block_vectors * LANES
-
-    @property
-    def width(self) -> int:
-        """Dimensions of a vector, padded with zeros to whole registers."""
-        return self.blocks * self.block_width
-
-    @property
-    def query_width(self) -> int:
-        """The star's queries of all heads side by side, padded to whole registers."""
-        return up(self.heads * self.head_dim, LANES)
-
-    @property
-    def value_width(self) -> int:
-        """The star's values of one head, padded to whole registers."""
-        return up(self.head_dim, LANES)
-
-    @property
-    def inner(self) -> int:
-        """Heads times head_dim."""
-        return self.heads * self.head_dim
-
-    @property
-    def key_at(self) -> int:
-        """Where a row's keys begin."""
-        return self.banks * self.bank_size
-
-    @property
-    def value_at(self) -> int:
-        """Where a row's values begin: per pair of heads [width, 2]."""
-        return 2 * self.key_at
-
-    @property
-    def embedding_at(self) -> int:
-        """Where a row's embedding begins."""
-        return self.value_at + self.pairs * 2 * self.width
-
-    @property
-    def row(self) -> int:
-        """int16 of a row, in whole cache lines."""
-        return up(self.embedding_at + self.width + self.query_width, HALVES)
-
-    @property
-    def pair_bytes(self) -> int:
-        """Bytes of the values of one pair of heads."""
-        return 4 * self.width
-
-    @property
-    def fetch_size(self) -> int:
-        """int16 of an eighth of a row up to its embedding, in whole cache lines."""
-        return up(up(self.embedding_at, 8) // 8, HALVES)
-
-    @property
-    def average_blocks(self) -> int:
-        """Blocks into which keys and values are cut to be averaged; a vector takes two sums."""
-        return up((self.embedding_at - self.key_at) // HALVES, SUMS // 2) // (SUMS // 2)
-
-    @property
-    def average_vectors(self) -> int:
-        """Registers of one such block."""
+    def _cut_sums(self) -> None:
+        """How much of a row is summed in one sweep: keys and values take two sums a register."""
         vectors = (self.embedding_at - self.key_at) // HALVES
-        return up(vectors, self.average_blocks) // self.average_blocks
-
-    @property
-    def average_size(self) -> int:
-        """int16 of one such block."""
-        return self.average_vectors * HALVES
-
-    @property
-    def sum_vectors(self) -> int:
-        """float32 registers of embedding and star query summed in one sweep over a text."""
-        return min(20, (self.width + self.query_width) // LANES)
-
-    @property
-    def wide(self) -> Tile:
-        """The tile for products as wide as a vector."""
-        return Tile(min(WIDEST, self.width // LANES))
-
-    @property
-    def key_panels(self) -> int:
-        """Size of the panels of one head's keys, head_dim × width."""
-        return self.head_dim * up(self.width, self.wide.width)
-
-    @property
-    def value_panels(self) -> int:
-        """Size of the panels of one head's values, dim × value_width."""
-        return self.dim * up(self.value_width, self.narrow.width)
-
-    @property
-    def narrow(self) -> Tile:
-        """The tile for products as wide as a head's values."""
-        return Tile(min(WIDEST, self.value_width // LANES))
+        self.average_blocks = parts_of(vectors, SUMS // 2)
+        self.average_vectors = parts_of(vectors, self.average_blocks)
+        self.average_size = self.average_vectors * HALVES
+        self.sum_vectors = min(20, (self.width + self.query_width) // LANES)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from encoder.backends import torch_backend as device
 from encoder.backends import torch_folded as folded
-from encoder.backends.torch_backend import TorchBackend, fill, plan, stretches
+from encoder.backends.torch_backend import TorchBackend, plan, stretches, write_part
 from encoder.backends.torch_folded import Batch, Folded, Layered
 from encoder.errors import DeviceError, InputError
 from encoder.model.config import AstConfig, Side
@@ -151,7 +151,7 @@ def test_the_plan_holds_every_text_with_tokens_once_and_bounds_each_part(
 def test_a_part_travels_as_its_offsets_then_its_ids() -> None:
     target = np.zeros(3 + 5, np.int32)
     ids = np.arange(10, 20, dtype=np.int32)
-    fill(target, ids, np.array([7, 2]), np.array([2, 3]))
+    write_part(target, ids, np.array([7, 2]), np.array([2, 3]))
     assert target.tolist() == [0, 2, 5, 17, 18, 12, 13, 14]
 
 

@@ -11,7 +11,7 @@ from encoder.backends.kernel.quantise import BLOCK, levels, parted, quantised
 from encoder.backends.kernel.row_layout import Shape
 from encoder.model.config import AstConfig
 from encoder.model.weights import random_weights
-from encoder.simd.matmul import Rows, multiply, panels, starts
+from encoder.simd.matmul import Strided, multiply, panels, starts
 from encoder.simd.tile import Tile
 from encoder.support.jit import jit
 
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(3)
 
 @jit(fast=True)
 def product(tile: Any, rows: int, a: Any, depth: int, b: Any, width: int, out: Any) -> None:
-    multiply(tile, rows, Rows(a, 3, depth + 5), depth, b, width, Rows(out, 2, width + 7))
+    multiply(tile, rows, Strided(a, 3, depth + 5), depth, b, width, Strided(out, 2, width + 7))
 
 
 @pytest.mark.parametrize(("vectors", "width"), [(4, 304), (4, 64), (3, 48), (2, 32), (1, 16)])

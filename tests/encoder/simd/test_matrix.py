@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from encoder.model.weights import F32
-from encoder.simd.matrix import Matrix
+from encoder.simd.matmul import Matrix
 
 
 @pytest.mark.parametrize(("rows", "depth", "width"), [(1, 1, 1), (3, 7, 33), (25, 40, 64)])
