@@ -90,10 +90,10 @@ def worker_process(
         yield WorkerProcess(process, port, log)
     finally:
         if process is not None:
-            end_process(process)
+            end_group(process)
 
 
-def end_process(process: "subprocess.Popen[bytes]") -> None:
+def end_group(process: "subprocess.Popen[bytes]") -> None:
     """End a process in order, and without asking if that takes too long."""
     try:
         process.terminate()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from worker.cli.demo import process
-from worker.cli.demo.process import end_process, free_port
+from worker.cli.demo.process import end_group, free_port
 from worker.cli.signals import INTERRUPTS, interruptible, unbroken
 
 
@@ -68,7 +68,7 @@ def test_a_process_is_ended_in_order_or_by_force_with_its_children(
     with started.stdout as said:
         line = said.readline()
         assert line.strip().isdigit()
-        end_process(started)
+        end_group(started)
         # The child holds the other end of this pipe: it closes when the last of them is gone.
         assert said.read() == b""
     assert started.returncode == code
