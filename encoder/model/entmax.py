@@ -7,7 +7,7 @@ and Newton from t = 0 (where z is shifted to a maximum of 0) climbs to the root 
 
 from dataclasses import dataclass
 from math import log
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,22 +20,6 @@ SERIES_BELOW = 0.25
 SERIES = (-1 / 362880, 1 / 40320, -1 / 5040, 1 / 720, -1 / 120, 1 / 24, -1 / 6, 1 / 2)
 MOST_ITERATIONS = 60
 LN_2 = log(2)
-
-
-class Rows(Protocol):
-    """How the entries along the first dimension of a tensor form rows that each sum to 1."""
-
-    def sum(self, x: Tensor) -> Tensor:
-        """The sum of each row."""
-        ...
-
-    def max(self, x: Tensor) -> Tensor:
-        """The maximum of each row."""
-        ...
-
-    def spread(self, r: Tensor) -> Tensor:
-        """A value per row, in a shape that broadcasts to the entries."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +74,7 @@ def entmax_ragged(z: Tensor, alpha: Tensor | float, member: Tensor, count: int) 
     return solved(z, alpha, Ragged(member, count))
 
 
-def solved(z: Tensor, alpha: Tensor | float, rows: Rows) -> Tensor:
+def solved(z: Tensor, alpha: Tensor | float, rows: Dense | Ragged) -> Tensor:
     """α-entmax along the first dimension, in at least float32."""
     if isinstance(alpha, float | int) and not 1 <= alpha <= 2:
         raise InputError(f"alpha: {alpha} is outside [1, 2]")
@@ -104,7 +88,7 @@ class Entmax(torch.autograd.Function):
     """The solution and its derivatives in z and in α."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, alpha: Tensor, rows: Rows) -> Tensor:
+    def forward(ctx: Any, z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
         """p; it is all that the way back needs."""
         p = newton(z, alpha, rows) if z.numel() else torch.zeros_like(z)
         ctx.save_for_backward(p, alpha)
@@ -130,7 +114,7 @@ class Entmax(torch.autograd.Function):
         return pull * centred, by_alpha, None
 
 
-def newton(z: Tensor, alpha: Tensor, rows: Rows) -> Tensor:
+def newton(z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
     """The solution; a row of -inf alone becomes zeros, entries of +inf share their row."""
     limits = torch.finfo(z.dtype)
     top = rows.max(z).clamp_(min=limits.min)

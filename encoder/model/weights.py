@@ -82,7 +82,7 @@ class Weights:
             raise InputError("residual: the settings and the weights disagree; use one model's")
         tensors = self.tensors()
         for name, shape in shapes(self.config, len(self.embedding)).items():
-            check(name, tensors[name], shape)
+            refuse_unfit(name, tensors[name], shape)
 
     def tensors(self) -> dict[str, F32]:
         """Every parameter by name, as a model file holds it."""
@@ -144,7 +144,7 @@ def shapes(config: AstConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
     return named
 
 
-def check(name: str, value: F32, shape: tuple[int, ...]) -> None:
+def refuse_unfit(name: str, value: F32, shape: tuple[int, ...]) -> None:
     """Refuse an array of another shape or type, with a NaN, or outside its range."""
     if value.shape != shape or value.dtype != np.float32:
         raise InputError(
