@@ -9,7 +9,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("newsift", "encoder", "worker", "train", "bench")
-TORCH_IN_ENCODER = {"star.py", "entmax.py", "siamese.py", "torch_folded.py", "torch_backend.py"}
+TORCH_IN_ENCODER = {
+    "star.py",
+    "entmax.py",
+    "siamese.py",
+    "torch_folded.py",
+    "torch_backend.py",
+    "reference.py",
+}
 SOURCES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 

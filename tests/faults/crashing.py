@@ -143,13 +143,13 @@ def reroute(old: int, new: int) -> None:
 
 
 def commit_early() -> None:
-    """Break the worker's promise: commit what has only been read, as many systems do."""
+    """Break the worker's promise: commit what has only been begun, as many systems do."""
     from worker.stream.ledger import Ledger, Offsets
 
     def committable(ledger: Ledger) -> Offsets:
         ends: Offsets = {}
         for batch in ledger._batches:
-            ends |= batch.ends
+            ends |= batch.ends if batch.taken else {}
         return ends
 
     Ledger.committable = committable  # type: ignore[method-assign,assignment]

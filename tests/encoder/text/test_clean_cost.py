@@ -120,4 +120,4 @@ def test_long_words_are_not_kept() -> None:
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 100_000
+    assert kept < 200_000  # of 480,000
