@@ -13,8 +13,9 @@ SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
 READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)
 PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
 
-FAST := encoder/model encoder/score encoder/text test_architecture.py test_docs.py test_house.py \
-	worker/config worker/match worker/posts worker/seeds worker/stream worker/watch
+FAST := encoder/score test_architecture.py test_house.py worker/config worker/match worker/posts \
+	worker/seeds worker/stream worker/watch
+SLOW := cost fuzz revoking control_lost
 
 .PHONY: demo test test-fast faults lint bench env peers lock clean soak
 
@@ -25,9 +26,10 @@ test: env
 	@# Each worker keeps to one thread of BLAS, else they fight over the cores.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 
-# At each save: the rooms that start no process and compile nothing.
+# At each save: the rooms that start no process and compile next to nothing.
 test-fast: env
-	@$(BIN)/python -m pytest -q -n 2 $(addprefix tests/,$(FAST))
+	@$(BIN)/python -m pytest -q -n 2 $(addprefix tests/,$(FAST)) \
+		$(foreach name,$(SLOW),--ignore-glob "*_$(name).py")
 
 # Every fault on both brokers; without Java on the embedded one alone, and says so.
 faults: env

@@ -33,7 +33,7 @@ def second_process(module: str, *given: str) -> Iterator[bool]:
     paths = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
     here = {"NEWSIFT_CACHE": str(FOLDER.parent), "PYTHONPATH": os.pathsep.join(paths)}
     quiet = subprocess.DEVNULL
-    command = [sys.executable, "-m", module, *given]
+    command = [sys.executable, "-P", "-m", module, *given]  # nothing from the folder one is in
     with subprocess.Popen(
         command, env=os.environ | here, stdin=quiet, stdout=quiet, stderr=quiet
     ) as other:
