@@ -1,12 +1,8 @@
 """Explanations by the CPU kernel: what `ReferenceReader` says, with the same bits in any batch."""
 
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 
-from encoder.backends.kernel.arrays import Space, Tables, allocate
+from encoder.backends.kernel.arrays import Space, Spaces, Tables, allocate
 from encoder.backends.kernel.relay import STAR_ROWS
 from encoder.backends.kernel.ring import UNIT
 from encoder.backends.kernel.row_layout import Shape
@@ -29,7 +25,7 @@ class KernelReader:
         by_head = star.value.weight.reshape(self._shape.heads, -1, self._shape.dim)
         self._star_output = Matrix.of(star.output.weight)  # [d, h·k]
         self._star_values = [Matrix.of(value) for value in by_head]  # h times [k, d]
-        self._spaces: deque[Space] = deque()  # which nobody reads with just now
+        self._spaces = Spaces(self._shape)
 
     def looks(self, ids: I32, side: Side) -> tuple[F32, F32]:
         """The attention of the ring [n, h, 2c+2] and of the star [h, 1+n] over one text."""
@@ -48,22 +44,12 @@ class KernelReader:
 
         For pairs [pairs, 2] of a text, none without tokens, and a row; y's length is held fixed.
         """
-        with self._space() as space:
+        with self._spaces.borrowed() as space:
             parts, y = self._read(space, ids, offsets, side, pairs, rows)
         length = np.sqrt(np.einsum("nd,nd->n", y, y))[pairs[:, 0]]  # [pairs]
         each = np.repeat(length, np.diff(offsets)[pairs[:, 0]])
         cosine: F32 = np.divide(parts, each, out=np.zeros_like(parts), where=each > 0)
         return cosine
-
-    @contextmanager
-    def _space(self) -> Iterator[Space]:
-        """Working memory for one reading: fresh memory costs as much as a post."""
-        try:
-            space = self._spaces.pop()
-        except IndexError:
-            space = allocate(self._shape)
-        yield space
-        self._spaces.append(space)
 
     def _read(
         self, space: Space, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32

@@ -1,5 +1,8 @@
 """What the kernel reads, and where it works: two tuples of flat arrays."""
 
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,3 +107,23 @@ def allocate(shape: Shape) -> Space:
         for (name, (_, kind)), size, end in zip(wanted.items(), sizes, ends, strict=True)
     }
     return Space(**pieces, weight_pairs=pieces["weights"].view(np.int32))
+
+
+class Spaces:
+    """Working memory that is used again, as fresh memory costs as much as a post."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._idle: deque[Space] = deque()
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Space]:
+        """Working memory that nobody else uses meanwhile."""
+        try:
+            space = self._idle.pop()
+        except IndexError:
+            space = allocate(self._shape)
+        try:
+            yield space
+        finally:
+            self._idle.append(space)

@@ -1,13 +1,12 @@
 """The kernel as a backend: token ids in, vectors out, on as many threads as asked for."""
 
-from collections import deque
 from itertools import pairwise
 
 import numpy as np
 
 from encoder.backends.asked import refuse_outside
 from encoder.backends.kernel import row_layout as limits
-from encoder.backends.kernel.arrays import Space, allocate
+from encoder.backends.kernel.arrays import Spaces
 from encoder.backends.kernel.encode import encode
 from encoder.backends.kernel.row_layout import Shape
 from encoder.backends.kernel.tables import make_tables
@@ -52,7 +51,7 @@ class KernelBackend:
         self._vocabulary = len(weights.embedding)
         self._shape = Shape.of(weights.config)
         self.tables = make_tables(self._shape, weights, threads, name)
-        self._spaces: deque[Space] = deque()
+        self._spaces = Spaces(self._shape)
         self._crew = Crew(threads)
         self._gates = (NONE, NONE)
         self._places = (NONE, NONE)
@@ -87,12 +86,6 @@ class KernelBackend:
 
     def _run(self, ids: I32, offsets: I64, out: F32, side: Side) -> None:
         """A run of texts in the calling thread, with a working memory of its own."""
-        try:
-            space = self._spaces.pop()
-        except IndexError:
-            space = allocate(self._shape)
-        try:
-            gates, places = self._gates[side], self._places[side]
+        gates, places = self._gates[side], self._places[side]
+        with self._spaces.borrowed() as space:
             encode(self._shape, self.tables, space, ids, offsets, gates, places, out)
-        finally:
-            self._spaces.append(space)
