@@ -5,13 +5,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from encoder.support.jit_cache import FOLDER
 from encoder.support.threads import available_cpus
 
 ROOT = Path(__file__).parents[2]
+LONGEST_S = 300.0  # that the second process may take beyond the first
 log = logging.getLogger("newsift.encoder")
 
 
@@ -39,9 +40,10 @@ def second_process(module: str, *given: str) -> Iterator[bool]:
     ) as other:
         try:
             yield True
-        except BaseException:
+            with suppress(subprocess.TimeoutExpired):
+                other.wait(LONGEST_S)
+        finally:
             other.kill()
-            raise
 
 
 def tell(line: str) -> None:

@@ -79,3 +79,11 @@ def test_an_error_ends_the_other_process_too() -> None:
 def test_what_it_does_on_a_first_start_works(tmp_path: Path) -> None:
     write_model(tmp_path / "m", small_model())
     read_texts(tmp_path / "m")
+
+
+def test_one_that_does_not_end_holds_nobody_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "LONGEST_S", 0.2)
+    with second_process("http.server", "--bind", "127.0.0.1", "0") as first:
+        assert first
