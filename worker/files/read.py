@@ -28,6 +28,8 @@ def lines(file: Path) -> Iterator[tuple[int, list[bytes]]]:
     rest, number = b"", 1
     with _unpacked(file) as stream:
         while chunk := _read(stream, number):
+            if len(rest) > LONGEST_LINE and b"\n" not in chunk:
+                continue  # cut already: no byte of it is copied again
             *rows, rest = (rest + chunk).split(b"\n")
             rest = rest[: LONGEST_LINE + 1]
             if rows:
