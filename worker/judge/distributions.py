@@ -1,0 +1,117 @@
+"""The binomial, beta and chi-square distributions: tails and quantiles, to ten digits or more."""
+
+import math
+from collections.abc import Callable
+
+CLOSE = 1e-16  # where another term changes nothing
+TINY = 1e-300  # in the place of a zero that would be divided by
+HALVINGS = 200  # more than a float can tell apart
+
+
+def binomial_tail(n: int, p: float, least: int) -> float:
+    """The probability of `least` successes or more in n trials."""
+    return beta_below(p, least, n - least + 1) if least > 0 else 1.0
+
+
+def beta_below(x: float, a: float, b: float) -> float:
+    """The probability that a beta variable is at most x."""
+    if not 0 < x < 1:
+        return float(x >= 1)
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta(a, b))
+    if x < (a + 1) / (a + b + 2):
+        return front * _beta_fraction(x, a, b) / a
+    return 1 - front * _beta_fraction(1 - x, b, a) / b
+
+
+def log_beta(a: float, b: float) -> float:
+    """The logarithm of the beta function."""
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def beta_quantile(share: float, a: float, b: float) -> float:
+    """The value that a beta variable stays below with this probability."""
+    return _root(lambda x: beta_below(x, a, b), share, 0.0, 1.0)
+
+
+def chi_square_below(x: float, freedom: float) -> float:
+    """The probability that a chi-square variable, of degrees that need not be whole, is below x."""
+    a, x = freedom / 2, x / 2
+    if x <= 0:
+        return 0.0
+    front = math.exp(a * math.log(x) - x - math.lgamma(a))
+    return front * _gamma_series(a, x) if x < a + 1 else 1 - front * _gamma_fraction(a, x)
+
+
+def chi_square_quantile(share: float, freedom: float) -> float:
+    """The value that a chi-square variable stays below with this probability."""
+    high = freedom + 1
+    while chi_square_below(high, freedom) < share:
+        high *= 2
+    return _root(lambda x: chi_square_below(x, freedom), share, 0.0, high)
+
+
+def clopper_pearson(positives: float, n: float, alpha: float) -> tuple[float, float]:
+    """The exact interval of a share; each end is missed with a probability of at most alpha / 2."""
+    rest = n - positives
+    low = beta_quantile(alpha / 2, positives, rest + 1) if positives > 0 else 0.0
+    high = beta_quantile(1 - alpha / 2, positives + 1, rest) if rest > 0 else 1.0
+    return low, high
+
+
+def _root(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
+    """Where a rising function reaches a value, by halving."""
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if rising(middle) < value:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    value, m = d, 0
+    while True:
+        m += 1
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        before = value
+        for term in (even, odd):
+            d, c = 1 / _not_zero(1 + term * d), _not_zero(1 + term / c)
+            value *= d * c
+        if abs(value - before) <= CLOSE * abs(value):
+            return value
+
+
+def _gamma_series(a: float, x: float) -> float:
+    """The sum of x^n / (a·(a + 1)…(a + n)), for x below a + 1."""
+    term = total = 1 / a
+    while term > CLOSE * total:
+        a += 1
+        term *= x / a
+        total += term
+    return total
+
+
+def _gamma_fraction(a: float, x: float) -> float:
+    """The continued fraction of the upper incomplete gamma function, for x above a."""
+    b = x + 1 - a
+    c, d = 1 / TINY, 1 / _not_zero(b)
+    value, n = d, 0
+    while True:
+        n += 1
+        b += 2
+        term = -n * (n - a)
+        d, c = 1 / _not_zero(term * d + b), _not_zero(b + term / c)
+        before = value
+        value *= d * c
+        if abs(value - before) <= CLOSE * abs(value):
+            return value
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > TINY else TINY
