@@ -2,7 +2,10 @@
 
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,13 +13,17 @@ from worker.cli.demo.hint import hint
 from worker.cli.demo.process import WorkerProcess, worker_process
 from worker.cli.demo.samples import read_articles, read_posts, seed_record
 from worker.cli.demo.script import ADDED, SHORTEST, Change, Cue, Script, script_of
-from worker.cli.demo.tally import change_line, match_lines, summary
-from worker.cli.demo.wire import Wire, wire
+from worker.cli.demo.tally import Tally, change_line, match_lines, summary
 from worker.cli.options import model_options
 from worker.cli.terminal import colour_wanted
-from worker.config import Config, KafkaConfig
+from worker.config import Config, KafkaConfig, TopicsConfig
+from worker.files.matches import read_match
+from worker.kafka.settings import kafka_python_settings
 
-HEAR_S = 0.01
+if TYPE_CHECKING:
+    from worker.kafka.sending import Outbox
+
+HEAR_MS = 10
 DRAIN_S = 15.0
 QUIET_S = 0.3
 
@@ -53,14 +60,15 @@ def demo(seconds: float, port: int, model: str, device: str, threads: int | None
 
 
 def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str]) -> None:
+    from worker.kafka.sending import sending
     from worker.kafka.topics import ensure_topics
 
-    articles = read_articles()
+    articles = {name: seed_record(*article) for name, article in read_articles().items()}
     ensure_topics(config)
-    with wire(config) as line:
-        for name, article in articles.items():
-            if name != ADDED:
-                line.seed(name, seed_record(*article))
+    with sending(config) as outbox, listening(config) as consumer:
+        for name in articles.keys() - {ADDED}:
+            outbox.send(config.topics.seeds, articles[name], name.encode())
+        outbox.settle()
         click.echo("The worker starts; its very first start compiles it for this CPU.", err=True)
         address = config.kafka.bootstrap_servers
         with worker_process(address, scratch, settings) as worker:
@@ -69,46 +77,69 @@ def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str
                 f"Ready after {took:.1f} s, on a broker in memory at {address}, with "
                 f"{len(articles) - 1} articles. {len(script.cues)} messages follow.\n", err=True
             )  # fmt: skip
-            play(script, line, worker, articles)
-            passed_over = worker.total("newsift_posts_passed_over_total")
+            audience = Audience(consumer, worker, Tally(script))
+            play(script, articles, audience, outbox, config.topics)
+            audience.hear_out()
+            rejected = worker.counted("newsift_posts_rejected_total")
+            passed_over = worker.counted("newsift_posts_passed_over_total").total()
     click.echo()
-    click.echo("\n".join(summary(line.tally, script, list(articles), passed_over)))
+    click.echo("\n".join(summary(audience.tally, list(articles), rejected, passed_over)))
+
+
+@contextmanager
+def listening(config: Config) -> Iterator[Any]:
+    """A consumer of all matches, from the first on."""
+    import kafka
+
+    settings = kafka_python_settings(config) | {"metrics_enabled": False}
+    topic = config.topics.matches
+    with closing(kafka.KafkaConsumer(topic, **settings, auto_offset_reset="earliest")) as consumer:
+        yield consumer
 
 
 def play(
-    script: Script, line: Wire, worker: WorkerProcess, articles: dict[str, tuple[str, str]]
-) -> None:
-    """Send everything at its moment, print the matches as they come, and wait for the last."""
-    colour = colour_wanted()
+    script: Script, articles: dict[str, bytes], audience: "Audience", outbox: "Outbox",
+    topics: TopicsConfig,
+) -> None:  # fmt: skip
+    """Send everything at its moment, and print the matches as they come."""
     steps: list[Cue | Change] = [*script.cues, *script.changes]
     began = time.monotonic()
     for step in sorted(steps, key=lambda step: step.at):
         while time.monotonic() - began < step.at:
-            hear(line, worker, colour)
+            audience.hear()
         if isinstance(step, Change):
-            line.seed(step.seed, seed_record(*articles[step.seed]) if step.adds else None)
-            click.echo(change_line(step, colour))
+            record = articles[step.seed] if step.adds else None
+            outbox.send(topics.seeds, record, step.seed.encode())
+            click.echo(change_line(step, audience.colour))
         else:
-            line.send(step)
-    line.settle()
-    drain(line, worker, colour)
+            outbox.send(topics.posts, step.value, step.id.encode())
+    outbox.settle()
 
 
-def hear(line: Wire, worker: WorkerProcess, colour: bool) -> None:
-    """Print what has been found since the last time."""
-    for record in line.hear(HEAR_S):
-        for said in match_lines(record, colour):
-            click.echo(said)
-    worker.check()
+class Audience:
+    """Who hears the matches, prints them, and sees whether the worker is well."""
 
+    def __init__(self, consumer: Any, worker: WorkerProcess, tally: Tally) -> None:
+        self._consumer, self._worker, self.tally = consumer, worker, tally
+        self.colour = colour_wanted()
 
-def drain(line: Wire, worker: WorkerProcess, colour: bool) -> None:
-    """Hear on until the worker has read everything and nothing comes any more."""
-    tally = line.tally
-    began = quiet = time.monotonic()
-    while time.monotonic() - quiet < QUIET_S and time.monotonic() - began < DRAIN_S:
-        before = len(tally.matches) + len(tally.rejected)
-        hear(line, worker, colour)
-        unread = worker.total("newsift_posts_read_total") < len(tally.sent)
-        if unread or len(tally.matches) + len(tally.rejected) > before:
-            quiet = time.monotonic()
+    def hear(self) -> None:
+        """Print what has been found since the last time."""
+        found = self._consumer.poll(timeout_ms=HEAR_MS)
+        for message in (message for part in found.values() for message in part):
+            if record := read_match(message.value):
+                self.tally.add(record, time.time())
+                for said in match_lines(record, self.colour):
+                    click.echo(said)
+        self._worker.check()
+
+    def hear_out(self) -> None:
+        """Hear on until the worker has read everything and nothing comes any more."""
+        sent = len(self.tally.script.cues)
+        began = quiet = time.monotonic()
+        while time.monotonic() - quiet < QUIET_S and time.monotonic() - began < DRAIN_S:
+            before = len(self.tally.matches)
+            self.hear()
+            read = self._worker.counted("newsift_posts_read_total").total()
+            if read < sent or len(self.tally.matches) > before:
+                quiet = time.monotonic()

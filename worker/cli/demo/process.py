@@ -1,15 +1,16 @@
 """The worker as the process that `faust -A worker worker` is, and its end whatever happens."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from worker.cli.signals import unbroken
@@ -49,18 +50,17 @@ class WorkerProcess:
         if code is not None:
             raise RunError(f"the worker ended with exit code {code}: {self._last()}")
 
-    def total(self, metric: str) -> int:
-        """The sum of a metric over its labels; 0 while the worker does not answer."""
-        lines = self._answer("metrics").decode().splitlines()
-        named = (line for line in lines if line.startswith((f"{metric} ", f"{metric}{{")))
-        return int(sum(float(line.rsplit(" ", 1)[1]) for line in named))
+    def counted(self, metric: str) -> Counter[str]:
+        """A metric by the value of its label, if it has one; nothing while nobody answers."""
+        line = re.compile(rf'{metric}(?:{{\w+="(.*)"}})? (.*)')
+        found = map(line.fullmatch, self._answer("metrics").decode().splitlines())
+        return +Counter({row[1] or "": int(float(row[2])) for row in found if row})
 
     def _answer(self, page: str) -> bytes:
         try:
             with urlopen(f"http://127.0.0.1:{self._port}/{page}", timeout=2) as answer:
-                body: bytes = answer.read()
-                return body
-        except (URLError, OSError):
+                return bytes(answer.read())
+        except OSError:
             return b""
 
     def _last(self) -> str:
@@ -115,5 +115,4 @@ def free_port() -> int:
     """A port that nobody listens on at the moment."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+        return int(taken.getsockname()[1])
