@@ -72,13 +72,15 @@ class Embeddings:
         return type(self), (self.dense, self.lexical, self.mix, self.digest)
 
     def is_unit(self) -> bool:
-        """Whether every row of either half has length one, or is empty."""
+        """Whether of every row both halves have length one or are empty, or they have together."""
         words = self.lexical
         rows = np.repeat(np.arange(len(self)), np.diff(words.indptr))
         squares = np.bincount(rows, np.square(words.weights, dtype=np.float64), len(self))
         dense = np.einsum("nd,nd->n", self.dense, self.dense)  # [n]
-        lengths = np.sqrt(np.concatenate([dense, squares]))  # that of a NaN is neither 1 nor 0
-        return bool(((np.abs(lengths - 1) <= UNIT_SLACK) | (lengths == 0)).all())
+        whole = np.sqrt((1 - self.mix) * dense + self.mix * squares)  # [n]
+        lengths = np.sqrt([dense, squares])  # [2, n]; that of a NaN is neither 1 nor 0
+        halves = (abs(lengths - 1) <= UNIT_SLACK) | (lengths == 0)
+        return bool((halves.all(axis=0) | (abs(whole - 1) <= UNIT_SLACK)).all())
 
     def similarity(self, other: "Embeddings") -> F32:
         """The score of every text of this with every text of the other: [n, k] in [-1, 1]."""

@@ -6,6 +6,7 @@ import pickle
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,13 @@ def test_thresholds_refuse_what_is_no_unit_row(row: float) -> None:
         thresholds(odd, some(3), 0.5)
     with np.errstate(over="ignore"), pytest.raises(InputError, match="others: a row is neither"):
         some(3).search(odd)
+
+
+@pytest.mark.parametrize(("dense", "words", "unit"), [(1.2, 0.8, True), (1.2, 0.9, False)])
+def test_halves_may_have_length_one_together(dense: float, words: float, unit: bool) -> None:
+    row = some(9)[1:2]  # has words
+    lexical = replace(row.lexical, weights=row.lexical.weights * np.float32(words**0.5))
+    assert replace(row, dense=row.dense * dense**0.5, lexical=lexical).is_unit() == unit
 
 
 def test_nonsense_is_refused_at_the_door() -> None:

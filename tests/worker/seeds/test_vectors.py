@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from encoder import Embeddings
+from encoder.embeddings import thresholds
 from encoder.errors import InputError, MismatchError
 from encoder.score.lexical import SLOTS
 from tests.worker.small import ARTICLES, small_encoder
@@ -143,3 +145,10 @@ def test_unknown_tensors_are_passed_over() -> None:
     text = encoded(more=np.zeros(3, np.int8))
     assert "more" in load(base64.b64decode(text))
     assert EventVector.read(text).encoded() == event().encoded()
+
+
+def test_a_threshold_is_the_score_that_so_many_background_posts_reach() -> None:
+    texts = [" ".join(words) for words in permutations(["storm", "cat", "music", "fire", "the"], 3)]
+    background, vector = small_encoder().posts(texts), event()
+    cut = thresholds(background, vector.as_row(0.6, small_encoder().digest), 0.1)
+    assert cut.tolist() == [sorted(vector.scores(background).tolist())[-round(len(texts) / 10)]]
