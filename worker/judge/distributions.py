@@ -3,14 +3,17 @@
 import math
 from collections.abc import Callable
 
-CLOSE = 1e-16  # where another term changes nothing
+CLOSE = 1e-15  # where another term changes nothing but by rounding
+TERMS = 100_000  # of a fraction: it takes some √a + √b of them
 TINY = 1e-300  # in the place of a zero that would be divided by
 HALVINGS = 200  # more than a float can tell apart
 
 
 def binomial_tail(n: int, p: float, least: int) -> float:
     """The probability of `least` successes or more in n trials."""
-    return beta_below(p, least, n - least + 1) if least > 0 else 1.0
+    if not 0 < least <= n:
+        return float(least <= 0)
+    return beta_below(p, least, n - least + 1)
 
 
 def beta_below(x: float, a: float, b: float) -> float:
@@ -74,9 +77,8 @@ def _root(rising: Callable[[float], float], value: float, low: float, high: floa
 def _beta_fraction(x: float, a: float, b: float) -> float:
     """The continued fraction of the incomplete beta function, by Lentz's method."""
     c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
-    value, m = d, 0
-    while True:
-        m += 1
+    value = d
+    for m in range(1, TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         before = value
@@ -84,7 +86,8 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
             d, c = 1 / _not_zero(1 + term * d), _not_zero(1 + term / c)
             value *= d * c
         if abs(value - before) <= CLOSE * abs(value):
-            return value
+            break
+    return value
 
 
 def _gamma_series(a: float, x: float) -> float:
@@ -101,16 +104,16 @@ def _gamma_fraction(a: float, x: float) -> float:
     """The continued fraction of the upper incomplete gamma function, for x above a."""
     b = x + 1 - a
     c, d = 1 / TINY, 1 / _not_zero(b)
-    value, n = d, 0
-    while True:
-        n += 1
+    value = d
+    for n in range(1, TERMS):
         b += 2
         term = -n * (n - a)
         d, c = 1 / _not_zero(term * d + b), _not_zero(b + term / c)
         before = value
         value *= d * c
         if abs(value - before) <= CLOSE * abs(value):
-            return value
+            break
+    return value
 
 
 def _not_zero(value: float) -> float:

@@ -5,6 +5,8 @@ to loose by exact tests, and the first that fails ends it: so one error rate cov
 Taking the loosest cut whose own interval holds would break the promise far more often.
 """
 
+from bisect import bisect_left
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -40,10 +42,12 @@ def precision_threshold(
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
     """How many labels show the precision if so many of them are wrong."""
     promised(precision, confidence)
-    n = errors + 1
-    while not certifies(n - errors, n, precision, confidence):
-        n += 1
-    return n
+    high = errors + 1
+    while not certifies(high - errors, high, precision, confidence):
+        high *= 2
+    return bisect_left(
+        range(high), True, key=lambda n: certifies(n - errors, n, precision, confidence)
+    )
 
 
 def certifies(positives: int, n: int, precision: float, confidence: float) -> bool:
