@@ -83,6 +83,11 @@ class Encoder:
         return self.model.digest
 
     @property
+    def background(self) -> Embeddings:
+        """The everyday posts that ship with the model: what automatic thresholds are found on."""
+        return self._background
+
+    @property
     def threads(self) -> int:
         """On how many threads the CPU kernel works; 1 where torch has its own."""
         return int(getattr(self._backend, "threads", 1))
