@@ -1,33 +1,31 @@
 """`newsift filter`: the worker's own pipeline on files or standard input, without a broker."""
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 from click.core import ParameterSource
 
-import encoder
 from encoder.errors import InputError
+from worker.cli.offline import Sum, prepared, present
 from worker.cli.options import CONFIG, CSV, configuration, model_options
 from worker.cli.seeds.files import read_seed_files
-from worker.cli.terminal import ProgressLine, prompt_for_text, say
+from worker.cli.terminal import prompt_for_text, say
 from worker.config import Config
 from worker.files.matches import IN_FILE, csv_header, csv_rows, json_line, read_match
 from worker.files.posts import INPUTS, FileMessage, FileMessages
 from worker.files.read import DASH
 from worker.files.write import check_targets, writing
-from worker.match.assembly import assembled
 from worker.match.pipeline import Outcome
-from worker.posts.times import rfc3339
-from worker.seeds.set import SeedBook, SeedSet
+from worker.seeds.set import SeedBook
 
 FILE = click.Path(path_type=Path)
+SHARE = click.FloatRange(0, 1, min_open=True)
 MODEL_OPTIONS = {"name": "model", "device": "device", "threads": "threads"}  # by their keys
 MOST_TOLD = 100  # dead letters; the rest is counted
 MOST_EVENTS = 10
@@ -46,15 +44,11 @@ class Sink:
 
     def write(self, lines: Sequence[FileMessage], outcome: Outcome) -> None:
         """Write what came of a batch; a dead letter is the line as it was."""
-        found, kept = [], []
-        for record in outcome.records:
-            if record.kind == "match":
-                found.append(self._match(record.value or b""))
-            else:
-                kept.append(lines[record.source].raw + b"\n")
+        found = [self._match(each.value or b"") for each in outcome.records if each.kind == "match"]
+        kept = [lines[each.source].raw for each in outcome.records if each.kind == "rejected"]
         # In one call each: Ctrl-C comes before or after it, and leaves no half a line.
         if self._rejected is not None:
-            self._rejected.write(b"".join(kept))
+            self._rejected.write(b"".join(raw + b"\n" for raw in kept))
         self._matches.write(b"".join(found))
         self._matches.flush()
 
@@ -65,54 +59,11 @@ class Sink:
         return csv_rows(record, record.matches, IN_FILE, self._terminal)
 
 
-class Report:
-    """What is told on standard error: dead letters, progress on a terminal, and the sum."""
-
-    def __init__(self) -> None:
-        self._progress = ProgressLine()
-        self._matched = 0
-        self._rejected: Counter[str] = Counter()
-        self._passed_over: Counter[str] = Counter()
-        self._events: Counter[str] = Counter()
-
-    def add(self, lines: Sequence[FileMessage], outcome: Outcome) -> None:
-        """Count a batch, and tell of its dead letters and how far we are."""
-        for record in outcome.records:
-            if record.kind == "rejected":
-                headers = {name: value.decode() for name, value in record.headers}
-                self._refuse(lines[record.source], headers["reason"], headers["detail"])
-        self._matched += outcome.matched
-        self._passed_over.update(outcome.passed_over)
-        self._events.update(outcome.events)
-        self._progress.add(outcome.read, "posts", f", {self._matched:,} matched")
-
-    def _refuse(self, line: FileMessage, reason: str, detail: str) -> None:
-        self._rejected[reason] += 1
-        count = self._rejected.total()
-        if count <= MOST_TOLD:
-            say(f"rejected: {line.topic} line {line.offset + 1}: {reason} ({detail})")
-        elif count == MOST_TOLD + 1:
-            say("rejected: more lines are rejected; from here on they are only counted")
-
-    def conclude(self, seeds: int) -> None:
-        """Tell the sum."""
-        read = self._progress.done
-        if self._rejected.total() == read > 0:
-            raise InputError("no line could be read as a post; name what they are with --form")
-        say(
-            f"{read:,} posts read, {self._matched:,} matched"
-            f"{_listed('passed over', self._passed_over)}{_listed('rejected', self._rejected)}; "
-            f"{seeds:,} {'seed' if seeds == 1 else 'seeds'}, {self._progress.rate(' posts/s')}"
-        )
-        for event, count in self._events.most_common(MOST_EVENTS):
-            say(f"{count:>7,}  {event}")
-
-
 @click.command(name="filter")
 @click.argument("files", nargs=-1, type=FILE)
 @click.option("--seeds", required=True, type=FILE, help="A seed article, or a folder of them.")
-@click.option("--threshold", type=float, help="The score that is a match; automatic if not given.")
-@click.option("--rate", type=float, help="For automatic thresholds: the share of everyday posts.")
+@click.option("--threshold", type=SHARE, help="The score that is a match; automatic if not given.")
+@click.option("--rate", type=SHARE, help="For automatic thresholds: the share of everyday posts.")
 @click.option("--form", type=click.Choice(INPUTS), help="What the lines are; auto tells by itself.")
 @click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
 @CSV
@@ -140,30 +91,23 @@ def filter_posts(
     config = configuration(None, config_file)
     form = form or config.posts.format
     config = _chosen(ctx, config, form, why, threshold, rate)
-    book, chosen = _book(seeds, config), config.model
-    enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
-    pipeline, embedder = assembled(enc, config)
-    seed_set = embedder.make(book)
-    _refuse(seed_set)
+    pipeline, seed_set = prepared(_book(seeds, config), config)
     if DASH in sources:
         prompt_for_text()
-    report = Report()
+    total = Sum()
     with writing(out) as matches, writing(rejected) if rejected else nullcontext() as letters:
         sink = Sink(matches, letters, as_csv)
         try:
             for source in sources:
                 for lines in FileMessages(source, form, config.limits):
-                    outcome = pipeline.run(lines, seed_set, _now)
+                    outcome = pipeline.run(lines, seed_set, present)
                     sink.write(lines, outcome)
-                    report.add(lines, outcome)
+                    _tell_rejected(lines, outcome, total.rejected.total())
+                    total.add(outcome)
         except KeyboardInterrupt:
-            report.conclude(len(seed_set))
+            _conclude(total, len(seed_set))
             raise
-        report.conclude(len(seed_set))
-
-
-def _now() -> str:
-    return rfc3339(int(time.time() * 1000))
+        _conclude(total, len(seed_set))
 
 
 def _chosen(
@@ -171,10 +115,9 @@ def _chosen(
     rate: float | None,
 ) -> Config:  # fmt: skip
     """The configuration, with the options of the command line in the place of its keys."""
-    for name, given in (("threshold", threshold), ("rate", rate)):
-        if given is not None and not 0 < given <= 1:
-            raise InputError(f"--{name} {given:g}: is not above 0 and at most 1")
-    matching = config.matching
+    given: dict[str, Any] = {"threshold": threshold, "background_rate": rate, "why": why}
+    matching = {key: value for key, value in given.items() if value is not None}
+    automatic = {} if rate is None else {"threshold": None}
     model = {
         name: ctx.params[option] for name, option in MODEL_OPTIONS.items()
         if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
@@ -182,28 +125,43 @@ def _chosen(
     return replace(
         config,
         posts=replace(config.posts, format="auto" if form == "lines" else form),
-        matching=replace(
-            matching,
-            threshold=matching.threshold if threshold is None and rate is None else threshold,
-            background_rate=matching.background_rate if rate is None else rate,
-            why=matching.why if why is None else why,
-        ),
+        matching=replace(config.matching, **(automatic | matching)),
         model=replace(config.model, **model),
     )
 
 
 def _book(path: Path, config: Config) -> SeedBook:
-    """The seeds of a file or a folder; offline, one that is refused stops everything."""
     book = SeedBook(config.limits)
     for draft in read_seed_files([path]):
         book.apply(draft.key, draft.value)
-    _refuse(book)
     return book
 
 
-def _refuse(seeds: SeedBook | SeedSet) -> None:
-    for refused in seeds.refused:
-        raise InputError(f"seed {refused.id!r}: {refused.reason}")
+def _tell_rejected(lines: Sequence[FileMessage], outcome: Outcome, before: int) -> None:
+    """Tell of the dead letters of a batch, as long as they are not too many."""
+    letters = (record for record in outcome.records if record.kind == "rejected")
+    for count, record in zip(range(before, MOST_TOLD + 1), letters, strict=False):
+        if count == MOST_TOLD:
+            say("rejected: more lines are rejected; from here on they are only counted")
+            return
+        line = lines[record.source]
+        headers = {name: value.decode() for name, value in record.headers}
+        why = f"{headers['reason']} ({headers['detail']})"
+        say(f"rejected: {line.topic} line {line.offset + 1}: {why}")
+
+
+def _conclude(total: Sum, seeds: int) -> None:
+    """Tell the sum."""
+    read = total.progress.done
+    if total.rejected.total() == read > 0:
+        raise InputError("no line could be read as a post; name what they are with --form")
+    say(
+        f"{read:,} posts read, {total.matched:,} matched"
+        f"{_listed('passed over', total.passed_over)}{_listed('rejected', total.rejected)}; "
+        f"{seeds:,} {'seed' if seeds == 1 else 'seeds'}, {total.progress.rate(' posts/s')}"
+    )
+    for event, count in total.events.most_common(MOST_EVENTS):
+        say(f"{count:>7,}  {event}")
 
 
 def _listed(name: str, counts: Counter[str]) -> str:

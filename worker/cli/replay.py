@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -16,37 +15,13 @@ from worker.cli.view.table import tallied
 from worker.config import FORMATS, Config, Limits
 from worker.files.read import each_line, too_long
 from worker.kafka.reading import connected
-from worker.kafka.sending import Outbox, sending
+from worker.kafka.sending import sending
+from worker.posts.read import Post, Reading, Rejected, read_post
 from worker.posts.times import milliseconds
 
 GRACE = 5.0  # seconds for what is under way when it ends early
 FARTHEST_BEHIND = 1.0  # seconds; what is later than that is not caught up with
 SHORTEST_SLEEP = 0.002
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line that may be a post: its bytes, and what could be read of it."""
-
-    value: bytes
-    id: str | None = None
-    created_at: str | None = None
-    odd: str | None = None
-
-
-@dataclass(slots=True)
-class Replayed:
-    """What was read so far, and whether all of it was sent."""
-
-    progress: ProgressLine = field(default_factory=ProgressLine)
-    odd: Counter[str] = field(default_factory=Counter)
-    all_sent: bool = False
-
-    def add(self, line: Line) -> None:
-        """Count a line, and show how far it is on a terminal."""
-        if line.odd:
-            self.odd[line.odd] += 1
-        self.progress.add(1, "posts")
 
 
 class Pace:
@@ -58,22 +33,22 @@ class Pace:
         self._count = 0
         self._first: float | None = None
 
-    def wait(self, line: Line) -> None:
-        """Wait until this post is due."""
-        late = time.monotonic() - self._began - self._due(line)
+    def wait(self, created_at: str | None) -> None:
+        """Wait until a post is due that was made then."""
+        late = time.monotonic() - self._began - self._due(created_at)
         if late < -SHORTEST_SLEEP:
             time.sleep(-late)
         elif late > FARTHEST_BEHIND and self._rate:
             self._began += late
         self._count += 1
 
-    def _due(self, line: Line) -> float:
+    def _due(self, created_at: str | None) -> float:
         """Seconds after the start."""
         if self._rate:
             return self._count / self._rate
-        made = None if line.created_at is None else milliseconds(line.created_at) / 1000
-        if not self._speed or made is None:
+        if not self._speed or created_at is None:
             return 0.0
+        made = milliseconds(created_at) / 1000
         if self._first is None:
             self._first = made
         return (made - self._first) / self._speed
@@ -103,62 +78,62 @@ def replay(
     """
     if rate and speed:
         raise click.UsageError("--rate and --speed exclude each other")
-    posts = islice(read_lines(files, form or config.posts.format, config.limits), skip, None)
-    replayed = Replayed()
+    lines = islice(read_lines(files, form or config.posts.format, config.limits), skip, None)
+    progress, odd = ProgressLine(), Counter[str]()
     if check:
-        _check(posts, replayed)
+        _check(lines, progress, odd)
         return
+    topic = config.topics.posts
     with connected(config) as cluster:
-        cluster.partitions(config.topics.posts)
+        cluster.partitions(topic)
     with sending(config) as outbox:
+        pace, all_sent = Pace(rate, speed), False
         try:
-            _send(posts, outbox, config.topics.posts, Pace(rate, speed), replayed)
+            for value, found in _counted(lines, progress, odd):
+                key, made = (
+                    (found.id.encode(), found.created_at)
+                    if isinstance(found, Post)
+                    else (None, None)
+                )
+                pace.wait(made)
+                outbox.send(topic, value, key)
+            outbox.settle()
+            all_sent = True
         finally:
-            _conclude(replayed, outbox, config, skip)
+            delivered = outbox.drained(GRACE)
+            where = f"{topic} on {config.kafka.bootstrap_servers}"
+            say(f"{delivered:,} posts sent to {where}, {progress.rate()}")
+            if odd:
+                say(f"of those read, no posts: {tallied(odd)}")
+            if not all_sent:
+                say(f"to go on after them: --skip {skip + delivered}")
 
 
-def read_lines(files: Sequence[Path], form: str, limits: Limits) -> Iterator[Line]:
-    """The lines of all files that hold anything, one after the other."""
-    from worker.posts.read import Post, Rejected, read_post
-
+def read_lines(files: Sequence[Path], form: str, limits: Limits) -> Iterator[tuple[bytes, Reading]]:
+    """The lines of all files that hold anything, one after the other, with what they are."""
     for file in files:
         for number, value in each_line(file):
             if refused := too_long(value):
                 raise InputError(f"{file}: line {number} {refused}")
-            found = read_post(value, form, limits) if value.strip() else None
-            if isinstance(found, Post):
-                yield Line(value, found.id, found.created_at)
-            elif found is not None:
-                yield Line(value, odd=found.reason.value if isinstance(found, Rejected) else None)
+            if value.strip():
+                yield value, read_post(value, form, limits)
 
 
-def _send(
-    posts: Iterator[Line], outbox: Outbox, topic: str, pace: Pace, replayed: Replayed
+def _counted(
+    lines: Iterator[tuple[bytes, Reading]], progress: ProgressLine, odd: Counter[str]
+) -> Iterator[tuple[bytes, Reading]]:
+    for value, found in lines:
+        if isinstance(found, Rejected):
+            odd[found.reason.value] += 1
+        yield value, found
+        progress.add(1, "posts")
+
+
+def _check(
+    lines: Iterator[tuple[bytes, Reading]], progress: ProgressLine, odd: Counter[str]
 ) -> None:
-    for line in posts:
-        pace.wait(line)
-        outbox.send(topic, line.value, None if line.id is None else line.id.encode())
-        replayed.add(line)
-    outbox.settle()
-    replayed.all_sent = True
-
-
-def _conclude(replayed: Replayed, outbox: Outbox, config: Config, skip: int) -> None:
-    """Say what arrived, and how to go on where it ended early."""
-    delivered = outbox.drained(GRACE)
-    where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-    say(f"{delivered:,} posts sent to {where}, {replayed.progress.rate()}")
-    if replayed.odd:
-        say(f"of those read, no posts: {tallied(replayed.odd)}")
-    if not replayed.all_sent:
-        say(f"to go on after them: --skip {skip + delivered}")
-
-
-def _check(posts: Iterator[Line], replayed: Replayed) -> None:
     """Count what the worker could read of the lines; nothing is sent."""
-    for line in posts:
-        replayed.add(line)
-    read, odd = replayed.progress.done, replayed.odd.total()
-    click.echo(f"{read:,} lines, {read - odd:,} the worker can read")
+    read = sum(1 for _ in _counted(lines, progress, odd))
+    click.echo(f"{read:,} lines, {read - odd.total():,} the worker can read")
     if odd:
-        raise InputError(f"{odd:,} lines are no posts: {tallied(replayed.odd)}")
+        raise InputError(f"{odd.total():,} lines are no posts: {tallied(odd)}")

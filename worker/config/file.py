@@ -7,11 +7,12 @@ from typing import Any
 import yaml
 
 from encoder.support.files import read_regular
-from worker.config.rules import Scalar, scalar
 from worker.errors import ConfigError
 
 LARGEST = 2**20  # bytes
 LONGEST = 60  # characters of a key
+TEMPLATE = "`newsift config show --template`"
+NULLS = ("", "~", "null", "Null", "NULL")
 TEXT = "tag:yaml.org,2002:str"  # what PyYAML's plainest loader takes every scalar for
 
 
@@ -55,19 +56,11 @@ def _compose(path: Path, text: str) -> yaml.Node | None:
     except RecursionError as error:
         raise ConfigError(f"{path}: nested too deep; sections hold keys, nothing more") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{path}{_said(error)}") from error
-
-
-def _said(error: Exception) -> str:
-    """What PyYAML has to say, in one line."""
-    if not isinstance(error, yaml.MarkedYAMLError):
-        return f": not YAML: {' '.join(str(error).split())}; write it anew"
-    mark = error.problem_mark or error.context_mark
-    line = f" line {mark.line + 1}" if mark else ""
-    said = " ".join(f"{error.context or ''} {error.problem or ''}".split())
-    tab = "\\t" in str(error.problem)
-    remedy = "indent with spaces" if tab else "compare with `newsift config show --template`"
-    return f"{line}: not YAML: {said}; {remedy}"
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        said = " ".join(str(getattr(error, "problem", None) or error).split())
+        remedy = "indent with spaces" if "\\t" in said else f"compare with {TEMPLATE}"
+        raise ConfigError(f"{path}{line}: not YAML: {said}; {remedy}") from error
 
 
 def _pairs(node: yaml.Node, before: str, wanted: str) -> dict[str, yaml.Node]:
@@ -87,13 +80,14 @@ def _pairs(node: yaml.Node, before: str, wanted: str) -> dict[str, yaml.Node]:
     return found
 
 
-def _scalar(node: yaml.Node, name: str) -> Scalar:
+def _scalar(node: yaml.Node, name: str) -> str | None:
+    """The text of a value as it stands; what it means its key decides."""
     if not isinstance(node, yaml.ScalarNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
         raise ConfigError(f"{_at(node)}: {name}: {kind}; write one value")
     if node.tag != TEXT:
         raise ConfigError(f"{_at(node)}: {name}: the tag {node.tag!r} is not read; drop it")
-    return scalar(node.value) if node.style is None else str(node.value)
+    return None if node.style is None and node.value in NULLS else str(node.value)
 
 
 def _at(node: yaml.Node) -> str:

@@ -1,6 +1,6 @@
 """Where the configuration comes from: the file, the environment, and what is wrong with them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -68,14 +68,13 @@ def _from_file(file: Path) -> dict[str, Given]:
     for section, keys in read_file(file).items():
         _refuse_unknown_section(section, str(file))
         for name, given in keys.items():
-            key = _key(section, name, given.origin)
-            full = f"{section}.{name}"
+            full, key = f"{section}.{name}", _key(section, name, given.origin)
             if key.kind is Secret and given.value is not None:
                 raise ConfigError(
                     f"{given.origin}: {full}: a password has no place in this file; "
                     f"set {variable_of(PASSWORD)}, or {PASSWORD_FILE}"
                 )
-            found[full] = _read(full, key, key.read, given, file.parent)
+            found[full] = _read(full, key, given, file.parent)
     return found
 
 
@@ -85,11 +84,10 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Given]:
         if not variable.startswith(PREFIX) or "__" not in variable:
             continue
         section, _, name = variable.removeprefix(PREFIX).lower().partition("__")
-        key = _key(section, name, variable)
-        full = f"{section}.{name}"
+        full, key = f"{section}.{name}", _key(section, name, variable)
         if variable != variable_of(full):
             raise ConfigError(f"{variable}: written in capitals alone; use {variable_of(full)}")
-        found[full] = _read(full, key, key.parse, Given(env[variable], variable))
+        found[full] = _read(full, key, Given(env[variable], variable))
     short = env.get(SHORT)
     if short and found.setdefault(SERVERS, Given(short, SHORT)).value != short:
         raise ConfigError(
@@ -99,15 +97,12 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Given]:
     return found
 
 
-def _read(
-    name: str, key: Key, read: Callable[[Any], Any], given: Given, folder: Path = Path()
-) -> Given:
-    """What was given as the value of its key; a path counts from the folder."""
+def _read(name: str, key: Key, given: Given, folder: Path = Path()) -> Given:
+    """What was given as a value of its key's type; a path counts from the folder."""
     try:
-        value = read(given.value)
-    except ValueError as error:
-        said = key.refusal(given.value, str(error))
-        raise ConfigError(f"{given.origin}: {name}: {said}") from error
+        value = key.read(given.value)
+    except (ValueError, RuntimeError) as error:  # the latter where ~somebody is nobody
+        raise ConfigError(f"{given.origin}: {name}: {key.refusal(given.value)}") from error
     return Given(folder / value if isinstance(value, Path) else value, given.origin)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from worker.config import KEYS, Config
+from worker.config.file import NULLS
 from worker.config.load import Loaded
-from worker.config.rules import scalar
 from worker.config.secret import HIDDEN, Secret
 
 BARE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,-]*(?<!:)")
@@ -51,5 +51,5 @@ def _yaml(value: Any) -> str:
         return "null"
     if isinstance(value, str | Path):
         text = str(value)
-        return text if BARE.fullmatch(text) and scalar(text) == text else json.dumps(text)
+        return text if BARE.fullmatch(text) and text not in NULLS else json.dumps(text)
     return json.dumps(value)

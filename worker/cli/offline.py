@@ -1,0 +1,48 @@
+"""The worker's own pipeline in a command, and what came of the posts: for filter and backfill."""
+
+import time
+from collections import Counter
+
+import encoder
+from encoder.errors import InputError
+from worker.cli.terminal import ProgressLine
+from worker.config import Config
+from worker.match.assembly import assembled
+from worker.match.pipeline import Outcome, Pipeline
+from worker.posts.times import rfc3339
+from worker.seeds.set import SeedBook, SeedSet
+
+
+class Sum:
+    """How many posts were read, and what came of them; shown on a terminal as it grows."""
+
+    def __init__(self) -> None:
+        self.progress = ProgressLine()
+        self.matched = 0
+        self.passed_over: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
+        self.events: Counter[str] = Counter()
+
+    def add(self, outcome: Outcome, quiet: bool = False) -> None:
+        """Count a batch."""
+        self.matched += outcome.matched
+        self.passed_over += outcome.passed_over
+        self.rejected.update({reason.value: n for reason, n in outcome.rejected.items()})
+        self.events += outcome.events
+        self.progress.add(outcome.read, "posts", f", {self.matched:,} matched", quiet)
+
+
+def prepared(book: SeedBook, config: Config) -> tuple[Pipeline, SeedSet]:
+    """The pipeline that a configuration makes, and the seeds; one that is refused stops it."""
+    chosen = config.model
+    enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
+    pipeline, embedder = assembled(enc, config)
+    seeds = embedder.make(book)
+    for refused in seeds.refused:
+        raise InputError(f"seed {refused.id!r}: is refused: {refused.reason}")
+    return pipeline, seeds
+
+
+def present() -> str:
+    """The present as RFC 3339."""
+    return rfc3339(int(time.time() * 1000))
