@@ -1,0 +1,156 @@
+"""Labels: a record of the labels' topic → what somebody says of a post, and back."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
+
+from encoder.errors import InputError, one_line
+from encoder.support.letters import most_marks
+from worker.config import DEFAULT_LIMITS, Limits
+from worker.posts.checks import refusal
+from worker.posts.outcome import Post
+from worker.seeds.record import EVENT_BYTES, RFC_3339
+
+SCHEMA = "newsift.label/1"
+KEY_BYTES = 2**12
+PLATFORMS = ("x", "bluesky", "mastodon", "plain")
+Verdict = Literal["on", "off", "unsure"]
+Draw = Literal["certify", "learn", "given"]
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 reach 1.0000001
+PostId = tuple[str, str]  # the platform and the id that it gave
+
+
+class Label(msgspec.Struct, frozen=True):
+    """What somebody says of a post: whether it is on the event, and how it came to be asked."""
+
+    label: Verdict
+    event: str
+    post: Post
+    by: str
+    at: str  # RFC 3339
+    drawn: Draw
+    probability: Share | None = None  # of being drawn; None where it is not known
+    score: Cosine | None = None
+    seed_set: str | None = None
+    model: str | None = None
+
+    @property
+    def post_id(self) -> PostId:
+        """The post that it is about."""
+        return self.post.platform, self.post.id
+
+    @property
+    def key(self) -> bytes:
+        """The key of its record: a later label of the same person on the same post replaces it."""
+        return ENCODER.encode([self.event, self.post.platform, self.post.id, self.by])
+
+    @property
+    def value(self) -> bytes:
+        """The value of its record."""
+        return ENCODER.encode(self)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RefusedLabel:
+    """A label that cannot be used, and why: its post counts as not labelled."""
+
+    key: str
+    reason: str
+
+
+ENCODER = msgspec.json.Encoder()
+DECODER = msgspec.json.Decoder(Label)
+
+
+def read_label(
+    key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
+) -> Label | RefusedLabel | None:
+    """The label in a record, or why it is refused; None where the record takes it back."""
+    if value is None:
+        return None
+    try:
+        label = _decoded(value, limits)
+        _check(label, limits)
+        if key != label.key:
+            raise InputError(
+                f"key: is not {one_line(label.key.decode(), 200)}, as the value has it"
+            )
+        return label
+    except InputError as error:
+        shown = (key or b"")[:KEY_BYTES].decode("utf-8", "backslashreplace")
+        return RefusedLabel(shown, one_line(str(error)))
+
+
+class LabelBook:
+    """The latest record of every key: all that is known of people's labels."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._latest: dict[bytes | None, Label | RefusedLabel] = {}  # long keys by their digests
+
+    def apply(self, key: bytes | None, value: bytes | None) -> None:
+        """Let one record of the labels' topic take effect."""
+        found = read_label(key, value, self._limits)
+        if key is not None and len(key) > KEY_BYTES:
+            key = hashlib.sha512(key).digest()
+        if found is None:
+            self._latest.pop(key, None)
+        else:
+            self._latest[key] = found
+
+    def of(self, event: str) -> tuple[Label, ...]:
+        """The labels on the posts of an event, in the order of their keys."""
+        found = (label for label in self._latest.values() if isinstance(label, Label))
+        return tuple(sorted((f for f in found if f.event == event), key=lambda label: label.key))
+
+    @property
+    def refused(self) -> tuple[RefusedLabel, ...]:
+        """The labels that cannot be used."""
+        return tuple(sorted(f for f in self._latest.values() if isinstance(f, RefusedLabel)))
+
+
+def verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
+    """Whether each post is on the event: only where all who judged it say so without a doubt."""
+    said: dict[PostId, bool] = defaultdict(lambda: True)
+    for label in labels:
+        said[label.post_id] &= label.label == "on"
+    return dict(said)
+
+
+def _decoded(value: bytes, limits: Limits) -> Label:
+    if len(value) > limits.post_bytes:
+        told = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
+        raise InputError(f"limits.post_bytes: {told}")
+    if bad := refusal(value, limits):
+        raise InputError(bad.detail)
+    try:
+        return DECODER.decode(value)
+    except msgspec.ValidationError as error:
+        told, _, where = str(error).partition(" - at `$.")
+        raise InputError(f"{where.rstrip('`') or 'value'}: {told}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"value: bad JSON ({error})") from None
+
+
+def _check(label: Label, limits: Limits) -> None:
+    """Refuse what the types of the keys allow and no label may hold."""
+    for name, text in (("event", label.event), ("by", label.by)):
+        if not 0 < (size := len(text.encode())) <= EVENT_BYTES:
+            raise InputError(f"{name}: {size} bytes, expected 1 to {EVENT_BYTES}; give a name")
+    if label.post.platform not in PLATFORMS:
+        shown = ascii(label.post.platform)[:40]
+        raise InputError(f"post.platform: {shown} is none of {', '.join(PLATFORMS)}")
+    if not label.post.id or len(label.key) > KEY_BYTES:
+        raise InputError(f"post.id: empty, or of more than {KEY_BYTES} bytes; give the platform's")
+    if len(label.at) > 64 or not RFC_3339.fullmatch(label.at):
+        raise InputError(f"at: {ascii(label.at)[:40]} is no time, as 2026-01-31T12:00:00Z")
+    if label.drawn == "certify" and label.probability is None:
+        raise InputError("probability: missing; a random draw says with which one it was made")
+    if (marks := most_marks(label.post.text)) > limits.marks:
+        told = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"
+        raise InputError(f"limits.marks: {told}")
