@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.text.clean import each_of, is_pair
-from worker.seeds.record import EVENT_BYTES
+from worker.seeds.values import EVENT_BYTES
 
 Given: TypeAlias = str | tuple[str, str] | Mapping[str, Any] | list[Any]
 ID = "id"

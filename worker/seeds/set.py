@@ -15,7 +15,8 @@ from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.seeds.index import SeedIndex
-from worker.seeds.record import KEY_BYTES, RefusedSeed, Seed, digest, read_seed
+from worker.seeds.record import RefusedSeed, Seed, digest, read_seed
+from worker.seeds.values import KEY_BYTES
 
 NEVER = np.iinfo(np.int64).max
 
