@@ -24,7 +24,8 @@ demo: env
 
 test: env
 	@# Each worker keeps to one thread of BLAS, else they fight over the cores.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile \
+		--no-loadscope-reorder
 
 # At each save: the rooms that start no process and compile next to nothing.
 test-fast: env

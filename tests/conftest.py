@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from itertools import chain, groupby, zip_longest
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,32 @@ settings.register_profile("steady", derandomize=True)
 if not os.environ.get("NEWSIFT_EXPLORE"):
     settings.load_profile("steady")
 
+HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shared"))
+
+
+# Folders whose tests start processes and wait for them, and leave the cores to others meanwhile.
+WAITING = ("broker", "faults", "hostile", "worker/cli", "worker/service", "worker/watch")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One test more than there are cores: many wait."""
+    return min(4, (os.cpu_count() or 1) + 1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Take files that wait and files that compute in turn, so that none waits alone at the end."""
+    files = [list(group) for _, group in groupby(items, key=lambda item: item.path)]
+    waiting = [file for file in files if _waits(file[0].path)]
+    computing = [file for file in files if not _waits(file[0].path)]
+    items[:] = chain.from_iterable(
+        chain.from_iterable(zip_longest(waiting, computing, fillvalue=[]))
+    )
+
+
+def _waits(path: Path) -> bool:
+    return path.is_relative_to(HERE) and str(path.relative_to(HERE)).startswith(WAITING)
 
 
 @pytest.fixture(scope="session")

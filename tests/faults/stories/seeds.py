@@ -59,8 +59,10 @@ def a_seed_is_replaced_in_flight(story: Story) -> None:
     turns = [story.oracle.seed(first.id, OTHER_TEXT), first] * (1 if story.brief else 4)
     sets = {seed_set(story.seeds.values()): first.version}
     for version in turns:
+        old, new = dict(story.seeds), story.seeds | {version.id: version}
+        story.before = new  # these may still be on their way when the seed changes
         story.posts(60)
-        story.before = dict(story.seeds)
+        story.before = old
         story.publish(version)
         sets[seed_set(story.seeds.values())] = version.version
         story.posts(60)
