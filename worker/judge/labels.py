@@ -13,7 +13,7 @@ from encoder.support.letters import most_marks
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.posts.checks import refusal
 from worker.posts.outcome import Post
-from worker.seeds.record import EVENT_BYTES, RFC_3339
+from worker.seeds.values import EVENT_BYTES, RFC_3339
 
 SCHEMA = "newsift.label/1"
 KEY_BYTES = 2**12
