@@ -9,7 +9,8 @@ import numpy as np
 
 from worker.posts.read import Post, Reason
 from worker.posts.unreadable import Unreadable
-from worker.seeds.record import Seed, digest
+from worker.seeds.profile import Compared
+from worker.seeds.record import digest
 
 Headers = list[tuple[str, bytes]]
 
@@ -104,7 +105,7 @@ class MatchRecord(msgspec.Struct, frozen=True):
     processed_at: str
 
 
-def match_id(post: Post, seed: Seed, model: str) -> str:
+def match_id(post: Post, seed: Compared, model: str) -> str:
     """The 32 hex digits that name a match, on every worker and however often it is delivered."""
     named = [post.platform, post.id, post.text, seed.id, seed.version, model]
     return digest(named)[:32]
@@ -112,7 +113,7 @@ def match_id(post: Post, seed: Seed, model: str) -> str:
 
 def to_match(
     post: Post,
-    seed: Seed,
+    seed: Compared,
     model: str,
     score: np.float32,
     threshold: np.float32,

@@ -1,10 +1,11 @@
 """The seeds' embeddings and automatic thresholds, made once and kept as long as they are needed.
 
 A vector is a function of the model and of the article, which is known by the digest of its content;
-an automatic threshold is one of the background rate as well.
+an automatic threshold is one of the background rate as well. A profile brings its own vector.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
+from worker.seeds.background import split
+from worker.seeds.profile import Compared, Profile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedBook, SeedSet, seed_set_digest
 
@@ -33,62 +36,102 @@ class SeedEmbedder:
 
     def make(self, book: SeedBook) -> SeedSet:
         """The set of seeds as the records say now, ready to match."""
-        live = book.seeds
-        wanted = [s for s in live if not (self._too_fine and self._is_automatic(s))]
+        found = book.standing(self._enc.digest, self._unfit)
+        why = dict.fromkeys(self._untold(found.compared), self._too_fine)
+        wanted = [seed for seed in found.compared if seed.id not in why]
         self._learn(wanted)
         odd = problems(self._vectors)
-        seeds = tuple(s for s in wanted if self._rows[s.content] not in odd)
-        why = {s.id: odd[row] for s in wanted if (row := self._rows[s.content]) in odd}
-        if self._too_fine:
-            why |= {s.id: self._too_fine for s in live if self._is_automatic(s)}
-        rows = np.array([self._rows[s.content] for s in seeds], np.int64)
+        why |= {s.id: odd[row] for s in wanted if (row := self._rows[s.content]) in odd}
+        kept = [at for at, seed in enumerate(found.compared) if seed.id not in why]
+        seeds = tuple(found.compared[at] for at in kept)
+        rows = np.array([self._rows[seed.content] for seed in seeds], np.int64)
+        refused = (*book.refused, *found.refused, *(RefusedSeed(*pair) for pair in why.items()))
+        ends = [NEVER if found.ends[at] is None else found.ends[at] for at in kept]
         made = SeedSet(
             seeds,
             self._vectors[rows],
             self._thresholds(seeds, rows),
             seed_set_digest(seeds, self._threshold, self._rate),
-            tuple(sorted([*book.refused, *(RefusedSeed(*pair) for pair in why.items())])),
-            np.array([NEVER if s.expires_at is None else s.expires_at for s in seeds], np.int64),
+            tuple(sorted(refused)),
+            np.array(ends, np.int64),
             book.paused,
+            found.stale,
         )
         _ = made.index
         return made
 
-    def _learn(self, seeds: Sequence[Seed]) -> None:
-        """Know the articles of these seeds and no others."""
-        articles = {seed.content: (seed.title, seed.text) for seed in seeds}
-        old = [content for content in self._rows if content in articles]
-        new = [content for content in articles if content not in self._rows]
+    def _untold(self, compared: Sequence[Compared]) -> list[str]:
+        """The seeds whose automatic threshold the background cannot tell."""
+        articles = [seed for seed in compared if isinstance(seed, Seed) and self._too_fine]
+        return [seed.id for seed in articles if self._is_automatic(seed)]
+
+    def _unfit(self, profile: Profile) -> str:
+        """Why a profile of this model cannot be compared with; empty if it can."""
+        axes = len(profile.vector.dense)
+        if axes != self._enc.dim:
+            return f"vectors: {axes} axes, the model has {self._enc.dim}; learn the event anew"
+        if len(profile.vector.slots) and not self._enc.mix:
+            return "vectors: has words, which the model does not read; learn the event anew"
+        return self._too_fine_by_half if self._is_automatic(profile) else ""
+
+    def _learn(self, seeds: Sequence[Compared]) -> None:
+        """Know what these seeds are compared by, and of no others."""
+        contents = {seed.content: seed for seed in seeds}
+        old = [content for content in self._rows if content in contents]
+        new = [content for content in contents if content not in self._rows]
+        new.sort(key=lambda content: isinstance(contents[content], Profile))
         kept = np.array([self._rows[content] for content in old], np.int64)
-        fresh = self._embedded([articles[content] for content in new])
+        fresh = self._embedded([contents[content] for content in new])
         vectors = Embeddings.concat([self._vectors[kept], *fresh])
         cuts = np.concatenate([self._cuts[kept], np.full(len(new), np.nan, np.float32)])
         rows = {content: row for row, content in enumerate([*old, *new])}
-        asked = np.zeros(len(rows), bool)
-        asked[[rows[seed.content] for seed in seeds if self._is_automatic(seed)]] = True
-        bare = np.flatnonzero(asked & np.isnan(cuts) & np.isfinite(vectors.dense).all(axis=1))
-        if len(bare):
-            cuts[bare] = self._enc.thresholds(vectors[bare], self._rate)
+        self._cut({rows[s.content]: s for s in seeds if self._is_automatic(s)}, vectors, cuts)
         self._rows, self._vectors, self._cuts = rows, vectors, cuts
 
-    def _embedded(self, articles: Sequence[tuple[str, str]]) -> Iterator[Embeddings]:
+    def _cut(self, asked: Mapping[int, Compared], vectors: Embeddings, cuts: F32) -> None:
+        """Find the automatic thresholds of these rows that are not yet known."""
+        bare = np.isnan(cuts) & np.isfinite(vectors.dense).all(axis=1)
+        articles = [row for row, seed in asked.items() if bare[row] and isinstance(seed, Seed)]
+        profiles = [row for row, seed in asked.items() if bare[row] and isinstance(seed, Profile)]
+        if articles:
+            cuts[articles] = self._enc.thresholds(vectors[articles], self._rate)
+        if profiles:
+            rows = vectors[profiles]
+            cuts[profiles] = self._enc.thresholds(rows, self._rate, self._calibrating)
+
+    def _embedded(self, seeds: Sequence[Compared]) -> Iterator[Embeddings]:
+        articles = [(seed.title, seed.text) for seed in seeds if isinstance(seed, Seed)]
         for start in range(0, len(articles), BLOCK):
             yield self._enc.articles(articles[start : start + BLOCK])
+        for seed in seeds:
+            if isinstance(seed, Profile):
+                yield seed.vector.as_row(self._enc.mix, self._enc.digest)
 
-    def _thresholds(self, seeds: Sequence[Seed], rows: I64) -> F32:
+    @cached_property
+    def _calibrating(self) -> Embeddings:
+        """The background posts that no profile was told apart from."""
+        return split(self._enc.background)[1]
+
+    @cached_property
+    def _too_fine_by_half(self) -> str:
+        return too_fine(self._enc, self._vectors[:0], self._rate, self._calibrating)
+
+    def _thresholds(self, seeds: Sequence[Compared], rows: I64) -> F32:
         """The threshold of every seed: its own, the configured one, or the automatic one."""
         own = [self._threshold if s.threshold is None else s.threshold for s in seeds]
         given = np.array([np.nan if cut is None else cut for cut in own], np.float32)
         return np.maximum(np.where(np.isnan(given), self._cuts[rows], given), TINY)
 
-    def _is_automatic(self, seed: Seed) -> bool:
+    def _is_automatic(self, seed: Compared) -> bool:
         return self._threshold is None and seed.threshold is None
 
 
-def too_fine(enc: Encoder, nothing: Embeddings, rate: float) -> str:
-    """Why the model's background posts cannot tell this rate; empty if they can."""
+def too_fine(
+    enc: Encoder, nothing: Embeddings, rate: float, background: Embeddings | None = None
+) -> str:
+    """Why the background posts cannot tell this rate; empty if they can."""
     try:
-        enc.thresholds(nothing, rate)
+        enc.thresholds(nothing, rate, *([] if background is None else [background]))
     except InputError as error:
         return f"matching.background_{error}"
     return ""

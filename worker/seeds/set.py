@@ -1,8 +1,8 @@
-"""Seeds: control records → the articles that posts are compared with, as one immutable set."""
+"""Seeds: control records → what posts are compared with, as one immutable set."""
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Self
@@ -14,8 +14,10 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from worker.config import DEFAULT_LIMITS, Limits
+from worker.seeds.in_force import Fit, StaleProfile, Standing, standing
 from worker.seeds.index import SeedIndex
-from worker.seeds.record import RefusedSeed, Seed, digest, read_seed
+from worker.seeds.profile import Compared, Profile, read_record
+from worker.seeds.record import RefusedSeed, Seed, digest
 from worker.seeds.values import KEY_BYTES
 
 NEVER = np.iinfo(np.int64).max
@@ -23,15 +25,19 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class SeedSet:
-    """All seeds at one moment, sorted by id, with what is needed to match posts with them."""
+    """All seeds at one moment, sorted by id, with what is needed to match posts with them.
 
-    seeds: tuple[Seed, ...]
+    A profile in force is a row as a seed is, in the place of those that it stands for.
+    """
+
+    seeds: tuple[Compared, ...]
     embeddings: Embeddings  # [k]
     thresholds: F32  # [k]
     digest: str  # 12 hex digits
     refused: tuple[RefusedSeed, ...]
     expiry: I64  # [k] milliseconds, or NEVER
     paused: tuple[Seed, ...] = ()
+    stale: tuple[StaleProfile, ...] = ()
 
     def __post_init__(self) -> None:
         count = len(self.seeds)
@@ -65,21 +71,29 @@ class SeedBook:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._latest: dict[bytes | None, Seed | RefusedSeed] = {}  # long keys by their digests
+        self._latest: dict[bytes | None, Compared | RefusedSeed] = {}  # long keys by their digests
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Let one record of the control topic take effect."""
-        found = read_seed(key, value, self._limits)
+        found = read_record(key, value, self._limits)
         if key is not None and len(key) > KEY_BYTES:
             key = hashlib.sha512(key).digest()
         if found is None:
             self._latest.pop(key, None)
+        elif isinstance(found, Profile):
+            self._latest[key] = replace(found, before=())  # those are for the commands alone
         else:
             self._latest[key] = found
 
+    def standing(self, model: str, unfit: Fit) -> Standing:
+        """What posts are compared with by this model: profiles in force, and the other seeds."""
+        seeds = {seed.id: seed for seed in (*self.seeds, *self.paused)}
+        found = (each for each in self._latest.values() if isinstance(each, Profile))
+        return standing(seeds, found, model, unfit)
+
     @property
     def seeds(self) -> tuple[Seed, ...]:
-        """The seeds that posts are compared with, sorted by id."""
+        """The seeds that are to match, sorted by id."""
         over = too_many(self._latest.values(), self._limits)
         return tuple(seed for seed in self._valid(paused=False) if seed.id not in over)
 
@@ -99,17 +113,21 @@ class SeedBook:
         return tuple(sorted((s for s in valid if s.paused == paused), key=lambda seed: seed.id))
 
 
-def too_many(found: Iterable[Seed | RefusedSeed | None], limits: Limits) -> dict[str, RefusedSeed]:
+def too_many(
+    found: Iterable[Compared | RefusedSeed | None], limits: Limits
+) -> dict[str, RefusedSeed]:
     """The valid seeds beyond limits.seeds, by their ids: by the latest records alone, that is."""
     ids = sorted(seed.id for seed in found if isinstance(seed, Seed) and not seed.paused)
     why = f"limits.seeds: {limits.seeds} are allowed, and as many come before it by their ids"
     return {name: RefusedSeed(name, why) for name in ids[limits.seeds :]}
 
 
-def seed_set_digest(seeds: Iterable[Seed], threshold: float | None, background_rate: float) -> str:
+def seed_set_digest(
+    seeds: Iterable[Compared], threshold: float | None, background_rate: float
+) -> str:
     """The 12 hex digits that name a set of seeds with their thresholds, on every worker alike."""
 
-    def cut(seed: Seed) -> str:
+    def cut(seed: Compared) -> str:
         own = threshold if seed.threshold is None else seed.threshold
         return f"auto {background_rate:.6f}" if own is None else f"{own:.6f}"
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.posts.times import rfc3339
-from worker.seeds.record import Seed
+from worker.seeds.profile import Compared
 from worker.seeds.set import NEVER, SeedSet
 from worker.watch.metrics import CONTENT_TYPE, Metrics
 from worker.watch.visits import BACKLOG, Visit, asks_for_loopback, is_loopback, visits
@@ -154,7 +154,7 @@ def seeds_listed(seeds: SeedSet) -> dict[str, Any]:
     return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused}
 
 
-def _described(seed: Seed) -> dict[str, Any]:
+def _described(seed: Compared) -> dict[str, Any]:
     return {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
             "version": seed.version}  # fmt: skip
 

@@ -12,6 +12,7 @@ from tests.worker.small import small_encoder
 from worker.broker.server import Broker
 from worker.config import Limits
 from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.record import Seed
 from worker.stream.control import Control
 from worker.watch.metrics import Metrics
 
@@ -105,7 +106,7 @@ async def following(control: Control, embedder: SeedEmbedder, life: Story, bench
 def shown(control: Control) -> State:
     """The articles and the refused seeds, as the next batch has them."""
     assert control.seeds is not None
-    live = {seed.id: seed.text for seed in control.seeds.seeds}
+    live = {seed.id: seed.text for seed in control.seeds.seeds if isinstance(seed, Seed)}
     return live, {seed.id for seed in control.seeds.refused}
 
 

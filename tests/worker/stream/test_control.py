@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.worker.small import ARTICLES
 from tests.worker.stream.seeding import Bench, becomes, play, shown
+from worker.seeds.record import Seed
 
 names = st.sampled_from(["a", "b", "c", "d"])
 values = st.sampled_from([None, *ARTICLES.values(), "", "{"])
@@ -67,7 +68,9 @@ def test_a_set_is_replaced_as_a_whole() -> None:
         await bench.publish([("a", ARTICLES["game"])])
         await becomes(control, ({"a": ARTICLES["game"]}, set()))
         assert old is not None
-        assert [seed.text for seed in old.seeds] == [ARTICLES["flood"]]
+        (before,) = old.seeds
+        assert isinstance(before, Seed)
+        assert before.text == ARTICLES["flood"]
         assert 'newsift_seeds{state="live"} 1.0' in bench.metrics.render().decode()
         following.cancel()
         await control.stop()
