@@ -5,6 +5,7 @@ to loose by exact tests, and the first that fails ends it: so one error rate cov
 Taking the loosest cut whose own interval holds would break the promise far more often.
 """
 
+import math
 from bisect import bisect_left
 
 import numpy as np
@@ -62,6 +63,25 @@ def first_cut(n: int, precision: float, confidence: float) -> int:
     if n >= max(ENOUGH, allowing_one):
         return allowing_one
     return labels_needed(precision, confidence)
+
+
+def confidence_of_version(confidence: float, version: int) -> float:
+    """The confidence to test a version of a profile with, so that all versions share one error."""
+    promised(0.5, confidence)
+    if version < 1:
+        raise InputError(f"version: {version} is below 1; count the profiles from 1")
+    return 1 - (1 - confidence) * 6 / (math.pi * version) ** 2
+
+
+def lapses(rate: float, before: float, precision: float) -> bool:
+    """Whether so few posts pass that a promise no longer holds; `before` passed without the event.
+
+    What passed before goes on to pass, wrongly: among fewer posts it is more than 1 − precision.
+    """
+    promised(precision, 0.5)
+    if not (math.isfinite(rate) and rate >= 0 and math.isfinite(before) and before >= 0):
+        raise InputError(f"pass rates: {rate!r} and {before!r}; give numbers of 0 or more")
+    return rate < before / (1 - precision)
 
 
 def promised(precision: float, confidence: float) -> None:

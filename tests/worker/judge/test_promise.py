@@ -8,7 +8,7 @@ from scipy import stats
 
 from encoder.errors import InputError
 from worker.judge import precision_threshold
-from worker.judge.promise import labels_needed
+from worker.judge.promise import confidence_of_version, labels_needed, lapses
 
 LABELS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from([True] * 9 + [False])), max_size=90)
 
@@ -126,3 +126,19 @@ def test_the_promise_holds_where_the_precision_is_short_of_it_everywhere() -> No
         broken["naive"] += naive(scores, labels, 0.8) is not None
     assert broken["ours"] <= 0.1 * 500
     assert min(broken["loosest"], broken["naive"]) > 0.15 * 500
+
+
+def test_all_versions_of_a_profile_share_one_error() -> None:
+    spent = [1 - confidence_of_version(0.9, version) for version in range(1, 200_000)]
+    assert spent[0] == pytest.approx(0.1 * 6 / np.pi**2)
+    assert sum(spent) == pytest.approx(0.1, rel=1e-5)
+    with pytest.raises(InputError, match=r"^version: 0"):
+        confidence_of_version(0.9, 0)
+
+
+def test_a_promise_lapses_where_what_always_passes_is_too_large_a_part() -> None:
+    """4 in 1,000 pass without the event: of 20 they are a fifth, of fewer they are more."""
+    assert not lapses(0.020001, 0.004, 0.8)
+    assert lapses(0.019999, 0.004, 0.8)
+    with pytest.raises(InputError, match=r"^pass rates: "):
+        lapses(float("nan"), 0.004, 0.8)
