@@ -76,7 +76,6 @@ class Batches:
     article_size: Count = 32
     cloze_size: Count = 32
     drop: Share = 0.0  # tokens left out at random
-    hide: Share = 0.0  # pairs whose shared words do not count in the score
 
     def __post_init__(self) -> None:
         if not any(getattr(self, kind) for kind in KINDS):
@@ -118,7 +117,6 @@ class Recipe:
     batches: Batches = field(default_factory=Batches)
     steps: Steps = field(default_factory=Steps)
     mix: tuple[Share, ...] = (0.0,)  # λ; of several the best on the dev split
-    training_mix: Share = 0.0  # λ of the scores while training
     seed: int = 0
 
     def __post_init__(self) -> None:

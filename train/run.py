@@ -23,8 +23,8 @@ from train.loop.lessons import shelve
 from train.loop.progress import Talk
 from train.loop.steps import Drill
 from train.loop.trainer import Trainer
-from train.model.baseline import Baseline, write_baseline
-from train.model.encoders import make_encoder
+from train.model.baseline import BASELINE, Baseline, write_baseline
+from train.model.encoders import COMPARED, make_encoder
 from train.model.export import CHECKED_TEXTS, export
 from train.model.start import Start, make_start
 from train.recipe import Recipe
@@ -79,7 +79,8 @@ def check(order: Order) -> None:
     """Refuse what would fail only after the last step: a place that cannot be written, a device."""
     if order.device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: no CUDA here; use --device cpu")
-    if order.out.exists() and not (order.out / MANIFEST).exists():
+    sign = BASELINE if order.recipe.encoder in COMPARED else MANIFEST
+    if order.out.exists() and not (order.out / sign).exists():
         raise ModelError(f"{order.out}: exists and is no model directory; name another place")
     try:
         order.out.parent.mkdir(parents=True, exist_ok=True)
@@ -132,10 +133,9 @@ def finish(order: Order, model: nn.Module, start: Start, dev: Dev, background: l
     if not isinstance(model, Siamese):
         figures = dev.judge(model)
         made = Baseline(
-            recipe.encoder, recipe.model, model, start.vocabulary, start.idf, figures["mix"],
-            {"dev": figures}, provenance,
-        )  # fmt: skip
-        return write_baseline(order.out, made)
+            recipe.encoder, recipe.model, model, start.vocabulary, start.idf, figures["mix"]
+        )
+        return write_baseline(order.out, made, {"dev": figures} | provenance)
     weights = snap(model.weights())
     figures = dev.judge(Siamese.from_weights(weights).eval())
     served = export(

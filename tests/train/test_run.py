@@ -1,5 +1,6 @@
 """`newsift train` from a recipe and a folder to a model, on a teacher that takes no time."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -16,8 +17,8 @@ from tests.worker.fake import Command, Outcome
 from train.data.readers import Story
 from train.loop.checkpoint import Checkpoint
 from train.loop.steps import Drill, Step
-from train.model.baseline import read_baseline
-from train.protocol.baselines import Compared
+from train.model.baseline import BASELINE, read_baseline
+from train.protocol.peers import baseline
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -124,7 +125,8 @@ def test_an_encoder_that_cannot_serve_is_kept_to_be_compared(
         done = train(recipe=tiny.recipe(tmp_path, kind), out=kind)
         assert done.code == 0, done.err
         kept = read_baseline(tmp_path / kind)
-        assert done.out.split()[-1] == kept.digest == manifest(tmp_path / kind)["digest"]
+        content = (tmp_path / kind / BASELINE).read_bytes()
+        assert done.out.split()[-1] == hashlib.sha256(content).hexdigest()
         best = Checkpoint.read(tmp_path / f"{kind}.run" / "best.safetensors")
         assert best is not None
         for name, value in kept.model.state_dict().items():
@@ -142,21 +144,21 @@ def test_an_encoder_that_cannot_serve_is_kept_to_be_compared(
 def test_a_baselines_mix_can_be_set_aside(train: Trainings, tmp_path: Path) -> None:
     train(recipe=tiny.recipe(tmp_path, "mean"), out="mean")
     posts, stories = ["storm and flood"], [Story("flood", "a storm")]
-    found = Compared.load(str(tmp_path / "mean"), mix=0.25).prepare(posts, stories)
-    dense = float(found.posts.dense[0] @ found.articles.dense[0])
-    words = float(found.posts.lexical.dot(found.articles.lexical)[0, 0])
+    made = read_baseline(tmp_path / "mean")
+    dense, words, mixed = (
+        float(baseline(made, mix=mix)(posts, stories)[0, 0]) for mix in (0.0, 0.999, 0.25)
+    )
     assert words > 0
-    assert float(found.block(slice(None))[0, 0]) == pytest.approx(0.75 * dense + 0.25 * words)
+    assert mixed == pytest.approx(0.75 * dense + 0.25 * words, abs=1e-3)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "vocabulary.txt", "manifest.json"])
-def test_a_damaged_baseline_is_refused(train: Trainings, tmp_path: Path, file: str) -> None:
+def test_a_damaged_baseline_is_refused(train: Trainings, tmp_path: Path) -> None:
     train(recipe=tiny.recipe(tmp_path, "mean"), out="mean")
-    with (tmp_path / "mean" / file).open("ab") as opened:
+    with (tmp_path / "mean" / BASELINE).open("ab") as opened:
         opened.write(b"x")
-    done = train.newsift("evaluate", tmp_path / "mean", "--data", train.data, "--no-peers")
-    assert done.code == 2
-    assert file in done.err
+    refused(
+        train.newsift("evaluate", tmp_path / "mean", "--data", train.data, "--no-peers"), BASELINE
+    )
 
 
 def test_word_vectors_out_of_a_file(train: Trainings, tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ class Passed:
             self.told.append(f"{file.name}:{line}: {reason}")
 
     def __str__(self) -> str:
-        return f"rows passed over: {self.count} ({'; '.join(self.told)}, …)"
+        told = f" ({'; '.join(self.told)}, …)" if self.told else ""
+        return f"rows passed over: {self.count}{told}"
 
 
 def read_pairs(file: Path, passed: Passed) -> Iterator[Pair]:

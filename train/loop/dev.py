@@ -6,15 +6,16 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
+from encoder.embeddings import Embeddings
 from encoder.model.config import Side
 from encoder.text.tokenizer import Tokenizer, Tokens
 from train.data.folder import pair_sets
 from train.data.readers import Pair, Passed, Story
 from train.data.splits import share, split_of_event, split_pairs, story_key
 from train.model.export import embedded
-from train.protocol.judge import Scores, pair_figures
-from train.protocol.peers import Embedded
-from train.protocol.ranking import auc_of
+from train.protocol.judge import Scores
+from train.protocol.peers import similarity
+from train.protocol.ranking import ap_of, auc_of
 from train.protocol.sets import CrisisSet, PairSet, pair_set, read_crises
 
 DEV_POSTS = 3_000  # of each kind, of a crisis that tunes
@@ -41,25 +42,23 @@ class Dev:
     def judge(self, model: nn.Module) -> dict[str, float]:
         """The figures at the best λ; `score` is what decides, see `decisive`."""
         ready = [
-            (
-                one,
-                Embedded(embedded(model, posts, Side.POST), embedded(model, stories, Side.ARTICLE)),
-            )
+            (one, embedded(model, posts, Side.POST), embedded(model, stories, Side.ARTICLE))
             for one, posts, stories in self._sets
         ]
         return max((figures_at(mix, ready) for mix in self._mixes), key=lambda f: f["score"])
 
 
 def figures_at(
-    mix: float, ready: Sequence[tuple[PairSet | CrisisSet, Embedded]]
+    mix: float, ready: Sequence[tuple[PairSet | CrisisSet, Embeddings, Embeddings]]
 ) -> dict[str, float]:
     """The figures of all sets at one λ."""
     figures: dict[str, float] = {}
-    for one, found in ready:
+    for one, posts, stories in ready:
+        score = similarity(posts, stories, mix)
         if isinstance(one, PairSet):
-            figures[f"{one.name} mAP"] = pair_figures(found.at(mix), one)["mAP"]
+            figures[f"{one.name} mAP"] = ap_of(score, one.label)
             continue
-        scores = Scores.of(found.at(mix), one)
+        scores = Scores.of(score, one)
         for name, others in (("off", scores.off), ("background", scores.background)):
             if len(others):
                 figures[f"{one.name} AUC {name}"] = auc_of(scores.on, others)

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from encoder.embeddings import unit_rows
-from encoder.model.weights import F32, I32, I64
+from encoder.model.weights import I32, I64
 from encoder.score.lexical import SparseRows
 from encoder.text.tokenizer import Tokenizer, Tokens
 from train.data.corpus import Corpus
@@ -37,11 +36,6 @@ class Shelf:
     def words(self) -> SparseRows:
         """The lexical rows of the texts."""
         return self.tokens.lexical
-
-    @cached_property
-    def lengths(self) -> I64:
-        """How many tokens each text has."""
-        return np.diff(self.tokens.offsets)
 
     def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> Flat:
         """The texts from their head, some tokens left out at random."""
@@ -84,60 +78,36 @@ class Lessons:
 
 def shelve(texts: Corpus, reader: Tokenizer, store: VectorStore | None) -> Lessons:
     """The texts as tokens, with the teacher's vectors if a store is given."""
-    shelver = Shelver(reader, store)
+    numbers: dict[str, int] = {}  # of articles, one for all of one title or one beginning
+
+    def posts(found: Sequence[str]) -> Shelf:
+        taught = None if store is None else torch.from_numpy(unit_rows(store.get(found)))
+        return Shelf(reader.posts(found), taught, np.arange(len(found)))
+
+    def articles(found: Sequence[Story], read: Sequence[Story | str]) -> Shelf:
+        taught = None if store is None else torch.from_numpy(whole(found, store.get))
+        number = [numbers.setdefault(story_key(story), len(numbers)) for story in found]
+        return Shelf(reader.articles(read), taught, np.array(number, np.int64))
+
     pair_articles = list(dict.fromkeys(texts.pair_stories))
     place = {article: i for i, article in enumerate(pair_articles)}
     own = [(i, place[story]) for i, story in enumerate(texts.pair_stories)]
     at = {post: i for i, post in enumerate(texts.posts)}
     headed = [article for article in texts.articles if article.title in at]
     return Lessons(
-        shelver.posts(texts.posts),
-        shelver.posts(texts.sentences),
-        shelver.articles(texts.articles),
-        shelver.articles(texts.claims),
-        shelver.posts(texts.pair_posts),
-        shelver.articles(pair_articles),
-        shelver.bodies(headed),
+        posts(texts.posts),
+        posts(texts.sentences),
+        articles(texts.articles, texts.articles),
+        articles(texts.claims, texts.claims),
+        posts(texts.pair_posts),
+        articles(pair_articles, pair_articles),
+        articles(headed, [text for _, text in headed]),  # the titles stand beside them as posts
         np.array(own, np.int64).reshape(-1, 2),
         np.array([at[title] for title, _ in headed], np.int64),
     )
-
-
-class Shelver:
-    """Reads texts into shelves; articles of one title or one beginning get the same number."""
-
-    def __init__(self, reader: Tokenizer, store: VectorStore | None) -> None:
-        self._reader, self._store = reader, store
-        self._numbers: dict[str, int] = {}
-
-    def posts(self, found: Sequence[str]) -> Shelf:
-        """Posts on a shelf."""
-        vectors = None if self._store is None else unit(self._store.get(found))
-        return Shelf(self._reader.posts(found), vectors, np.arange(len(found)))
-
-    def articles(self, found: Sequence[Story]) -> Shelf:
-        """Articles on a shelf, each with its title first."""
-        return Shelf(self._reader.articles(found), self._taught(found), self._story(found))
-
-    def bodies(self, found: Sequence[Story]) -> Shelf:
-        """Articles without their titles, which stand beside them as posts."""
-        tokens = self._reader.articles([text for _, text in found])
-        return Shelf(tokens, self._taught(found), self._story(found))
-
-    def _taught(self, found: Sequence[Story]) -> Tensor | None:
-        return None if self._store is None else torch.from_numpy(whole(found, self._store.get))
-
-    def _story(self, found: Sequence[Story]) -> I64:
-        numbers = [self._numbers.setdefault(story_key(s), len(self._numbers)) for s in found]
-        return np.array(numbers, np.int64)
 
 
 def flat(parts: Sequence[I32]) -> Flat:
     """Lists of ids as flat tokens."""
     ends = np.cumsum([0, *map(len, parts)]).astype(np.int64)
     return Flat(np.concatenate([np.zeros(0, np.int32), *parts]), ends)
-
-
-def unit(vectors: F32) -> Tensor:
-    """Rows of length one."""
-    return torch.from_numpy(unit_rows(vectors))

@@ -1,4 +1,4 @@
-"""What training minimises: small objects, each one idea, all on unit vectors.
+"""What training minimises: each function one idea, all on the cosines of unit vectors.
 
 In the shapes n is the number of posts of a batch, k of its articles, d the width of a vector.
 """
@@ -10,18 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 NEVER = -1e4
+EPSILON = 0.1  # by how much a mined pair may be easier than the hardest of the other kind
+THRESHOLD = 0.3  # around which `pairwise_sigmoid` parts the pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Posts and articles with their scores, which belong together, and which must not be compared.
+    """The scores of posts with articles, which belong together, and which must not be compared.
 
     `own[i, j]`: post i talks about article j. `spared[i, j]`: j is a copy of an article of i, or
     close to one, and never its negative.
     """
 
-    posts: Tensor  # [n, d], unit
-    articles: Tensor  # [k, d], unit
     score: Tensor  # [n, k]
     own: Tensor  # bool [n, k]
     spared: Tensor  # bool [n, k]
@@ -32,71 +32,49 @@ class Batch:
         return ~(self.own | self.spared)
 
 
-@dataclass(frozen=True, slots=True)
-class MultiSimilarity:
-    """Mines the hard pairs: negatives closer than the farthest positive, and vice versa."""
-
-    epsilon: float = 0.1
-
-    def mine(self, score: Tensor, own: Tensor, foreign: Tensor) -> tuple[Tensor, Tensor]:
-        """Which positives and which negatives to use: two bool [n, k]."""
-        farthest = score.masked_fill(~own, torch.inf).min(1, keepdim=True).values  # [n, 1]
-        closest = score.masked_fill(~foreign, -torch.inf).max(1, keepdim=True).values  # [n, 1]
-        hard_own = own & (score < closest + self.epsilon)
-        hard_foreign = foreign & (score > farthest - self.epsilon)
-        return hard_own, hard_foreign
+def mined(score: Tensor, own: Tensor, foreign: Tensor) -> tuple[Tensor, Tensor]:
+    """By multi-similarity, positives farther than the closest negative and vice versa: [n, k]."""
+    farthest = score.masked_fill(~own, torch.inf).min(1, keepdim=True).values  # [n, 1]
+    closest = score.masked_fill(~foreign, -torch.inf).max(1, keepdim=True).values  # [n, 1]
+    return own & (score < closest + EPSILON), foreign & (score > farthest - EPSILON)
 
 
-@dataclass(frozen=True, slots=True)
-class Triplet:
-    """The paper's: max(0, |a − p|² − |a − n|² + margin), the mean over mined pairs above 0."""
+def triplet(batch: Batch, margin: float) -> Tensor:
+    """The paper's: max(0, |a − p|² − |a − n|² + margin), the mean over mined pairs above 0.
 
-    margin: float = 0.075
-    miner: MultiSimilarity = MultiSimilarity()
-
-    def __call__(self, batch: Batch) -> Tensor:
-        """The loss with every post as anchor, then with every article as anchor."""
-        score = batch.posts @ batch.articles.T  # |a − b|² = 2 − 2·cos for unit vectors
-        sides = (score, batch.own, batch.foreign), (score.T, batch.own.T, batch.foreign.T)
-        return torch.stack([self._one_side(*side) for side in sides]).mean()
-
-    def _one_side(self, score: Tensor, own: Tensor, foreign: Tensor) -> Tensor:
-        with torch.no_grad():
-            own, foreign = self.miner.mine(score, own, foreign)
-        gap = 2 * (score.unsqueeze(1) - score.unsqueeze(2)) + self.margin  # [n, own, foreign]
-        gap = gap[own.unsqueeze(2) & foreign.unsqueeze(1)].relu()
-        return gap.sum() / (gap > 0).sum().clamp(min=1)
+    Every post is an anchor, then every article. Of unit vectors |a − b|² = 2 − 2·cos.
+    """
+    sides = (
+        (batch.score, batch.own, batch.foreign), (batch.score.T, batch.own.T, batch.foreign.T)
+    )  # fmt: skip
+    return torch.stack([_one_side(*side, margin) for side in sides]).mean()
 
 
-@dataclass(frozen=True, slots=True)
-class Contrastive:
-    """In-batch: every post picks its article among all, every article its post."""
-
-    temperature: float = 0.05
-
-    def __call__(self, batch: Batch) -> Tensor:
-        """The mean cross entropy of both directions."""
-        score = (batch.score / self.temperature).masked_fill(batch.spared & ~batch.own, NEVER)
-        return (self._pick(score, batch.own) + self._pick(score.T, batch.own.T)) / 2
-
-    def _pick(self, score: Tensor, own: Tensor) -> Tensor:
-        has = own.any(1)
-        chosen = score.log_softmax(1).masked_fill(~own, -torch.inf).logsumexp(1)  # [n]
-        return -(chosen[has].sum() / has.sum().clamp(min=1))
+def _one_side(score: Tensor, own: Tensor, foreign: Tensor, margin: float) -> Tensor:
+    with torch.no_grad():
+        own, foreign = mined(score, own, foreign)
+    gap = 2 * (score.unsqueeze(1) - score.unsqueeze(2)) + margin  # [n, own, foreign]
+    gap = gap[own.unsqueeze(2) & foreign.unsqueeze(1)].relu()
+    return gap.sum() / (gap > 0).sum().clamp(min=1)
 
 
-@dataclass(frozen=True, slots=True)
-class PairwiseSigmoid:
-    """Every pair for itself: together or not, around a threshold."""
+def contrastive(batch: Batch, temperature: float) -> Tensor:
+    """Every post picks its article among all, every article its post: the mean cross entropy."""
+    score = (batch.score / temperature).masked_fill(batch.spared & ~batch.own, NEVER)
+    return (_pick(score, batch.own) + _pick(score.T, batch.own.T)) / 2
 
-    threshold: float = 0.3
-    temperature: float = 0.05
 
-    def __call__(self, batch: Batch) -> Tensor:
-        """The cross entropy of all pairs, for each post."""
-        logit = (batch.score - self.threshold) / self.temperature
-        loss = F.binary_cross_entropy_with_logits(logit, batch.own.float(), reduction="none")
-        return (loss * (batch.own | batch.foreign)).sum() / len(logit)
+def _pick(score: Tensor, own: Tensor) -> Tensor:
+    has = own.any(1)
+    chosen = score.log_softmax(1).masked_fill(~own, -torch.inf).logsumexp(1)  # [n]
+    return -(chosen[has].sum() / has.sum().clamp(min=1))
+
+
+def pairwise_sigmoid(batch: Batch, temperature: float) -> Tensor:
+    """Every pair for itself, together or not: the cross entropy of all pairs, for each post."""
+    logit = (batch.score - THRESHOLD) / temperature
+    loss = F.binary_cross_entropy_with_logits(logit, batch.own.float(), reduction="none")
+    return (loss * (batch.own | batch.foreign)).sum() / len(logit)
 
 
 def imitate(vectors: Tensor, taught: Tensor) -> Tensor:
@@ -106,16 +84,11 @@ def imitate(vectors: Tensor, taught: Tensor) -> Tensor:
     return alone + 2 * between
 
 
-def agree(score: Tensor, taught: Tensor, temperature: float = 0.05) -> Tensor:
+def agree(score: Tensor, taught: Tensor, temperature: float) -> Tensor:
     """KL divergence from the teacher's post × article scores, over articles and over posts."""
-    return sum(
-        (
-            F.kl_div(
-                (mine / temperature).log_softmax(1),
-                (theirs / temperature).softmax(1),
-                reduction="batchmean",
-            )
-            for mine, theirs in ((score, taught), (score.T, taught.T))
-        ),
-        start=score.new_zeros(()),
-    )
+    return _diverge(score, taught, temperature) + _diverge(score.T, taught.T, temperature)
+
+
+def _diverge(score: Tensor, taught: Tensor, temperature: float) -> Tensor:
+    mine, theirs = (score / temperature).log_softmax(1), (taught / temperature).softmax(1)
+    return F.kl_div(mine, theirs, reduction="batchmean")

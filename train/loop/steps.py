@@ -15,7 +15,7 @@ from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.weights import I64
 from train.loop.lessons import Lessons, Shelf, flat, pile
-from train.loop.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
+from train.loop.losses import Batch, agree, contrastive, imitate, pairwise_sigmoid, triplet
 from train.loop.token_rows import StepRows, TokenTable
 from train.recipe import KINDS, Recipe
 
@@ -44,7 +44,7 @@ class Drill:
     def __init__(self, recipe: Recipe, lessons: Lessons, directions: Tensor | None) -> None:
         self.recipe, self.lessons = recipe, lessons
         self._directions = directions  # [teacher, d]: from the teacher's vectors to the model's
-        self._long = np.flatnonzero(lessons.articles.lengths > CLOZE_ARTICLE)
+        self._long = np.flatnonzero(np.diff(lessons.articles.tokens.offsets) > CLOZE_ARTICLE)
         self._kinds = [kind for kind in KINDS if recipe.asked(kind) and self._count(kind)]
         if not self._kinds:
             asked = ", ".join(filter(recipe.asked, KINDS))
@@ -82,20 +82,11 @@ class Drill:
 
     def _pairs(self, table: TokenTable, rng: np.random.Generator) -> Step:
         """Posts and the articles they talk about, titles and their own bodies beside them."""
-        batches = self.recipe.batches
+        drop = self.recipe.batches.drop
         posts, stories, own = self._draw_pairs(rng)
         cap = CAPS[rng.integers(len(CAPS))]
-        rows = table.rows(posts.take(batches.drop, rng), stories.take(batches.drop, rng, cap))
-        lexical = posts.words.dot(stories.words)  # [n, k]
-        lexical[rng.random(len(lexical)) < batches.hide] = 0
-        same = copies(stories)
-        spared = (own.astype(np.float32) @ same.astype(np.float32) > 0) & ~own
-        mine, theirs = rows.embed(0, Side.POST), rows.embed(1, Side.ARTICLE)
-        loss = self._score(
-            *(mine, theirs, own, spared, torch.from_numpy(lexical).to(mine.device)),
-            *(posts.taught, stories.taught),
-        )
-        return Step("pairs", rows, loss)
+        rows = table.rows(posts.take(drop, rng), stories.take(drop, rng, cap))
+        return Step("pairs", rows, self._loss(compared(rows, own, stories), posts, stories))
 
     def _draw_pairs(self, rng: np.random.Generator) -> tuple[Shelf, Shelf, Bool]:
         """Posts, articles, and which belong together: [n, k]."""
@@ -110,25 +101,20 @@ class Drill:
         belongs[np.arange(len(label)), label] = True
         return posts, stories, belongs
 
-    def _score(
-        self, mine: Tensor, theirs: Tensor, own: Bool, spared: Bool, lexical: Tensor,
-        posts_taught: Tensor | None, stories_taught: Tensor | None,
-    ) -> Tensor:  # fmt: skip
-        """The loss of posts [n, d] and articles [k, d], mixed as the recipe says."""
-        losses, mix = self.recipe.losses, self.recipe.training_mix
-        score = (1 - mix) * (mine @ theirs.T) + mix * lexical
-        belongs, apart = (torch.from_numpy(x).to(mine.device) for x in (own, spared))
-        batch = Batch(mine, theirs, score, belongs, apart)
-        loss = score.new_zeros(())
-        for weight, part in (
-            (losses.triplet, Triplet(losses.margin)),
-            (losses.contrastive, Contrastive(losses.temperature)),
-            (losses.sigmoid, PairwiseSigmoid(temperature=losses.temperature)),
-        ):
-            loss = loss + weight * part(batch) if weight else loss
-        if losses.scores and posts_taught is not None and stories_taught is not None:
-            wanted = ((posts_taught @ stories_taught.T).to(mine.device) + lexical) / 2
-            loss = loss + losses.scores * agree(score, wanted, losses.temperature)
+    def _loss(self, batch: Batch, posts: Shelf, stories: Shelf) -> Tensor:
+        """The losses of the recipe, by their weights."""
+        losses, heat = self.recipe.losses, self.recipe.losses.temperature
+        loss = batch.score.new_zeros(())
+        if losses.triplet:
+            loss = loss + losses.triplet * triplet(batch, losses.margin)
+        if losses.contrastive:
+            loss = loss + losses.contrastive * contrastive(batch, heat)
+        if losses.sigmoid:
+            loss = loss + losses.sigmoid * pairwise_sigmoid(batch, heat)
+        if losses.scores and posts.taught is not None and stories.taught is not None:
+            lexical = torch.from_numpy(posts.words.dot(stories.words))  # [n, k]
+            wanted = (posts.taught @ stories.taught.T + lexical) / 2
+            loss = loss + losses.scores * agree(batch.score, wanted.to(batch.score.device), heat)
         return loss
 
     def _cloze(self, table: TokenTable, rng: np.random.Generator) -> Step:
@@ -144,17 +130,22 @@ class Drill:
             cut.append(ids[start : start + width])
             rest.append(np.delete(ids, np.s_[start : start + width]))
         rows = table.rows(flat(cut), flat(rest))
-        mine, theirs = rows.embed(0, Side.POST), rows.embed(1, Side.ARTICLE)
         own = np.eye(len(shelf), dtype=np.bool_)
-        spared = copies(shelf) & ~own
-        belongs, apart = (torch.from_numpy(x).to(mine.device) for x in (own, spared))
-        loss = Contrastive(losses.temperature)(Batch(mine, theirs, mine @ theirs.T, belongs, apart))
+        loss = contrastive(compared(rows, own, shelf), losses.temperature)
         return Step("cloze", rows, losses.cloze * loss)
 
     def _project(self, vectors: Tensor) -> Tensor:
         """The teacher's vectors in the directions of the model's, of length one."""
         assert self._directions is not None
         return torch.nn.functional.normalize(vectors @ self._directions, dim=1)
+
+
+def compared(rows: StepRows, own: Bool, stories: Shelf) -> Batch:
+    """The posts of a step scored with its articles; which belong together is given: [n, k]."""
+    score = rows.embed(0, Side.POST) @ rows.embed(1, Side.ARTICLE).T
+    alike = own.astype(np.float32) @ copies(stories).astype(np.float32) > 0
+    masks = (torch.from_numpy(mask).to(score.device) for mask in (own, alike & ~own))
+    return Batch(score, *masks)
 
 
 def copies(stories: Shelf) -> Bool:

@@ -39,6 +39,7 @@ class Progress:
     averaged: int = 0
     stopped: bool = False
     losses: dict[str, list[float]] = field(default_factory=dict)  # since the last judgement
+    log: list[dict[str, Any]] = field(default_factory=list)  # a line for each judgement
 
 
 class Trainer:
@@ -138,12 +139,9 @@ class Trainer:
     def _log(self, figures: dict[str, float]) -> None:
         losses = {kind: sum(x) / len(x) for kind, x in sorted(self.progress.losses.items())}
         self.progress.losses.clear()
-        line: dict[str, Any] = {"step": self.progress.step, "losses": losses, "dev": figures}
-        try:
-            with (self._work / LOG).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            raise InputError(f"{self._work / LOG}: cannot be written ({error.strerror})") from error
+        self.progress.log.append({"step": self.progress.step, "losses": losses, "dev": figures})
+        lines = (json.dumps(line) + "\n" for line in self.progress.log)
+        write_atomically(self._work / LOG, "".join(lines).encode())
 
     def _keep(self) -> None:
         """Write all that the run needs to go on."""
@@ -166,7 +164,6 @@ class Trainer:
             raise InputError(f"{self._work}: cannot be made ({error.strerror})") from error
         last = Checkpoint.read(self._work / LAST)
         if last is None:
-            cut_log(self._work / LOG, 0)
             return
         for what, mine in self._origin.items():
             if last.values.get(what) != mine:
@@ -180,7 +177,6 @@ class Trainer:
             raise InputError(
                 f"{self._work / LAST}: is no state of this model; remove it to start anew"
             ) from error
-        cut_log(self._work / LOG, self.progress.step)
         self._talk.line(f"going on from step {self.progress.step:,}")
 
     def _restore(self, last: Checkpoint) -> None:
@@ -200,22 +196,6 @@ class Trainer:
             rows.first.copy_(last.tensors[f"{name}/first"])
             rows.second.copy_(last.tensors[f"{name}/second"])
             rows.steps = last.values["row steps"][name]
-
-
-def cut_log(file: Path, step: int) -> None:
-    """Take out what was logged after a step, which is going to be logged again."""
-    if file.exists():
-        lines = file.read_text("utf-8").splitlines()
-        kept = [line for line in lines if logged_at(line) <= step]
-        write_atomically(file, "".join(f"{line}\n" for line in kept).encode())
-
-
-def logged_at(line: str) -> float:
-    """The step of a line of the log; a line that a crash cut short belongs to none."""
-    try:
-        return float(json.loads(line)["step"])
-    except ValueError:
-        return float("inf")
 
 
 def groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:

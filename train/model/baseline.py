@@ -1,30 +1,24 @@
-"""An encoder that is compared and never served, on disk: weights, vocabulary, idf, a manifest.
-
-Nothing in it is ever unpickled; a file that is missing or changed is refused.
-"""
+"""An encoder that is compared and never served, on disk: one file in a folder of its own."""
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 from torch import nn
 
-from encoder.directory import write_directory
 from encoder.errors import InputError, ModelError
-from encoder.manifest import IDF, MANIFEST, VOCABULARY, WEIGHTS
 from encoder.model.config import AstConfig
 from encoder.score.lexical import Idf
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary
+from train.loop.checkpoint import Checkpoint
 from train.model.encoders import make_encoder
 
-FORMAT = "newsift.baseline/1"
+BASELINE = "baseline.safetensors"
+IDF = "idf"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,69 +31,42 @@ class Baseline:
     vocabulary: Vocabulary
     idf: Idf
     mix: float
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    digest: str = ""
 
 
-def write_baseline(path: Path, made: Baseline) -> str:
-    """Write the directory whole or not at all, in place of an older one; its digest."""
-    tensors = {name: value.cpu().numpy() for name, value in made.model.state_dict().items()}
-    files = {
-        WEIGHTS: save(tensors),
-        VOCABULARY: "".join(f"{line}\n" for line in made.vocabulary.lines()).encode(),
-        IDF: save({"idf": made.idf.table}),
-    }
-    manifest = {
-        "format": FORMAT,
+def write_baseline(path: Path, made: Baseline, notes: Mapping[str, Any]) -> str:
+    """Write the folder, with notes on where it comes from; the digest of its file."""
+    tensors = made.model.state_dict() | {IDF: torch.from_numpy(made.idf.table)}
+    values = {
         "encoder": made.kind,
         "config": made.config.as_dict(),
-        "vocabulary": made.vocabulary.kind,
+        "vocabulary": [made.vocabulary.kind, made.vocabulary.lines()],
         "mix": made.mix,
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        "notes": notes,
     }
-    text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    notes = {"metrics": dict(made.metrics), "provenance": dict(made.provenance)}
-    whole = {"digest": digest} | manifest | notes
-    write_directory(path, files, whole)
-    return digest
+    path.mkdir(parents=True, exist_ok=True)
+    Checkpoint(tensors, values).write(path / BASELINE)
+    return hashlib.sha256((path / BASELINE).read_bytes()).hexdigest()
 
 
 def is_baseline(path: Path) -> bool:
-    """Whether a directory holds such an encoder."""
-    try:
-        return bool(read_manifest(path).get("format") == FORMAT)
-    except ModelError:
-        return False
+    """Whether a folder holds such an encoder."""
+    return (path / BASELINE).is_file()
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read the directory, or refuse it with the file at fault."""
-    manifest = read_manifest(path)
+    """Read the folder, or refuse it with the file at fault."""
+    kept = Checkpoint.read(path / BASELINE)
+    if kept is None:
+        raise ModelError(f"{path}: holds no {BASELINE}")
     try:
-        files = {name: (path / name).read_bytes() for name in (WEIGHTS, VOCABULARY, IDF)}
-        for name, content in files.items():
-            if hashlib.sha256(content).hexdigest() != manifest["files"][name]:
-                raise ModelError(f"{path / name}: wrong digest; train it again")
-        config = AstConfig.from_dict(manifest["config"])
-        lines = files[VOCABULARY].decode().split("\n")[:-1]
-        vocabulary = VOCABULARIES[manifest["vocabulary"]].from_lines(lines)
+        values, state = kept.values, dict(kept.tensors)
+        idf = Idf(state.pop(IDF).numpy())
+        config = AstConfig.from_dict(values["config"])
+        kind, lines = values["vocabulary"]
+        vocabulary = VOCABULARIES[kind].from_lines(lines)
         nothing = np.zeros((vocabulary.size, config.dim), np.float32)
-        model = make_encoder(manifest["encoder"], config, nothing, 0)
-        state = {name: torch.from_numpy(value) for name, value in load(files[WEIGHTS]).items()}
+        model = make_encoder(values["encoder"], config, nothing, 0)
         model.load_state_dict(state)
-        idf = Idf(load(files[IDF])["idf"])
-        facts = (manifest[key] for key in ("mix", "metrics", "provenance", "digest"))
-        return Baseline(manifest["encoder"], config, model.eval(), vocabulary, idf, *facts)
-    except (OSError, SafetensorError, KeyError, TypeError, RuntimeError, InputError) as error:
+        return Baseline(values["encoder"], config, model.eval(), vocabulary, idf, values["mix"])
+    except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
         raise ModelError(f"{path}: cannot be read as an encoder ({error})") from error
-
-
-def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a directory."""
-    try:
-        found = json.loads((path / MANIFEST).read_bytes())
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path / MANIFEST}: cannot be read as JSON ({error})") from error
-    return found if isinstance(found, dict) else {}

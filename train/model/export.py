@@ -63,10 +63,10 @@ def article_check(reference: Siamese, ids: I32) -> SelfCheck:
     return SelfCheck(joined, offsets, found, Side.ARTICLE)
 
 
-def embedded(model: nn.Module, tokens: Tokens, side: Side, mix: float = 0.0) -> Embeddings:
+def embedded(model: nn.Module, tokens: Tokens, side: Side) -> Embeddings:
     """The embeddings of texts by a model that is not served."""
     dense = unit_rows(vectors(model, tokens.ids, tokens.offsets, side))
-    return Embeddings(dense, tokens.lexical, mix, "not served")
+    return Embeddings(dense, tokens.lexical, 0.0, "not served")
 
 
 @torch.inference_mode()

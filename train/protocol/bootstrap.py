@@ -1,7 +1,7 @@
 """How far a difference could be luck: the paired bootstrap, whole clusters drawn again.
 
 A cluster of posts is all copies of one text, a cluster of articles all articles of one title: what
-hangs together is drawn together. Both scorers are judged on the same draws.
+hangs together is drawn together. All scorers are judged on the same draws.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +13,10 @@ from encoder.model.weights import F32, I64
 from train.data.splits import bare
 from train.protocol.ranking import Bool
 
-DRAWS = 1000
 INTERVAL = (2.5, 97.5)
+
+Figure = Callable[[I64, I64], float]
+"""A figure where each member of two groups counts so many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,92 +41,52 @@ def draw_counts(cluster: I64, rng: np.random.Generator) -> I64:
     return drawn[cluster]
 
 
-def paired(
-    scores: Sequence[F32], label: Bool, posts: I64, articles: I64, draws: int = DRAWS
-) -> list[tuple[Interval, Interval]]:
-    """For each scorer the AP of all pairs, and its difference to the first, with intervals.
-
-    Scores and labels are [posts, articles]; the others give the cluster of each row and column.
-    """
-    ordered = [Ordered.of(score, label) for score in scores]
-
-    def figures(rows: I64, columns: I64) -> list[float]:
-        weight = np.outer(rows, columns).ravel()
-        return [one.ap(weight) for one in ordered]
-
-    return compared(figures, posts, articles, draws)
-
-
-def paired_auc(
-    groups: Sequence[tuple[F32, F32]], on: I64, other: I64, draws: int = DRAWS
-) -> list[tuple[Interval, Interval]]:
-    """The same for the AUC of two groups of posts, whose clusters are given."""
-    pairs = [Beaten.of(*group) for group in groups]
-    return compared(lambda *counts: [one.auc(*counts) for one in pairs], on, other, draws)
-
-
 def compared(
-    figures: Callable[[I64, I64], list[float]], one: I64, other: I64, draws: int
+    figures: Sequence[Figure], one: I64, other: I64, draws: int
 ) -> list[tuple[Interval, Interval]]:
-    """Each scorer's figure and its difference to the first, over draws of two kinds of clusters."""
+    """Each scorer's figure, and its difference to the first's, over draws of two groups' clusters.
+
+    The groups are given by the cluster of each member.
+    """
     rng = np.random.default_rng(0)
-    values = figures(*(np.ones(len(kind), np.int64) for kind in (one, other)))
-    drawn = np.array(
-        [figures(draw_counts(one, rng), draw_counts(other, rng)) for _ in range(draws)]
-    )  # [draws, scorers]
-    apart = drawn - drawn[:, :1]
+    counts = [(np.ones_like(one), np.ones_like(other))]
+    counts += [(draw_counts(one, rng), draw_counts(other, rng)) for _ in range(draws)]
+    found = np.array([[figure(*count) for figure in figures] for count in counts])
     return [
-        (interval(value, drawn[:, i]), interval(value - values[0], apart[:, i]))
-        for i, value in enumerate(values)
+        (interval(own), interval(apart))
+        for own, apart in zip(found.T, (found - found[:, :1]).T, strict=True)
     ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ordered:
-    """One scorer's pairs from the highest to the lowest, so that a draw need not sort again."""
+def interval(found: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Interval:
+    """The first value with the middle 95 % of those drawn, which follow it."""
+    low, high = np.percentile(found[1:], INTERVAL)
+    return Interval(float(found[0]), float(low), float(high))
 
-    order: I64
-    label: Bool
-    last: Bool
 
-    @classmethod
-    def of(cls, score: F32, label: Bool) -> "Ordered":
-        """Sort all pairs once."""
-        order = np.argsort(-score.ravel(), kind="stable")
-        ranked = score.ravel()[order]
-        return cls(order, label.ravel()[order], np.append(np.diff(ranked) != 0, True))
+def ap_figure(score: F32, label: Bool) -> Figure:
+    """The average precision of all pairs [posts, articles], sorted once for all draws."""
+    order = np.argsort(-score.ravel(), kind="stable")
+    own = label.ravel()[order]
+    last = np.append(np.diff(score.ravel()[order]) != 0, True)  # of every run of equal scores
 
-    def ap(self, weight: I64) -> float:
-        """The average precision when every pair counts so many times."""
-        counted = weight[self.order]
-        found, seen = np.cumsum(self.label * counted)[self.last], np.cumsum(counted)[self.last]
+    def ap(posts: I64, articles: I64) -> float:
+        counted = np.outer(posts, articles).ravel()[order]
+        found, seen = np.cumsum(own * counted)[last], np.cumsum(counted)[last]
         gained = np.diff(found, prepend=0)
         return float((gained * found / np.maximum(seen, 1)).sum() / max(found[-1], 1))
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Beaten:
-    """Where each of the first group stands among the second, sorted once."""
-
-    order: I64  # of the second group, rising
-    below: I64  # [on] how many of the second score lower
-    at_most: I64  # [on] how many score no higher
-
-    @classmethod
-    def of(cls, on: F32, other: F32) -> "Beaten":
-        """Sort the second group once."""
-        order = np.argsort(other, kind="stable")
-        ranked = other[order]
-        return cls(order, np.searchsorted(ranked, on, "left"), np.searchsorted(ranked, on, "right"))
-
-    def auc(self, on: I64, other: I64) -> float:
-        """The AUC when each post counts so many times."""
-        mass = np.concatenate([[0], np.cumsum(other[self.order])])
-        beaten = (mass[self.below] + mass[self.at_most]) / 2
-        return float((on * beaten).sum() / max(on.sum() * mass[-1], 1))
+    return ap
 
 
-def interval(value: float, drawn: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Interval:
-    """A value with the middle 95 % of its draws."""
-    low, high = np.percentile(drawn, INTERVAL)
-    return Interval(value, float(low), float(high))
+def auc_figure(on: F32, other: F32) -> Figure:
+    """The AUC of two groups of posts, sorted once for all draws."""
+    order = np.argsort(other, kind="stable")
+    below, at_most = (np.searchsorted(other[order], on, side) for side in ("left", "right"))
+
+    def auc(ons: I64, others: I64) -> float:
+        mass = np.concatenate([[0], np.cumsum(others[order])])
+        beaten = (mass[below] + mass[at_most]) / 2
+        return float((ons * beaten).sum() / max(ons.sum() * mass[-1], 1))
+
+    return auc

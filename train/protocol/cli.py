@@ -1,12 +1,10 @@
 """`newsift evaluate`: the protocol on one or several models."""
 
-import json
-import sys
 from pathlib import Path
 
 import click
+import msgspec
 
-from encoder.support.files import write_atomically
 from train.data.splits import Split
 
 SPLITS: dict[str, Split | None] = {"test": "test", "dev": "dev", "train": "train", "all": None}
@@ -35,11 +33,10 @@ DEVICE = click.option("--device", default="auto", type=click.Choice(["auto", "cp
     help="λ for all models in place of their own; 0 judges the dense half alone.",
 )  # fmt: skip
 @DEVICE
-@click.option("--markdown", type=click.Path(path_type=Path), help="Also write the tables here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array in place of tables.")
 def evaluate(
     models: tuple[str, ...], data: Path, split: str, peers: bool, draws: int, rate: float,
-    mix: float | None, device: str, markdown: Path | None, as_json: bool,
+    mix: float | None, device: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge models on pairs of post and article, and on crises, beside what one could take instead.
 
@@ -47,26 +44,12 @@ def evaluate(
     which the others are compared. Pairs of the test split belong to articles that no recipe here
     trains on.
     """
+    from train.loop.progress import Talk
     from train.protocol import report
     from train.protocol.evaluate import Wanted, judge_all
 
     wanted = Wanted(models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix)
-    judged, passed = judge_all(wanted, _say)
-    if sys.stderr.isatty():
-        _say("")
-    if passed.count:
-        click.echo(f"newsift: {passed}", err=True)
-    if markdown is not None:
-        write_atomically(markdown, (report.as_markdown(judged) + "\n").encode())
-    if as_json:
-        click.echo(json.dumps(report.as_json(judged), ensure_ascii=False))
-    else:
-        click.echo(report.as_text(judged))
-
-
-def _say(line: str) -> None:
-    """Say how far it is, on a terminal; elsewhere only what is missing."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\033[K{line}", nl=False, err=True)
-    elif line.startswith("no "):
-        click.echo(f"newsift: {line}", err=True)
+    judged, passed = judge_all(wanted, talk := Talk())
+    talk.line(f"newsift: {len(judged)} sets judged, {passed}")
+    # msgspec writes what could not be measured, a nan, as null
+    click.echo(msgspec.json.encode(judged) if as_json else report.as_text(judged))

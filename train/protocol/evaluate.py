@@ -1,35 +1,27 @@
 """The whole protocol: every scorer on every set, with the bootstrap of their differences."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 import encoder
+from encoder import Encoder
 from encoder.errors import InputError
-from encoder.model.weights import F32
 from encoder.support.files import cache_root
 from train.data.corpus import read_corpus
 from train.data.readers import Passed
 from train.data.splits import Split, split_of_event, story_key
-from train.model.baseline import is_baseline
-from train.protocol.baselines import Compared
-from train.protocol.bootstrap import Interval, clusters_of, paired, paired_auc
-from train.protocol.judge import (
-    Figures,
-    Scores,
-    crisis_figures,
-    judge_threshold,
-    pair_figures,
-)
-from train.protocol.peers import Bm25, MiniLm, Ours, Scorer, TfIdf, counted_idf
+from train.loop.progress import Talk
+from train.model.baseline import is_baseline, read_baseline
+from train.protocol import peers
+from train.protocol.bootstrap import Interval, ap_figure, auc_figure, clusters_of, compared
+from train.protocol.judge import Figures, Scores, crisis_figures, pair_figures, threshold_figures
+from train.protocol.peers import Scorer
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
 from train.teacher.chunks import WIDTH
 from train.teacher.minilm import Kept, Teacher
 from train.teacher.store import VectorStore
 
-Say = Callable[[str], None]
 DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without intervals
 
 
@@ -39,12 +31,12 @@ class Wanted:
 
     models: Sequence[str]
     data: Path
-    split: Split | None = "test"
-    peers: bool = True
-    draws: int = 200
-    rate: float = 0.001
-    device: str = "auto"
-    mix: float | None = None
+    split: Split | None
+    peers: bool
+    draws: int
+    rate: float
+    device: str
+    mix: float | None
 
 
 @dataclass(slots=True)
@@ -58,7 +50,7 @@ class Judged:
     intervals: dict[str, dict[str, tuple[Interval, Interval]]] = field(default_factory=dict)
 
 
-def judge_all(wanted: Wanted, say: Say) -> tuple[list[Judged], Passed]:
+def judge_all(wanted: Wanted, talk: Talk) -> tuple[list[Judged], Passed]:
     """Judge the models, and the peers that are installed, on all sets of the data."""
     passed, split = Passed(), wanted.split
     sets = read_pair_sets(wanted.data, split, passed)
@@ -66,39 +58,38 @@ def judge_all(wanted: Wanted, say: Say) -> tuple[list[Judged], Passed]:
     crises = [one for one in crises if split in (None, split_of_event(one.name))]
     if not sets and not crises:
         raise InputError(f"{wanted.data}: holds neither pairs/ nor crisis/ of this split")
-    scorers = [open_model(name, wanted) for name in wanted.models]
+    encoders: dict[str, Encoder] = {}
+    scorers: dict[str, Scorer] = {}
+    for name in wanted.models:
+        if is_baseline(Path(name)):
+            scorers[name] = peers.baseline(read_baseline(Path(name)), wanted.device, wanted.mix)
+        else:
+            encoders[name] = encoder.load(name, device=wanted.device)
+            scorers[name] = peers.served(encoders[name], wanted.mix)
     if wanted.peers:
-        ours = (scorer for scorer in scorers if isinstance(scorer, Ours))
-        scorers += peers(next(ours, None), wanted.data, say)
-    judged = [judge_set(one, scorers, wanted.draws, say) for one in sets]
-    judged += [judge_event(one, scorers, wanted, say) for one in crises]
+        scorers |= installed_peers(next(iter(encoders.values()), None), wanted.data, talk)
+    judged = [judge_set(one, scorers, wanted.draws, talk) for one in sets]
+    judged += [judge_event(one, scorers, encoders, wanted, talk) for one in crises]
     return judged, passed
 
 
-def open_model(name: str, wanted: Wanted) -> Scorer:
-    """A model that can be served, or an encoder that is only compared, by its manifest."""
-    if is_baseline(Path(name)):
-        return Compared.load(name, wanted.device, wanted.mix)
-    return Ours(name, encoder.load(name, device=wanted.device), wanted.mix)
-
-
-def peers(model: Ours | None, data: Path, say: Say) -> list[Scorer]:
+def installed_peers(model: Encoder | None, data: Path, talk: Talk) -> dict[str, Scorer]:
     """What a user would take instead; MiniLM only where it is installed."""
-    found: list[Scorer] = [Bm25(), TfIdf("TF-IDF, idf of these texts")]
+    found = {"BM25": peers.bm25, "TF-IDF, idf of these texts": peers.tf_idf()}
     training = training_text(data)
     if training:
-        found.append(TfIdf("TF-IDF, idf of the training text", counted_idf(training)))
+        found["TF-IDF, idf of the training text"] = peers.tf_idf(peers.counted_idf(training))
     else:
-        say(f"no TF-IDF by the training text: {data} holds none")
+        talk.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:
         teacher = Kept(Teacher(), VectorStore(cache_root() / "minilm", WIDTH))
     except InputError as error:
-        say(f"no MiniLM: {error}")
+        talk.line(f"newsift: no MiniLM: {error}")
         return found
-    lead, whole = MiniLm("MiniLM, lead", teacher), MiniLm("MiniLM, chunks", teacher, whole=True)
-    found += [lead, whole]
-    if model is not None and model.encoder.model.idf is not None:
-        found.append(MiniLm("MiniLM, chunks + words", teacher, whole=True, words=model.encoder))
+    found["MiniLM, lead"] = peers.minilm(teacher)
+    found["MiniLM, chunks"] = peers.minilm(teacher, chunked=True)
+    if model is not None and model.model.idf is not None:
+        found["MiniLM, chunks + words"] = peers.minilm(teacher, chunked=True, lexical=model)
     return found
 
 
@@ -109,45 +100,48 @@ def training_text(data: Path) -> list[str]:
     return [*texts.posts, *texts.pair_posts, *(f"{title} {text}" for title, text in stories)]
 
 
-def judge_set(pairs: PairSet, scorers: Iterable[Scorer], draws: int, say: Say) -> Judged:
+def judge_set(pairs: PairSet, scorers: Mapping[str, Scorer], draws: int, talk: Talk) -> Judged:
     """All scorers on one set of pairs."""
     size = f"{len(pairs.posts):,} posts × {len(pairs.stories):,} articles, {len(pairs.own):,} pairs"
     judged = Judged("pairs", pairs.name, size)
-    held: dict[str, F32] = {}
-    for scorer in scorers:
-        say(f"{pairs.name}: {scorer.name}")
-        ready = scorer.prepare(pairs.posts, pairs.stories)
-        judged.figures[scorer.name] = pair_figures(ready, pairs)
-        if draws and len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS:
-            held[scorer.name] = ready.block(slice(None))
-    if held:
-        say(f"{pairs.name}: {draws} draws")
-        label = np.zeros((len(pairs.posts), len(pairs.stories)), np.bool_)
-        label[pairs.own[:, 0], pairs.own[:, 1]] = True
+    small = len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS
+    drawn = []
+    for name, scorer in scorers.items():
+        talk.progress(f"{pairs.name}: {name}")
+        score = scorer(pairs.posts, pairs.stories)
+        judged.figures[name] = pair_figures(score, pairs)
+        if draws and small:
+            drawn.append(ap_figure(score, pairs.label))
+    if drawn:
+        talk.progress(f"{pairs.name}: {draws} draws")
         stories = clusters_of([story_key(story) for story in pairs.stories])
-        drawn = paired(list(held.values()), label, clusters_of(pairs.posts), stories, draws)
-        judged.intervals["mAP"] = dict(zip(held, drawn, strict=True))
+        intervals = compared(drawn, clusters_of(pairs.posts), stories, draws)
+        judged.intervals["mAP"] = dict(zip(scorers, intervals, strict=True))
     return judged
 
 
-def judge_event(crisis: CrisisSet, scorers: Sequence[Scorer], wanted: Wanted, say: Say) -> Judged:
-    """All scorers on one crisis; the automatic threshold belongs to our models alone."""
+def judge_event(
+    crisis: CrisisSet, scorers: Mapping[str, Scorer], encoders: Mapping[str, Encoder],
+    wanted: Wanted, talk: Talk,
+) -> Judged:  # fmt: skip
+    """All scorers on one crisis; an automatic threshold belongs to an encoder with its own λ."""
     size = f"{len(crisis.on):,} posts on topic, {len(crisis.off):,} off, {len(crisis.seeds)} seeds"
     judged = Judged("crisis", crisis.name, f"{size}, {len(crisis.background):,} background")
     held: dict[str, Scores] = {}
-    for scorer in scorers:
-        say(f"{crisis.name}: {scorer.name}")
-        scores = Scores.of(scorer.prepare(crisis.posts, crisis.seeds), crisis)
-        held[scorer.name], judged.figures[scorer.name] = scores, crisis_figures(scores)
-        # its thresholds belong to its own λ
-        if isinstance(scorer, Ours) and scorer.mix in (None, scorer.encoder.model.mix):
-            figures = judge_threshold(scorer.encoder, scorer, crisis, wanted.rate)
-            judged.figures[scorer.name] |= figures
+    for name, scorer in scorers.items():
+        talk.progress(f"{crisis.name}: {name}")
+        score = scorer(crisis.posts, crisis.seeds)
+        held[name] = Scores.of(score, crisis)
+        judged.figures[name] = crisis_figures(held[name])
+        enc = encoders.get(name)
+        if enc is not None and wanted.mix in (None, enc.model.mix):
+            cuts = enc.thresholds(enc.articles(crisis.seeds), wanted.rate)
+            judged.figures[name] |= threshold_figures(score, cuts, crisis)
     for figure, side in (("AUC off", "off"), ("AUC background", "background")):
         others: tuple[str, ...] = getattr(crisis, side)
         if wanted.draws and others:
-            groups = [(scores.on, getattr(scores, side)) for scores in held.values()]
+            drawn = [auc_figure(scores.on, getattr(scores, side)) for scores in held.values()]
             clusters = clusters_of(crisis.on), clusters_of(others)
-            drawn = paired_auc(groups, *clusters, wanted.draws)
-            judged.intervals[figure] = dict(zip(held, drawn, strict=True))
+            intervals = compared(drawn, *clusters, wanted.draws)
+            judged.intervals[figure] = dict(zip(held, intervals, strict=True))
     return judged

@@ -1,44 +1,34 @@
 """The figures of one scorer on one set: pairs as in the paper, crises as in a stream."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from encoder import Encoder
+from encoder.errors import InputError
 from encoder.model.weights import F32
-from train.protocol.peers import Scored, Scorer
-from train.protocol.ranking import R_PRECISION_AT, Block, ap_of, auc_of, rank_pairs
+from train.protocol.ranking import ap_of, auc_of, r_precisions
 from train.protocol.sets import CrisisSet, PairSet
 
-SCORES_AT_ONCE = 2**25  # 128 MiB
 PREVALENCE = 1 / 26
 RECALL = 0.8
 
 Figures = dict[str, float]
 
 
-def pair_figures(ready: Scored, pairs: PairSet) -> Figures:
+def pair_figures(score: F32, pairs: PairSet) -> Figures:
     """mAP, AUC, the r-precisions and their mean over all pairs, and the mean AP of an article."""
-    ranking = rank_pairs(lambda: score_blocks(ready, pairs))
-    named = {f"P@{r}": ranking.r_precision(r) for r in R_PRECISION_AT}
+    label = pairs.label
+    columns = np.flatnonzero(label.any(0))
+    if not len(columns):
+        raise InputError(f"{pairs.name}: no post of this set belongs to one of its articles")
+    precision = r_precisions(score, label)
+    there = [value for value in precision.values() if not np.isnan(value)]
     return {
-        "mAP": ranking.average_precision,
-        "AUC": ranking.auc,
-        "mRP": ranking.mean_r_precision,
-        "macro AP": ranking.macro_ap,
-    } | named
-
-
-def score_blocks(ready: Scored, pairs: PairSet) -> Iterator[Block]:
-    """The scores and labels of all posts with a bounded number of articles at a time."""
-    width = max(1, SCORES_AT_ONCE // max(len(pairs.posts), 1))
-    for start in range(0, len(pairs.stories), width):
-        stop = min(start + width, len(pairs.stories))
-        label = np.zeros((len(pairs.posts), stop - start), np.bool_)
-        mine = pairs.own[(pairs.own[:, 1] >= start) & (pairs.own[:, 1] < stop)]
-        label[mine[:, 0], mine[:, 1] - start] = True
-        yield ready.block(slice(start, stop)), label
+        "mAP": ap_of(score, label),
+        "AUC": auc_of(score[label], score[~label]),
+        "mRP": float(np.mean(there)) if there else float("nan"),
+        "macro AP": float(np.mean([ap_of(score[:, j], label[:, j]) for j in columns])),
+    } | {f"P@{r}": value for r, value in precision.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,11 +40,10 @@ class Scores:
     background: F32
 
     @classmethod
-    def of(cls, ready: Scored, crisis: CrisisSet) -> "Scores":
-        """An event's score is the maximum over its seeds."""
-        best = ready.block(slice(None)).max(1)
+    def of(cls, score: F32, crisis: CrisisSet) -> "Scores":
+        """An event's score is the maximum over its seeds, out of [posts, seeds]."""
         on, off = len(crisis.on), len(crisis.off)
-        return cls(best[:on], best[on : on + off], best[on + off :])
+        return cls(*np.split(score.max(1), [on, on + off]))
 
 
 def crisis_figures(scores: Scores) -> Figures:
@@ -72,12 +61,10 @@ def crisis_figures(scores: Scores) -> Figures:
     return figures
 
 
-def judge_threshold(enc: Encoder, scorer: Scorer, crisis: CrisisSet, rate: float) -> Figures:
-    """Precision and recall at the automatic threshold, and how much background passes a seed."""
-    cuts = enc.thresholds(enc.articles(crisis.seeds), rate)
-    posts = (*crisis.on, *crisis.background)
-    reached = scorer.prepare(posts, crisis.seeds).block(slice(None)) >= cuts  # [posts, seeds]
-    on, background = reached[: len(crisis.on)], reached[len(crisis.on) :]
+def threshold_figures(score: F32, cuts: F32, crisis: CrisisSet) -> Figures:
+    """Precision and recall at a threshold for each seed, and how much background passes one."""
+    reached = score >= cuts  # [posts, seeds]
+    on, background = reached[: len(crisis.on)], reached[len(crisis.on) + len(crisis.off) :]
     recall, alarm = float(on.any(1).mean()), float(background.any(1).mean())
     return {
         "recall": recall,

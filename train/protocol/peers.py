@@ -1,19 +1,23 @@
-"""What scores beside the model: BM25, TF-IDF, MiniLM, MiniLM with words; each as a scorer."""
+"""What scores beside the model: BM25, TF-IDF, MiniLM, MiniLM with words."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from math import log
-from typing import Protocol
 
 import numpy as np
+import torch
 
 from encoder import Embeddings, Encoder
 from encoder.embeddings import unit_rows
+from encoder.errors import DeviceError
+from encoder.model.config import Side
 from encoder.model.weights import F32
-from encoder.score.lexical import NO_SLOT, SLOTS, SparseRows, slot
+from encoder.score.lexical import NO_SLOT, Idf, SparseRows, slot
+from encoder.text.tokenizer import Tokenizer
 from train.data.readers import Story
+from train.model.baseline import Baseline
+from train.model.export import embedded
 from train.teacher.chunks import readable, whole
 from train.teacher.minilm import Embedder
 
@@ -21,150 +25,89 @@ WORD = re.compile(r"\w+")
 K1, B = 1.2, 0.75
 PEER_MIX = 0.6
 
-Weights = dict[int, float]  # of one text, by slot
+Scorer = Callable[[Sequence[str], Sequence[Story]], F32]
+"""The scores of all posts with all articles: [posts, articles]."""
 
 
-class Scored(Protocol):
-    """Posts and articles that are ready to be compared."""
-
-    def block(self, articles: slice) -> F32:
-        """The scores of all posts with some of the articles: [n, some]."""
-        ...
-
-
-class Scorer(Protocol):
-    """Something that scores posts with articles."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in a table."""
-        ...
-
-    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Scored:
-        """Read all the texts once."""
-        ...
+def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None) -> F32:
+    """The scores by the embeddings of one model, with its own λ or another."""
+    if mix is not None:
+        posts, articles = (
+            Embeddings(one.dense, one.lexical, mix, one.digest) for one in (posts, articles)
+        )
+    return posts.similarity(articles)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
-    """The embeddings of posts and articles by one model."""
-
-    posts: Embeddings
-    articles: Embeddings
-
-    def block(self, articles: slice) -> F32:
-        """The scores of all posts with some of the articles."""
-        return self.posts.similarity(self.articles[articles])
-
-    def at(self, mix: float) -> "Embedded":
-        """The same with another λ."""
-        both = (self.posts, self.articles)
-        return Embedded(*(Embeddings(x.dense, x.lexical, mix, x.digest) for x in both))
+def served(encoder: Encoder, mix: float | None = None) -> Scorer:
+    """A model of newsift, with its own λ or another."""
+    return lambda posts, stories: similarity(encoder.posts(posts), encoder.articles(stories), mix)
 
 
-@dataclass(frozen=True, slots=True)
-class Ours:
-    """A model of newsift, with its own mix or another."""
+def baseline(made: Baseline, device: str = "auto", mix: float | None = None) -> Scorer:
+    """An encoder that is only compared, with its own λ or another."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("device: no CUDA here; use auto or cpu")
+    model = made.model.to("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    config = made.config
+    reader = Tokenizer(made.vocabulary, made.idf, config.post_tokens, config.article_tokens)
 
-    name: str
-    encoder: Encoder
-    mix: float | None = None
+    def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
+        asked = embedded(model, reader.posts(posts), Side.POST)
+        told = embedded(model, reader.articles(stories), Side.ARTICLE)
+        return similarity(asked, told, made.mix if mix is None else mix)
 
-    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Embedded:
-        """Embed all the texts."""
-        made = Embedded(self.encoder.posts(posts), self.encoder.articles(stories))
-        return made if self.mix is None else made.at(self.mix)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Weighed:
-    """Sparse rows whose product is the score."""
-
-    posts: SparseRows
-    articles: SparseRows
-
-    def block(self, articles: slice) -> F32:
-        """The scores of all posts with some of the articles."""
-        return self.posts.dot(self.articles[articles])
+    return score
 
 
-@dataclass(frozen=True, slots=True)
-class TfIdf:
+def tf_idf(idf: Idf | None = None) -> Scorer:
     """Cosine of (1 + log tf)·idf, with the idf given, else counted in the texts compared."""
 
-    name: str
-    idf: F32 | None = None  # [slots]
-
-    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Weighed:
-        """Count and weigh the words of all the texts."""
+    def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
         texts = [full(story) for story in stories]
-        idf = counted_idf([*posts, *texts]) if self.idf is None else self.idf
+        table = (idf or counted_idf([*posts, *texts])).table
 
-        def weighed(text: str) -> Weights:
-            return {place: (1 + log(tf)) * float(idf[place]) for place, tf in words(text).items()}
+        def weighed(text: str) -> dict[int, float]:
+            return {at: (1 + log(tf)) * float(table[at]) for at, tf in words(text).items()}
 
-        return Weighed(*(sparse(map(weighed, part)).unit() for part in (posts, texts)))
+        rows = (sparse(map(weighed, part)).unit() for part in (posts, texts))
+        return SparseRows.dot(*rows)
+
+    return score
 
 
-@dataclass(frozen=True, slots=True)
-class Bm25:
+def bm25(posts: Sequence[str], stories: Sequence[Story]) -> F32:
     """The post as query, the articles as documents, idf counted in the articles."""
+    counts = [words(full(story)) for story in stories]
+    mean = sum(count.total() for count in counts) / max(len(counts), 1) or 1.0
+    having = Counter(at for count in counts for at in count)
+    idf = {at: log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for at, n in having.items()}
 
-    name: str = "BM25"
+    def weighed(count: Counter[int]) -> dict[int, float]:
+        long = K1 * (1 - B + B * count.total() / mean)
+        return {at: idf[at] * (tf * (K1 + 1) / (tf + long)) for at, tf in count.items()}
 
-    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Weighed:
-        """Count the words of all the texts."""
-        counts = [words(full(story)) for story in stories]
-        mean = sum(count.total() for count in counts) / max(len(counts), 1) or 1.0
-        having = Counter(place for count in counts for place in count)
-        idf = {p: log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for p, n in having.items()}
-
-        def weighed(count: Counter[int]) -> Weights:
-            long = K1 * (1 - B + B * count.total() / mean)
-            return {
-                place: idf[place] * (tf * (K1 + 1) / (tf + long)) for place, tf in count.items()
-            }
-
-        queries = ({place: float(tf) for place, tf in words(post).items()} for post in posts)
-        return Weighed(sparse(queries), sparse(map(weighed, counts)))
+    return sparse(map(words, posts)).dot(sparse(map(weighed, counts)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mixed:
-    """Dense unit vectors, and with a mix above 0 sparse rows beside them."""
+def minilm(teacher: Embedder, chunked: bool = False, lexical: Encoder | None = None) -> Scorer:
+    """all-MiniLM-L6-v2 without training, an article by its lead or by all its chunks.
 
-    posts: F32
-    articles: F32
-    lexical: Weighed | None
+    With an encoder its lexical half is mixed in.
+    """
 
-    def block(self, articles: slice) -> F32:
-        """The scores of all posts with some of the articles."""
-        score: F32 = self.posts @ self.articles[articles].T
-        if self.lexical is None:
-            return score
-        return (1 - PEER_MIX) * score + PEER_MIX * self.lexical.block(articles)
-
-
-@dataclass(frozen=True, slots=True)
-class MiniLm:
-    """all-MiniLM-L6-v2 without training, an article by its lead or by all its chunks."""
-
-    name: str
-    teacher: Embedder
-    whole: bool = False
-    words: Encoder | None = None
-
-    def prepare(self, posts: Sequence[str], stories: Sequence[Story]) -> Mixed:
-        """Embed all the texts."""
-        dense = unit_rows(self.teacher.texts([readable(post) for post in posts]))
-        if self.whole:
-            articles = whole(stories, self.teacher.texts)
+    def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
+        asked = unit_rows(teacher.texts([readable(post) for post in posts]))
+        if chunked:
+            told = whole(stories, teacher.texts)
         else:
-            articles = unit_rows(self.teacher.texts([full(story) for story in stories]))
-        if self.words is None:
-            return Mixed(dense, articles, None)
-        own = Ours("", self.words).prepare(posts, stories)
-        return Mixed(dense, articles, Weighed(own.posts.lexical, own.articles.lexical))
+            told = unit_rows(teacher.texts([full(story) for story in stories]))
+        dense: F32 = asked @ told.T
+        if lexical is None:
+            return dense
+        shared = lexical.posts(posts).lexical.dot(lexical.articles(stories).lexical)
+        return (1 - PEER_MIX) * dense + PEER_MIX * shared
+
+    return score
 
 
 def full(story: Story) -> str:
@@ -172,26 +115,26 @@ def full(story: Story) -> str:
     return f"{story.title}. {story.text}" if story.title else story.text
 
 
+def split(text: str) -> list[str]:
+    """The words of a text."""
+    return WORD.findall(readable(text).casefold())
+
+
 def words(text: str) -> Counter[int]:
     """How often each word of a text occurs, the words by their slots."""
-    counts = Counter(slot(word) for word in WORD.findall(readable(text).casefold()))
+    counts = Counter(map(slot, split(text)))
     counts.pop(NO_SLOT, None)
     return counts
 
 
-def counted_idf(texts: Iterable[str]) -> F32:
-    """The idf of every slot, counted in these texts: [slots]."""
-    count, having = 0, np.zeros(SLOTS)
-    for text in texts:
-        count += 1
-        having[list(words(text))] += 1
-    return np.asarray(np.log((count + 1) / (having + 1)).clip(min=0), dtype=np.float32)
+def counted_idf(texts: Iterable[str]) -> Idf:
+    """The idf of every word, counted in these texts."""
+    return Idf.fit(map(split, texts))
 
 
-def sparse(weights: Iterable[Weights]) -> SparseRows:
+def sparse(weights: "Iterable[dict[int, float] | Counter[int]]") -> SparseRows:
     """Sparse rows out of the weights of texts."""
     rows = [sorted(row.items()) for row in weights]
     indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    entries = [entry for row in rows for entry in row]
-    places, values = zip(*entries, strict=True) if entries else ((), ())
-    return SparseRows(indptr, np.array(places, np.int32), np.array(values, np.float32))
+    entries = np.array([entry for row in rows for entry in row]).reshape(-1, 2)
+    return SparseRows(indptr, entries[:, 0].astype(np.int32), entries[:, 1].astype(np.float32))

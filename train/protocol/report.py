@@ -1,7 +1,6 @@
-"""The figures as tables: for a terminal, for a README, and as JSON."""
+"""The figures as tables for a terminal."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from math import isnan
 from typing import Any
 
@@ -63,32 +62,6 @@ def as_text(judged: Sequence[Judged]) -> str:
     return "\n\n".join(
         "\n".join([title, "", *aligned(header, rows)]) for title, header, rows in tables(judged)
     )
-
-
-def as_markdown(judged: Sequence[Judged]) -> str:
-    """Tables for a README."""
-    made = (
-        [f"**{title}**", "", *map(_row, (header, ["---"] * len(header), *rows))]
-        for title, header, rows in tables(judged)
-    )
-    return "\n\n".join(map("\n".join, made))
-
-
-def as_json(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """Everything as plain values; what could not be measured is null."""
-    return [_plain(asdict(one)) for one in judged]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and isnan(value) else value
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -10,6 +10,7 @@ from encoder.model.weights import I64
 from train.data.folder import CLAIMS, POOL, crisis_posts, files, pair_sets, pool, reports
 from train.data.readers import Pair, Passed, Story, read_posts
 from train.data.splits import Split, share, split_pairs, story_key, without_copies
+from train.protocol.ranking import Bool
 
 UNTAUGHT = 0.9  # posts of the streams above this share are never trained on
 BACKGROUND = 6_000
@@ -22,6 +23,13 @@ class PairSet(NamedTuple):
     posts: tuple[str, ...]
     stories: tuple[Story, ...]
     own: I64  # [pairs, 2]: post, story
+
+    @property
+    def label(self) -> Bool:
+        """Which post and which article belong together: [posts, articles]."""
+        label = np.zeros((len(self.posts), len(self.stories)), np.bool_)
+        label[self.own[:, 0], self.own[:, 1]] = True
+        return label
 
 
 class CrisisSet(NamedTuple):

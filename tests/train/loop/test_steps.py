@@ -22,7 +22,7 @@ from tests.train.folders import THINGS, training_folder
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, Passed, Story
 from train.loop.lessons import Lessons, pile, shelve
-from train.loop.losses import Batch, Contrastive, PairwiseSigmoid, Triplet, agree, imitate
+from train.loop.losses import Batch, agree, contrastive, imitate, pairwise_sigmoid, triplet
 from train.loop.steps import Drill, copies, drawn
 from train.loop.token_rows import TokenTable
 from train.model.encoders import make_encoder
@@ -124,33 +124,37 @@ def test_a_step_of_pairs_adds_up_the_losses_by_their_weights(
     assert score(recipe, lessons) == 0
 
 
-def test_the_losses_get_mixed_scores_and_the_teachers(recipe: Recipe) -> None:
+def test_the_losses_get_the_scores_and_the_teachers(recipe: Recipe) -> None:
     rng = np.random.default_rng(3)
     mine, theirs = (torch.tensor(unit(rng, n)) for n in (4, 3))
-    own = np.zeros((4, 3), np.bool_)
-    own[np.arange(4), [0, 1, 2, 2]] = True
-    spared = np.zeros((4, 3), np.bool_)
+    own = torch.zeros((4, 3), dtype=torch.bool)
+    own[torch.arange(4), torch.tensor([0, 1, 2, 2])] = True
+    spared = torch.zeros_like(own)
     spared[0, 1] = True
-    lexical = torch.tensor(rng.random((4, 3), dtype=np.float32))
-    taught = torch.tensor(unit(rng, 4)), torch.tensor(unit(rng, 3))
     plan = only(recipe, "pairs", triplet=1, contrastive=2, sigmoid=3, scores=4)
-    plan = replace(plan, training_mix=0.3)
+    told = [Story("", text) for text in ("storm flood", "the river", "a match")]
+    shelves = shelve(Corpus(["storm", "river", "match", "a flood"], told, [], []), reader(), None)
+    posts = replace(shelves.posts, taught=torch.tensor(unit(rng, 4, WIDTH)))
+    stories = replace(shelves.articles, taught=torch.tensor(unit(rng, 3, WIDTH)))
     texts = Corpus([], [], [], [Pair("a b c", Story("d", "e"))])
     drill = Drill(plan, shelve(texts, reader(), None), None)
-    mixed = 0.7 * (mine @ theirs.T) + 0.3 * lexical
-    batch = Batch(mine, theirs, mixed, torch.tensor(own), torch.tensor(spared))
+    batch = Batch(mine @ theirs.T, own, spared)
+    assert posts.taught is not None
+    assert stories.taught is not None
+    lexical = torch.tensor(posts.words.dot(stories.words))
+    assert lexical.count_nonzero() >= 4
     expected = (
-        Triplet(0.075)(batch)
-        + 2 * Contrastive(0.05)(batch)
-        + 3 * PairwiseSigmoid()(batch)
-        + 4 * agree(mixed, (taught[0] @ taught[1].T + lexical) / 2, 0.05)
+        triplet(batch, 0.075)
+        + 2 * contrastive(batch, 0.05)
+        + 3 * pairwise_sigmoid(batch, 0.05)
+        + 4 * agree(batch.score, (posts.taught @ stories.taught.T + lexical) / 2, 0.05)
     )
-    found = drill._score(mine, theirs, own, spared, lexical, *taught)
+    found = drill._loss(batch, posts, stories)
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def unit(rng: np.random.Generator, count: int) -> F32:
-    rows = rng.standard_normal((count, 8), dtype=np.float32)
+def unit(rng: np.random.Generator, count: int, width: int = 8) -> F32:
+    rows = rng.standard_normal((count, width), dtype=np.float32)
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 
@@ -175,18 +179,17 @@ def test_copies_of_an_article_are_never_its_negatives() -> None:
 def test_a_copy_changes_nothing_for_the_post(recipe: Recipe) -> None:
     """The loss of a step in which one article stands twice, against the same without the copy."""
     plan = only(recipe, "pairs", contrastive=1.0)
-    plan = replace(plan, training_mix=0.0, batches=Batches(pairs=1, pair_size=9))
+    plan = replace(plan, batches=Batches(pairs=1, pair_size=9))
     pairs = [Pair("storm", Story("t", "a storm")), Pair("music", Story("u", "a game"))]
     copy = Pair("storm", Story("t", "fire fire"))
     seen: list[Batch] = []
 
-    class Look(Contrastive):
-        def __call__(self, batch: Batch) -> torch.Tensor:
-            seen.append(batch)
-            return super().__call__(batch)
+    def look(batch: Batch, temperature: float) -> torch.Tensor:
+        seen.append(batch)
+        return contrastive(batch, temperature)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("train.loop.steps.Contrastive", Look)
+        patched.setattr("train.loop.steps.contrastive", look)
         Drill(plan, shelve(Corpus([], [], [], [*pairs, copy]), reader(), None), None).step(
             table(recipe), 0
         )
@@ -194,24 +197,6 @@ def test_a_copy_changes_nothing_for_the_post(recipe: Recipe) -> None:
     assert batch.own.sum() == 3
     assert batch.foreign.sum(1).tolist().count(1) == 2  # both storms: the music alone
     assert not (batch.own & batch.spared).any()
-
-
-@pytest.mark.parametrize("hide", [0.0, 0.999])
-def test_hidden_pairs_have_no_words_in_common(
-    recipe: Recipe, lessons: Lessons, monkeypatch: pytest.MonkeyPatch, hide: float
-) -> None:
-    plan = replace(only(recipe, "pairs", contrastive=1.0), training_mix=0.5)
-    plan = replace(plan, batches=replace(plan.batches, hide=hide))
-    seen: list[Batch] = []
-
-    def look(batch: Batch) -> torch.Tensor:
-        seen.append(batch)
-        return batch.score.sum()
-
-    monkeypatch.setattr("train.loop.steps.Contrastive", lambda _: look)
-    Drill(plan, lessons, DIRECTIONS).step(table(recipe), 1)
-    words = seen[0].score - 0.5 * seen[0].posts @ seen[0].articles.T
-    assert bool((words.abs() > 1e-6).any()) == (hide == 0)
 
 
 def test_kinds_without_texts_are_never_drawn(recipe: Recipe, lessons: Lessons) -> None:

@@ -1,5 +1,6 @@
 """The protocol from files to tables, on a small folder and a small model."""
 
+import io
 import json
 from itertools import product
 from pathlib import Path
@@ -14,16 +15,16 @@ from tests.encoder.small import small_model
 from tests.train.folders import EVENTS, folder, pair_rows, training_folder, write
 from tests.worker.fake import Command
 from train.data.readers import Pair, Passed, Story
+from train.loop.progress import Talk
 from train.protocol import evaluate as protocol
 from train.protocol.judge import (
     PREVALENCE,
-    Figures,
     Scores,
     crisis_figures,
-    judge_threshold,
     pair_figures,
+    threshold_figures,
 )
-from train.protocol.peers import Embedded, Ours
+from train.protocol.peers import served
 from train.protocol.sets import CrisisSet, PairSet, pair_set, read_crises, read_pair_sets
 
 
@@ -42,11 +43,7 @@ def crisis() -> CrisisSet:
 
 
 def scored(enc: encoder.Encoder, given: CrisisSet) -> Scores:
-    return Scores.of(Ours("m", enc).prepare(given.posts, given.seeds), given)
-
-
-def judged_pairs(ours: Ours, pairs: PairSet) -> Figures:
-    return pair_figures(ours.prepare(pairs.posts, pairs.stories), pairs)
+    return Scores.of(served(enc)(given.posts, given.seeds), given)
 
 
 def test_a_pair_set_holds_every_text_once_and_every_pair() -> None:
@@ -82,7 +79,7 @@ def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
     rows = pair_rows(40)
     pairs = pair_set("x", [Pair(r["post"], Story(r["title"], r["article"])) for r in rows])
     enc = encoder.load(model)
-    figures = judged_pairs(Ours("m", enc), pairs)
+    figures = pair_figures(served(enc)(pairs.posts, pairs.stories), pairs)
     scores = enc.posts(pairs.posts).similarity(
         enc.articles([(s.title, s.text) for s in pairs.stories])
     )
@@ -116,8 +113,9 @@ def test_precision_at_80_percent_recall_counts_a_stream(model: Path) -> None:
 
 def test_the_automatic_threshold_is_the_encoders(model: Path) -> None:
     enc, given = encoder.load(model), crisis()
-    figures = judge_threshold(enc, Ours("m", enc), given, 0.01)
     articles = enc.articles([(s.title, s.text) for s in given.seeds])
+    score = served(enc)(given.posts, given.seeds)
+    figures = threshold_figures(score, enc.thresholds(articles, 0.01), given)
     reached = enc.posts(given.on).similarity(articles) >= enc.thresholds(articles, 0.01)
     assert figures["recall"] == pytest.approx(float(reached.any(1).mean()))
     passed = enc.posts(given.background).similarity(articles) >= enc.thresholds(articles, 0.01)
@@ -126,19 +124,15 @@ def test_the_automatic_threshold_is_the_encoders(model: Path) -> None:
 
 def test_the_mix_of_a_model_can_be_set_aside(model: Path) -> None:
     enc = encoder.load(model)
-    dense = Ours("m", enc, mix=0.0).prepare(["flood"], [Story("", "the flood")])
-    assert isinstance(dense, Embedded)
-    expected = float(dense.posts.dense[0] @ dense.articles.dense[0])
-    assert float(dense.block(slice(None))[0, 0]) == pytest.approx(expected)
+    found = served(enc, mix=0.0)(["flood"], [Story("", "the flood")])
+    expected = float(enc.posts(["flood"]).dense[0] @ enc.articles(["the flood"]).dense[0])
+    assert float(found[0, 0]) == pytest.approx(expected)
 
 
-def test_blocks_give_what_the_whole_gives(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = pair_rows(30)
-    pairs = pair_set("x", [Pair(r["post"], Story(r["title"], r["article"])) for r in rows])
-    ours = Ours("m", encoder.load(model))
-    whole = judged_pairs(ours, pairs)
-    monkeypatch.setattr("train.protocol.judge.SCORES_AT_ONCE", 100)
-    assert judged_pairs(ours, pairs) == pytest.approx(whole, abs=1e-6, nan_ok=True)
+def test_a_set_without_a_pair_is_refused() -> None:
+    nothing = PairSet("x", ("a",), (Story("", "b"),), np.zeros((0, 2), np.int64))
+    with pytest.raises(InputError, match="x: no post"):
+        pair_figures(np.ones((1, 1), np.float32), nothing)
 
 
 def test_the_command_prints_tables_and_names_what_it_passed_over(
@@ -146,16 +140,15 @@ def test_the_command_prints_tables_and_names_what_it_passed_over(
 ) -> None:
     file = folder(tmp_path) / "pairs" / "bad.jsonl"
     file.write_text("no json\n")
-    report = tmp_path / "report.md"
     done = newsift(
         "evaluate", model, "--data", tmp_path, "--split", "all", "--no-peers", "--draws", 20,
-        "--rate", 0.01, "--markdown", report,
+        "--rate", 0.01,
     )  # fmt: skip
     assert done.code == 0, done.err
     assert "small: 60 posts × 60 articles, 60 pairs" in done.out
     assert "flood: 20 posts on topic, 20 off, 1 seeds" in done.out
     assert "bad.jsonl:1: is no JSON object" in done.err
-    assert "|  | mAP | AUC | mRP | macro AP |" in report.read_text()
+    assert done.out.count("macro AP") == 1
 
 
 def test_the_command_gives_json_with_the_peers(
@@ -198,11 +191,10 @@ def test_only_what_may_train_counts_for_the_idf_of_the_training_text(tmp_path: P
     assert counted
     assert not set(counted) & {post for one in judging for post in one.posts}
     write(tmp_path / "empty" / "pairs" / "small.jsonl", [])
-    said: list[str] = []
-    assert (
-        "TF-IDF" in [one.name for one in protocol.peers(None, tmp_path / "empty", said.append)][1]
-    )
-    assert any("no TF-IDF by the training text" in line for line in said)
+    told = io.StringIO()
+    found = protocol.installed_peers(None, tmp_path / "empty", Talk(told))
+    assert list(found)[:2] == ["BM25", "TF-IDF, idf of these texts"]
+    assert "no TF-IDF by the training text" in told.getvalue()
 
 
 def test_a_folder_without_labels_is_refused(newsift: Command, model: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from encoder.model.weights import F32
 from tests.train import tiny
 from train.data.readers import Story
-from train.protocol.peers import Bm25, MiniLm, Scorer, TfIdf, counted_idf
+from train.protocol.peers import Scorer, bm25, counted_idf, minilm, tf_idf
 from train.teacher.chunks import CHUNK_WORDS, chunks, readable
 
 POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
@@ -22,7 +22,7 @@ STORIES = [
 
 
 def scores(scorer: Scorer) -> F32:
-    return scorer.prepare(POSTS, STORIES).block(slice(None))
+    return scorer(POSTS, STORIES)
 
 
 def words(text: str) -> list[str]:
@@ -44,7 +44,7 @@ def test_bm25_is_its_formula() -> None:
                 idf = math.log(1 + (3 - having + 0.5) / (having + 0.5))
                 tf = document.count(word)
                 expected += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean))
-            assert scores(Bm25())[i, j] == pytest.approx(expected, rel=1e-5)
+            assert scores(bm25)[i, j] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("counted", [None, ["flood and fire", "the rain in the city", "a match"]])
@@ -56,24 +56,24 @@ def test_tf_idf_equals_scikit_learn(counted: list[str] | None) -> None:
     vectorizer.idf_ = vectorizer.idf_ - 1  # scikit-learn adds one to each idf, the formula does not
     expected = (vectorizer.transform(POSTS) @ vectorizer.transform(texts).T).toarray()
     if counted is None:
-        assert np.allclose(scores(TfIdf("")), expected, atol=1e-6)
+        assert np.allclose(scores(tf_idf()), expected, atol=1e-6)
     else:
         # words that were not counted have an idf for us and no place for scikit-learn
         known = [all(w in vocabulary for w in words(t)) for t in POSTS]
-        found = scores(TfIdf("", counted_idf(counted)))
+        found = scores(tf_idf(counted_idf(counted)))
         assert np.array_equal(found[known] > 0, expected[known] > 0)
 
 
 def test_a_post_without_words_scores_nothing() -> None:
-    for scorer in (Bm25(), TfIdf("")):
+    for scorer in (bm25, tf_idf()):
         assert not scores(scorer)[3].any()
 
 
 def test_an_article_is_to_minilm_its_lead_or_all_its_chunks() -> None:
     long = " ".join(f"word{i}" for i in range(CHUNK_WORDS * 2 + 5))
     stories = [Story("A title", long), Story("", "short")]
-    lead = MiniLm("", tiny.Teacher()).prepare(POSTS, stories).block(slice(0, 2))
-    whole = MiniLm("", tiny.Teacher(), whole=True).prepare(POSTS, stories).block(slice(0, 2))
+    lead = minilm(tiny.Teacher())(POSTS, stories)
+    whole = minilm(tiny.Teacher(), chunked=True)(POSTS, stories)
     for i, post in enumerate(POSTS):
         asked = unit(tiny.vectors([readable(post)])[0])
         assert lead[i, 0] == pytest.approx(
