@@ -61,7 +61,7 @@ def test_what_is_called_exported_is() -> None:
     metrics = Metrics()
     metrics.lag(0, 5)
     metrics.open_transaction("tweets", 0, 3, 5.0)
-    metrics.seeds(1, 2, 3, 4, "0123456789ab", 0.0)
+    metrics.seeds(1, 2, 3, 4, 5, "0123456789ab", 0.0)
     page = metrics.render().decode()
     model = {"newsift_model_info"}  # has no series before a model is loaded
     found = set(re.findall(r"^(newsift_\w+)", page, re.MULTILINE))

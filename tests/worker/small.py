@@ -7,13 +7,15 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 import encoder
 from encoder.directory import write_model
 from tests.encoder.small import WORDS, small_model
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook, SeedSet
 
-__all__ = ["WORDS", "Mail", "book_of", "mail", "seed_set", "small_encoder", "value"]
+__all__ = ["WORDS", "Mail", "book_of", "mail", "same", "seed_set", "small_encoder", "value"]
 
 ARTICLES = {
     "flood": "storm flood river city the river flood in the city",
@@ -67,3 +69,18 @@ def seed_set(threshold: float | None = 0.4, rate: float = 0.01, **more: object) 
     """The set of the four articles above, each with `more` in its record."""
     book = book_of(**{name: {"text": text, **more} for name, text in ARTICLES.items()})
     return SeedEmbedder(small_encoder(), rate, threshold).make(book)
+
+
+def same(one: SeedSet, other: SeedSet) -> bool:
+    """Whether two sets are equal to the bit."""
+    words, others = one.embeddings.lexical, other.embeddings.lexical
+    told = [(s.seeds, s.digest, s.refused, s.stale, s.paused) for s in (one, other)]
+    return (
+        told[0] == told[1]
+        and np.array_equal(one.thresholds, other.thresholds)
+        and np.array_equal(one.expiry, other.expiry)
+        and np.array_equal(one.embeddings.dense, other.embeddings.dense)
+        and np.array_equal(words.indptr, others.indptr)
+        and np.array_equal(words.slots, others.slots)
+        and np.array_equal(words.weights, others.weights)
+    )

@@ -15,7 +15,6 @@ from worker.errors import BrokerError
 from worker.kafka.metadata import Identity, identity
 from worker.posts.unreadable import Unreadable
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.record import RefusedSeed
 from worker.seeds.set import SeedBook, SeedSet
 from worker.stream.transactions import OpenTransactions
 from worker.watch.metrics import Metrics
@@ -23,7 +22,7 @@ from worker.watch.metrics import Metrics
 POLL_MS = 500
 BACKOFF_S = 0.5
 LOOK_S = 2.0  # between two questions whether the topic is still the one that was read
-NAMED = 10  # refused seeds that are logged by their ids
+NAMED = 10  # refused seeds and stale profiles that are logged by their ids
 REMEDY = (
     "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
     "or until the worker is started anew"
@@ -59,7 +58,7 @@ class Control:
         self._book = SeedBook(limits)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="seeds")
         self._since, self._events = 0.0, list[str]()
-        self._told: frozenset[RefusedSeed] = frozenset()
+        self._told: frozenset[tuple[str, str, str]] = frozenset()
         self._had = False  # seeds, before the topic was lost
         self.seeds: SeedSet | None = None
         self.lost = ""  # why posts wait
@@ -85,7 +84,7 @@ class Control:
             self._thread, embedder.make, self._book
         )
         log.info("%d seeds, set %s", len(made), made.digest)
-        self._tell_refused(made.refused)
+        self._tell_idle(made)
         self.seeds, self._since = made, time.time()
         self._had = bool(made) or (self._had and bool(self.lost))
         self._events = sorted({seed.event for seed in made.seeds})
@@ -110,7 +109,7 @@ class Control:
         self._open.look(self._consumer)
         expired = int((seeds.expiry <= int(time.time() * 1000)).sum())
         counts = (len(seeds) - expired, len(seeds.refused), expired, len(seeds.paused))
-        self._metrics.seeds(*counts, seeds.digest, self._since, self._events)
+        self._metrics.seeds(*counts, len(seeds.stale), seeds.digest, self._since, self._events)
         self._events = []
 
     async def _step(self, embedder: SeedEmbedder) -> None:
@@ -185,11 +184,14 @@ class Control:
         found = await self._consumer.getmany(timeout_ms=POLL_MS)
         return [record for some in found.values() for record in some]
 
-    def _tell_refused(self, refused: Sequence[RefusedSeed]) -> None:
-        """Log each refusal once, and of many at a time only the first few."""
-        fresh = [seed for seed in refused if seed not in self._told]
-        for seed in fresh[:NAMED]:
-            log.warning("seed %r is refused: %s", seed.id, seed.reason)
+    def _tell_idle(self, seeds: SeedSet) -> None:
+        """Log once what is refused or stale, and of much at a time only the first few."""
+        refused = [(seed.id, "refused", seed.reason) for seed in seeds.refused]
+        idle = [*refused, *((profile.id, "stale", profile.reason) for profile in seeds.stale)]
+        fresh = [told for told in idle if told not in self._told]
+        for told in fresh[:NAMED]:
+            log.warning("seed %r is %s: %s", *told)
         if len(fresh) > NAMED:
-            log.warning("%d seeds more are refused; see `newsift seeds list`", len(fresh) - NAMED)
-        self._told = frozenset(refused)
+            log.warning("%d seeds more are refused or stale; see `newsift seeds list`",
+                        len(fresh) - NAMED)  # fmt: skip
+        self._told = frozenset(idle)

@@ -100,11 +100,11 @@ class Metrics:
         self._made["open_transaction_seconds"].labels(*labels).set(seconds)
 
     def seeds(
-        self, live: int, refused: int, expired: int, paused: int, digest: str, at: float,
-        events: Iterable[str] = (),
+        self, live: int, refused: int, expired: int, paused: int, stale: int, digest: str,
+        at: float, events: Iterable[str] = (),
     ) -> None:  # fmt: skip
         """Describe the set of seeds since `at`; its events are counted from 0 on."""
-        for state, n in zip(STATES, (live, refused, expired, paused), strict=True):
+        for state, n in zip(STATES, (live, refused, expired, paused, stale), strict=True):
             self._made["seeds"].labels(state).set(n)
         self._made["seed_set_info"].clear()
         self._made["seed_set_info"].labels(digest).set(1)

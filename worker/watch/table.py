@@ -11,7 +11,7 @@ STAGES = ("wait", "decode", "encode", "match", "produce", "commit")
 PASSED_OVER = ("no_post", "no_words")
 TOPICS = ("posts", "seeds")
 PAUSES = ("backlog", "output", "control")
-STATES = ("live", "refused", "expired", "paused")
+STATES = ("live", "refused", "expired", "paused", "stale")
 REASONS = tuple(reason.value for reason in Reason)
 OTHER = "other"
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.posts.times import rfc3339
-from worker.seeds.profile import Compared
+from worker.seeds.profile import Compared, Profile
 from worker.seeds.set import NEVER, SeedSet
 from worker.watch.metrics import CONTENT_TYPE, Metrics
 from worker.watch.visits import BACKLOG, Visit, asks_for_loopback, is_loopback, visits
@@ -135,7 +135,7 @@ def listed_bytes(seeds: SeedSet) -> bytes:
     found = seeds_listed(seeds)
     lists = [
         f'"{name}": [{", ".join(json.dumps(row) for row in found[name])}]'
-        for name in ("live", "paused", "refused")
+        for name in ("live", "paused", "refused", "stale")
     ]
     return f'{{"seed_set": {json.dumps(found["seed_set"])}, {", ".join(lists)}}}'.encode()
 
@@ -151,12 +151,16 @@ def seeds_listed(seeds: SeedSet) -> dict[str, Any]:
     ]  # fmt: skip
     paused = [_described(seed) for seed in seeds.paused]
     refused = [{"id": seed.id, "reason": seed.reason} for seed in seeds.refused]
-    return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused}
+    stale = [{"id": profile.id, "reason": profile.reason} for profile in seeds.stale]
+    return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused,
+            "stale": stale}  # fmt: skip
 
 
 def _described(seed: Compared) -> dict[str, Any]:
-    return {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
+    """A seed, or a profile with the seeds that it stands for."""
+    said = {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
             "version": seed.version}  # fmt: skip
+    return said | ({"seeds": seed.seeds} if isinstance(seed, Profile) else {})
 
 
 def _verdict(word: str, reason: str) -> web.Response:

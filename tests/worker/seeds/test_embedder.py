@@ -8,7 +8,7 @@ import pytest
 from encoder import Embeddings
 from encoder.model.weights import F32
 from encoder.text.clean import Article
-from tests.worker.small import ARTICLES, book_of, small_encoder, value
+from tests.worker.small import ARTICLES, book_of, same, small_encoder, value
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import digest
 from worker.seeds.set import SeedBook, SeedSet
@@ -41,19 +41,6 @@ def embedder(enc: Counting, rate: float = 0.01, threshold: float | None = None) 
 
 def book() -> SeedBook:
     return book_of(**{name: {"text": text} for name, text in ARTICLES.items()})
-
-
-def same(one: SeedSet, other: SeedSet) -> bool:
-    """Whether two sets are equal to the bit."""
-    words, others = one.embeddings.lexical, other.embeddings.lexical
-    return (
-        (one.seeds, one.digest, one.refused) == (other.seeds, other.digest, other.refused)
-        and np.array_equal(one.thresholds, other.thresholds)
-        and np.array_equal(one.embeddings.dense, other.embeddings.dense)
-        and np.array_equal(words.indptr, others.indptr)
-        and np.array_equal(words.slots, others.slots)
-        and np.array_equal(words.weights, others.weights)
-    )
 
 
 def fresh(rate: float = 0.01) -> SeedSet:

@@ -15,6 +15,7 @@ from encoder import Embeddings
 from encoder.embeddings import thresholds
 from encoder.errors import InputError, MismatchError
 from encoder.score.lexical import SLOTS
+from tests.worker.learned import vector_of
 from tests.worker.small import ARTICLES, small_encoder
 from worker.seeds.vectors import MOST_CHARS, MOST_WORDS, EventVector
 
@@ -28,12 +29,7 @@ def posts(mix: float = 0.6) -> Embeddings:
 
 def event(mix: float = 0.6) -> EventVector:
     """The flood, and what speaks against it."""
-    rows = small_encoder(mix).articles([ARTICLES["flood"], ARTICLES["game"]]).as_vectors()
-    both = rows[0] - 0.5 * rows[1]
-    words = both[:, DIM:]
-    words.sort_indices()
-    dense = both[:, :DIM].toarray()[0].astype(np.float32)
-    return EventVector.of(dense, words.indices.astype(np.int32), words.data.astype(np.float32))
+    return vector_of([ARTICLES["flood"]], [ARTICLES["game"]], mix)
 
 
 def parts(vector: EventVector) -> dict[str, NDArray[np.generic]]:

@@ -149,6 +149,6 @@ def test_each_refusal_is_logged_once_and_few_at_a_time(caplog: pytest.LogCapture
     play(story)
     said = [record.getMessage() for record in caplog.records]
     assert sum("is refused: value: bad JSON" in line for line in said) == 10
-    assert sum("15 seeds more are refused" in line for line in said) == 1
+    assert sum("15 seeds more are refused or stale" in line for line in said) == 1
     assert sum("is refused: text: missing" in line for line in said) == 1
     assert len(said) == 12

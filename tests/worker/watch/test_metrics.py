@@ -60,7 +60,7 @@ def test_what_is_served_has_these_names_and_no_others() -> None:
     metrics = Metrics()
     metrics.lag(0, 1)
     metrics.open_transaction("tweets", 0, 3, 5.0)
-    metrics.seeds(0, 0, 0, 0, "d", 0)
+    metrics.seeds(0, 0, 0, 0, 0, "d", 0)
     metrics.model("d", "kernel", 0.0)
     found = {}
     for name, labels in samples(metrics):
@@ -143,12 +143,13 @@ def test_the_set_of_seeds() -> None:
     now = [1000.0]
     metrics = Metrics(clock=lambda: now[0])
     assert np.isnan(value(metrics, "seed_set_age_seconds"))
-    metrics.seeds(5, 2, 1, 0, "aaaa", 990.0, events=["fire"])
-    metrics.seeds(6, 0, 1, 0, "bbbb", 995.0)
+    metrics.seeds(5, 2, 1, 0, 0, "aaaa", 990.0, events=["fire"])
+    metrics.seeds(6, 0, 1, 0, 3, "bbbb", 995.0)
     now[0] = 1005.0
     assert value(metrics, "seeds", state="live") == 6
     assert value(metrics, "seeds", state="refused") == 0
     assert value(metrics, "seeds", state="expired") == 1
+    assert value(metrics, "seeds", state="stale") == 3
     assert value(metrics, "seed_set_age_seconds") == 10
     infos = [labels for name, labels in samples(metrics) if name == "newsift_seed_set_info"]
     assert infos == [(("digest", "bbbb"),)]

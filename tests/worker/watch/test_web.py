@@ -17,6 +17,7 @@ from encoder.embeddings import Embeddings
 from encoder.score.lexical import SparseRows
 from worker.config import WebConfig
 from worker.errors import ConfigError
+from worker.seeds.in_force import StaleProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet
 from worker.watch.metrics import Metrics
@@ -130,7 +131,8 @@ def test_the_state_is_asked_for_each_time() -> None:
 
 def test_seeds() -> None:
     quake = Seed("quake", "", "The earth shook.", "quake", paused=True)
-    seeds = replace(seed_set(), paused=(quake,))
+    stale = StaleProfile("profile|dam", "seeds: 'dam' is paused")
+    seeds = replace(seed_set(), paused=(quake,), stale=(stale,))
     found = get("/seeds", lambda: Health(seeds=seeds))
     assert (found.status, found.kind) == (200, "application/json; charset=utf-8")
     dam, fire = seeds.seeds
@@ -147,6 +149,7 @@ def test_seeds() -> None:
             {"id": "quake", "title": "", "event": "quake", "url": None, "version": quake.version}
         ],
         "refused": [{"id": "bad\ud800", "reason": "text: missing"}],
+        "stale": [{"id": "profile|dam", "reason": "seeds: 'dam' is paused"}],
     }  # fmt: skip
 
 
