@@ -1,0 +1,106 @@
+"""Near misses: of the posts just below an event's threshold, those with the lowest hashes.
+
+They lie in two strata, by how much of the background scores as high. All are counted, and which
+are kept depends on their names alone: so the samples of all workers together are the sample that
+one worker would have taken.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from encoder.model.weights import F32, I64
+from worker.judge.draw import Candidate, draw_key
+from worker.posts.outcome import Post
+
+RATES = (0.003, 0.01)  # of the background: where the first stratum ends, and the second
+KEPT = 200  # of each stratum
+MOST_CHARS = 2_000  # of a text that is kept
+MOST_ID = 1_000  # characters; a post of a longer name is counted, and never kept
+NEVER = np.iinfo(np.uint64).max
+
+
+class NearMiss(msgspec.Struct, frozen=True):
+    """A post below the threshold, and its score."""
+
+    post: Post
+    score: float
+
+
+class Stratum(msgspec.Struct, frozen=True):
+    """The near misses of one stratum: how many there were, and those of the lowest hashes."""
+
+    count: int
+    kept: tuple[NearMiss, ...]
+
+    def candidates(self) -> list[Candidate]:
+        """The posts that somebody can be asked about."""
+        return [Candidate(near.post, near.score) for near in self.kept]
+
+
+def merged(parts: Sequence[Stratum]) -> Stratum:
+    """One stratum of several workers, each of which has seen other posts."""
+    kept = {(near.post.platform, near.post.id): near for part in parts for near in part.kept}
+    lowest = sorted(kept, key=draw_key)[:KEPT]
+    return Stratum(sum(part.count for part in parts), tuple(kept[post_id] for post_id in lowest))
+
+
+class NearMisses:
+    """The near misses of every event, in bounded memory."""
+
+    def __init__(self, events: Iterable[str], before: "NearMisses | None" = None) -> None:
+        """For these events; those that go on take what they have from `before`."""
+        self.events = tuple(events)
+        self._cells = {event: slice(2 * n, 2 * n + 2) for n, event in enumerate(self.events)}
+        self._count = np.zeros(2 * len(self.events), np.int64)
+        self._last = np.full(2 * len(self.events), NEVER, np.uint64)  # below it one is kept
+        self._kept: list[dict[int, NearMiss]] = [{} for _ in self._count]
+        if before is not None:
+            for event in before._cells.keys() & self._cells.keys():
+                self._take_over(self._cells[event], before, before._cells[event])
+
+    def add(self, posts: Sequence[Post], which: I64, events: I64, strata: I64, scores: F32) -> None:
+        """Add the near misses of a batch: the places of post, event and stratum, and the score."""
+        cells = 2 * events + strata  # [m]
+        np.add.at(self._count, cells, 1)
+        keys = np.zeros(len(posts), np.uint64)
+        for n in np.unique(which).tolist():
+            keys[n] = _short_key(posts[n])
+        taken = np.flatnonzero(keys[which] < self._last[cells])
+        bounded = {n: _bounded(posts[n]) for n in set(which[taken].tolist())}
+        for n in taken.tolist():
+            post = int(which[n])
+            self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
+
+    def strata(self, event: str) -> tuple[Stratum, ...]:
+        """What there is of an event, the stratum next to its threshold first."""
+        cells = self._cells[event]
+        kept = (tuple(near for _, near in sorted(own.items())) for own in self._kept[cells])
+        counts = self._count[cells].tolist()
+        return tuple(Stratum(count, own) for count, own in zip(counts, kept, strict=True))
+
+    def _keep(self, cell: int, key: int, near: NearMiss) -> None:
+        kept = self._kept[cell]
+        kept[key] = near
+        if len(kept) > KEPT:
+            del kept[max(kept)]
+        if len(kept) == KEPT:
+            self._last[cell] = max(kept)
+
+    def _take_over(self, cells: slice, before: "NearMisses", theirs: slice) -> None:
+        self._count[cells], self._last[cells] = before._count[theirs], before._last[theirs]
+        self._kept[cells] = [dict(kept) for kept in before._kept[theirs]]
+
+
+def _short_key(post: Post) -> int:
+    """The first 64 bits of a post's place in every draw."""
+    if len(post.id) > MOST_ID:
+        return int(NEVER)
+    return int(draw_key((post.platform, post.id))[:16], 16)
+
+
+def _bounded(post: Post) -> Post:
+    """The post with no string longer than is kept."""
+    values = ((name, getattr(post, name)) for name in post.__struct_fields__)
+    return Post(**{name: value and value[:MOST_CHARS] for name, value in values})
