@@ -9,10 +9,12 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import encoder
+from tests.worker.learned import profile
 from worker.config import Limits, TopicsConfig
 from worker.match.pipeline import Pipeline
 from worker.posts.read import Post, Reason, read_post
 from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.profile import Profile, read_record
 from worker.seeds.record import Seed, read_seed
 from worker.seeds.set import SeedBook
 
@@ -123,6 +125,45 @@ def test_the_reasons_are_those_of_the_code() -> None:
 def test_the_seed_schema_and_the_worker_agree(value: object, good: bool) -> None:
     assert accepts("seed", value) == good
     assert isinstance(read_seed(b"s", json.dumps(value).encode()), Seed) == good
+
+
+@pytest.mark.parametrize(
+    ("changes", "good"),
+    [
+        ({}, True),
+        ({"threshold": 0.5, "promise": {"precision": 0.8}, "made": None, "more": 1}, True),
+        ({"before": [{"event": "storm"}] * 3}, True),
+        ({"before": [{}] * 4}, False),
+        ({"before": [7]}, False),
+        ({"event": ""}, False),
+        ({"event": "e" * 241}, False),
+        ({"vectors": ""}, False),
+        ({"vectors": "no base64!"}, False),
+        ({"vectors": 7}, False),
+        ({"seeds": {}}, False),
+        ({"seeds": {"flood": 7}}, False),
+        ({"seeds": ["flood"]}, False),
+        ({"model": 7}, False),
+        ({"model": ""}, False),
+        ({"model": "m" * 257}, False),
+        ({"threshold": 0}, False),
+        ({"promise": []}, False),
+        ({"made": "today"}, False),
+    ],
+)
+def test_the_profile_schema_and_the_worker_agree(changes: dict[str, Any], good: bool) -> None:
+    value = profile("storm", {"flood": "river flood"}) | changes
+    assert accepts("profile", value) == good
+    read = read_record(f"profile|{value['event']}".encode(), json.dumps(value).encode())
+    assert isinstance(read, Profile) == good
+
+
+def test_a_profile_that_is_written_holds_what_the_schema_names_and_no_more() -> None:
+    made = profile("storm", {"flood": "river flood"}, threshold=0.5, promise={})
+    record = Profile(**made | {"before": (made,)}).record()
+    schema = load("profile")
+    assert set(record) == set(schema["properties"])
+    assert set(record["made"]) == set(schema["properties"]["made"]["properties"])
 
 
 @pytest.mark.parametrize(

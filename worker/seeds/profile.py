@@ -43,6 +43,8 @@ class Profile:
             raise InputError("seeds: names none; name those that the event was learned from")
         if not all(isinstance(version, str) for version in self.seeds.values()):
             raise InputError("seeds: a version is no string; write {seed id: seed_version}")
+        if not self.model:
+            raise InputError("model: missing; give the digest of the model it was learned with")
         if len(self.before) > KEPT_BEFORE:
             raise InputError(f"before: {len(self.before)} versions, {KEPT_BEFORE} are allowed")
         object.__setattr__(self, "vector", EventVector.read(self.vectors))

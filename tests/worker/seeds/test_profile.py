@@ -106,6 +106,7 @@ def test_the_prefix_belongs_to_profiles() -> None:
         ({"seeds": {"flood": 7}}, "seeds: a version is no string"),
         ({"seeds": {"flood": None}}, "seeds: a version is no string"),
         ({"model": 7}, "model: a number"),
+        ({"model": None}, "model: missing"),
         ({"model": "m" * 257}, "model: 257 characters"),
         ({"threshold": 0}, "threshold: a whole number is not above 0"),
         ({"threshold": float("nan")}, "threshold: nan is not"),
