@@ -12,7 +12,6 @@ P = ParamSpec("P")
 class Code(IntEnum):
     """An error code on the wire; the names are Kafka's own."""
 
-    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2
@@ -45,8 +44,6 @@ class Code(IntEnum):
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     FETCH_SESSION_ID_NOT_FOUND = 70
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
     MEMBER_ID_REQUIRED = 79
     INVALID_RECORD = 87
 

@@ -1,31 +1,36 @@
 """Compaction: of every key only the latest record stays, at the offset it had."""
 
-from worker.broker.batch import StoredBatch, StoredRecord, closed, read_records, rebuilt, records_of
+import struct
+from typing import Any
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from worker.broker.batch import LARGEST, StoredBatch, read_records
 from worker.broker.codes import Refused
 from worker.broker.log import Log
-from worker.kafka.batches.header import Header
+from worker.kafka.batches.header import CRC, HEADER, Header, checksum
 
 
-def compact(log: Log, now: int, delete_retention: int, lag: int = 0) -> None:
+def compact(log: Log, now: int, delete_retention: int) -> None:
     """Thin out a log: older records of a key go, and tombstones once their time is over.
 
-    Batches younger than the lag stay as they are. The newest record always stays, as in Kafka: who
-    reads to the end finds something there. Times are milliseconds.
+    The newest record always stays, as in Kafka: who reads to the end finds something there. Times
+    are milliseconds.
     """
-    batches = log.batches
-    held = next((i for i, b in enumerate(batches) if lag and b.max_timestamp > now - lag), None)
-    contents = [_contents(batch) for batch in batches[:held]]
-    latest = {r.key: r.offset for rows in contents if rows is not None for r in rows}
+    contents = [_contents(batch) for batch in log.batches]
+    latest = {row.key: row.offset for rows in contents for row in rows}
+    newest = contents[-1][-1] if contents and contents[-1] else None
     kept = []
-    for batch, rows in zip(batches[:held], contents, strict=True):
-        newest = batch is batches[-1]
-        left: StoredBatch | None = batch
-        if rows is not None:
-            left = _thinned(batch, rows, latest, now, delete_retention, newest)
+    for batch, rows in zip(log.batches, contents, strict=True):
+        needed = [
+            row
+            for row in rows
+            if row is newest or (row.key is not None and latest[row.key] == row.offset)
+        ]
+        left = _thinned(batch, rows, needed, newest, now, delete_retention) if rows else batch
         if left is not None:
             kept.append(left)
-    young = batches[len(contents) :]
-    log.replace([*kept, *young], dirty=sum(len(batch.data) for batch in young))
+    log.replace(kept)
 
 
 def is_due(log: Log, now: int, dirty_ratio: float) -> bool:
@@ -34,25 +39,23 @@ def is_due(log: Log, now: int, dirty_ratio: float) -> bool:
     return over or (log.dirty > 0 and log.dirty >= dirty_ratio * log.size)
 
 
-def _contents(batch: StoredBatch) -> list[StoredRecord] | None:
-    """The records of a batch; None for one that cannot be read, which stays as it came."""
+def _contents(batch: StoredBatch) -> list[Any]:
+    """The records of a batch; none of one that cannot be read, which stays as it came."""
     try:
         return read_records(batch.data)
     except Refused:
-        return None
+        return []
 
 
 def _thinned(
-    batch: StoredBatch, rows: list[StoredRecord], latest: dict[bytes | None, int], now: int,
-    retention: int, newest: bool,
-) -> StoredBatch | None:  # fmt: skip
-    last = rows[-1] if newest and rows else None
-    kept = [r for r in rows if r is last or (r.key is not None and latest[r.key] == r.offset)]
+    batch: StoredBatch, rows: list[Any], kept: list[Any], newest: Any, now: int, retention: int
+) -> StoredBatch | None:
+    """The batch with the records that are needed, and its tombstones while their time lasts."""
     horizon = None
-    if any(r.is_tombstone for r in kept):
+    if any(row.value is None for row in kept):
         horizon = now + retention if batch.horizon is None else batch.horizon
         if now >= horizon:
-            kept, horizon = [r for r in kept if r is last or not r.is_tombstone], None
+            kept, horizon = [row for row in kept if row is newest or row.value is not None], None
     if not kept:
         return None
     if len(kept) == len(rows):
@@ -60,11 +63,16 @@ def _thinned(
     return _cut(batch, kept, horizon)
 
 
-def _cut(batch: StoredBatch, kept: list[StoredRecord], horizon: int | None) -> StoredBatch:
+def _cut(batch: StoredBatch, kept: list[Any], horizon: int | None) -> StoredBatch:
     """The batch with these records alone; its base and last offset stay, so the rest are gaps."""
-    header = Header.of(batch.data)
-    body = records_of(batch.data, header)
-    newest = max(r.timestamp for r in kept)
-    left = closed(b"".join(body[r.start : r.end] for r in kept), header)
-    data = rebuilt(header._replace(record_count=len(kept), max_timestamp=newest), left)
-    return StoredBatch(batch.base, batch.last, newest, data, horizon)
+    codec = Header.of(batch.data).codec
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, LARGEST)
+    for row in kept:
+        builder.append(row.offset - batch.base, row.timestamp, row.key, row.value, row.headers)
+    data = bytearray(builder.build())
+    header = Header.of(data)._replace(
+        base_offset=batch.base, last_offset_delta=batch.last - batch.base
+    )
+    HEADER.pack_into(data, 0, *header)
+    struct.pack_into(">I", data, CRC, checksum(data))
+    return StoredBatch(batch.base, batch.last, header.max_timestamp, bytes(data), horizon)

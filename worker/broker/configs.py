@@ -21,8 +21,8 @@ def _number(low: int, high: int = LONGEST) -> Kind:
     return Kind(says, lambda text: int(text) if low <= int(text) <= high else None)
 
 
-def _one_of(*words: str) -> Kind:
-    return Kind(f"one of {', '.join(words)}", lambda text: text if text in words else None)
+def _only(word: str) -> Kind:
+    return Kind(word, lambda text: text if text == word else None)
 
 
 def _policies(text: str) -> set[str] | None:
@@ -34,32 +34,22 @@ SHARE = Kind(
     "a number between 0 and 1", lambda text: float(text) if 0 <= float(text) <= 1 else None
 )
 POLICIES = Kind("delete, compact, or both", _policies)
-SWITCH = _one_of("true", "false")
 # name: (default, what it may be). Those that nothing reads are taken for what they say.
 SETTINGS: dict[str, tuple[str, Kind]] = {
     "cleanup.policy": ("delete", POLICIES),
-    "compression.type": ("producer", _one_of("producer")),  # batches are kept as they come
+    "compression.type": ("producer", _only("producer")),  # batches are kept as they come
     "delete.retention.ms": (str(DAY_MS), _number(0)),
-    "file.delete.delay.ms": ("60000", _number(0)),
-    "flush.messages": (str(LONGEST), _number(1)),
-    "flush.ms": (str(LONGEST), _number(0)),
-    "index.interval.bytes": ("4096", _number(0)),
     "max.compaction.lag.ms": (str(LONGEST), _number(1)),
     "max.message.bytes": ("1048588", _number(0, 2**31 - 1)),
     "message.timestamp.after.max.ms": (str(DAY_MS // 24), _number(0)),
     "message.timestamp.before.max.ms": (str(LONGEST), _number(0)),
-    "message.timestamp.type": ("CreateTime", _one_of("CreateTime", "LogAppendTime")),
+    "message.timestamp.type": ("CreateTime", _only("CreateTime")),
     "min.cleanable.dirty.ratio": ("0.5", SHARE),
-    "min.compaction.lag.ms": ("0", _number(0)),
     "min.insync.replicas": ("1", _number(1, 2**31 - 1)),
-    "preallocate": ("false", SWITCH),
     "retention.bytes": ("-1", _number(-1)),
     "retention.ms": (str(7 * DAY_MS), _number(-1)),
     "segment.bytes": (str(2**30), _number(14, 2**31 - 1)),
-    "segment.index.bytes": ("10485760", _number(4, 2**31 - 1)),
-    "segment.jitter.ms": ("0", _number(0)),
     "segment.ms": (str(7 * DAY_MS), _number(1)),
-    "unclean.leader.election.enable": ("false", SWITCH),
 }
 
 
@@ -72,7 +62,6 @@ class TopicConfig:
         self.given = {name: text for name, text in given.items() if text is not None}
         self.is_compacted = "compact" in self["cleanup.policy"]
         self.is_trimmed = "delete" in self["cleanup.policy"]
-        self.is_append_time = self["message.timestamp.type"] == "LogAppendTime"
 
     def __getitem__(self, name: str) -> Any:
         """The value that the broker works with."""

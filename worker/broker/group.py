@@ -1,10 +1,11 @@
 """A consumer group: who is in it, its generation, and the rebalance that leads to the next."""
 
 import uuid
+from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Mapping
 
 from worker.broker.codes import Code, Refused
-from worker.broker.members import Committed, GroupState, Join, Joined, Member, Synced, Timer, Timers
+from worker.broker.members import Committed, GroupState, Join, Joined, Member, Synced
 
 
 class Group:
@@ -13,7 +14,7 @@ class Group:
     Static membership is not kept: an instance that comes back joins as anybody does.
     """
 
-    def __init__(self, name: str, timers: Timers) -> None:
+    def __init__(self, name: str, loop: AbstractEventLoop) -> None:
         self.name = name
         self.state = GroupState.EMPTY
         self.generation = 0
@@ -21,10 +22,12 @@ class Group:
         self.protocol: str | None = None
         self.leader = ""
         self.offsets: dict[tuple[str, int], Committed] = {}  # by topic and partition
-        self._timers = timers
+        self._loop = loop
         self._members: dict[str, Member] = {}
-        self._promised: dict[str, Timer] = {}  # ids that were given out and not yet joined with
-        self._timer: Timer | None = None
+        self._promised: dict[
+            str, TimerHandle
+        ] = {}  # ids that were given out and not yet joined with
+        self._timer: TimerHandle | None = None
 
     @property
     def members(self) -> list[Member]:
@@ -51,7 +54,7 @@ class Group:
         self, member: Member, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
     ) -> None:
         """Give a member its assignment, once the leader has brought them all."""
-        member.seen = self._timers.time()
+        member.seen = self._loop.time()
         if self.state is GroupState.PREPARING:
             raise Refused(Code.REBALANCE_IN_PROGRESS, f"group {self.name} is rebalancing")
         member.synced(Synced(Code.REBALANCE_IN_PROGRESS))
@@ -67,7 +70,7 @@ class Group:
 
     def heartbeat(self, member: Member) -> Code:
         """Note that a member lives; the code says whether it has to join again."""
-        member.seen = self._timers.time()
+        member.seen = self._loop.time()
         rebalancing = self.state is GroupState.PREPARING
         return Code.REBALANCE_IN_PROGRESS if rebalancing else Code.NONE
 
@@ -100,7 +103,7 @@ class Group:
     def _promise(self, join: Join, answer: Callable[[Joined], None]) -> None:
         """Give out an id to join with; without it, a client that retries would join twice."""
         member_id = new_member_id(join)
-        self._promised[member_id] = self._timers.call_later(
+        self._promised[member_id] = self._loop.call_later(
             join.session_s, self._break_promise, member_id
         )
         answer(Joined(Code.MEMBER_ID_REQUIRED, member_id))
@@ -113,7 +116,7 @@ class Group:
         timer = self._promised.pop(join.member_id, None)
         if timer is not None:
             timer.cancel()
-        member = Member(join.member_id or new_member_id(join), join, self._timers.time())
+        member = Member(join.member_id or new_member_id(join), join, self._loop.time())
         self._members[member.id] = member
         self.protocol_type = join.protocol_type
         self._watch(member, join.session_s)
@@ -121,7 +124,7 @@ class Group:
 
     def _join_again(self, member: Member, join: Join, answer: Callable[[Joined], None]) -> None:
         unchanged = dict(member.join.protocols) == dict(join.protocols)
-        member.join, member.seen = join, self._timers.time()
+        member.join, member.seen = join, self._loop.time()
         settled = self.state is GroupState.STABLE and member.id != self.leader
         if unchanged and (settled or self.state is GroupState.COMPLETING):
             answer(self._current(member))
@@ -170,7 +173,7 @@ class Group:
         self.state = GroupState.COMPLETING
         self._put_off(self._drop_unsynced)
         for member in self.members:
-            member.seen, member.has_synced, member.assignment = self._timers.time(), False, b""
+            member.seen, member.has_synced, member.assignment = self._loop.time(), False, b""
             member.joined(self._current(member))
 
     def _drop_unsynced(self) -> None:
@@ -192,12 +195,12 @@ class Group:
             member.timer.cancel()
 
     def _watch(self, member: Member, delay: float) -> None:
-        member.timer = self._timers.call_later(delay, self._look_after, member)
+        member.timer = self._loop.call_later(delay, self._look_after, member)
 
     def _look_after(self, member: Member) -> None:
         """Remove a member that was silent for its session, unless an answer is owed to it."""
         session = member.join.session_s
-        left = session if member.is_waiting else member.seen + session - self._timers.time()
+        left = session if member.is_waiting else member.seen + session - self._loop.time()
         if left > 0:
             self._watch(member, left)
         else:
@@ -208,7 +211,7 @@ class Group:
         if self._timer is not None:
             self._timer.cancel()
         patience = max((member.join.rebalance_s for member in self.members), default=0)
-        self._timer = None if call is None else self._timers.call_later(patience, call)
+        self._timer = None if call is None else self._loop.call_later(patience, call)
 
 
 def vote(protocols: list[Mapping[str, bytes]]) -> str:

@@ -1,7 +1,7 @@
 """The log of one partition: batches in order of offset, read by offset and by time."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from worker.broker.batch import StoredBatch, placed, read_records
@@ -34,7 +34,6 @@ class Log:
         self.size = 0
         self.dirty = 0  # bytes that came since the last compaction
         self.sequences = Sequences()
-        self.watchers: set[Callable[[], None]] = set()
         self._budget = budget
         self._batches: list[StoredBatch] = []
         self._lasts: list[int] = []  # the last offset of each batch, to find one by bisection
@@ -48,7 +47,7 @@ class Log:
         return tuple(self._batches)
 
     def append(self, data: bytes, header: Header) -> int:
-        """Store a checked batch at the end and wake who waits for it; the offset it got."""
+        """Store a checked batch at the end; the offset it got."""
         base = self.end
         last = base + header.last_offset_delta
         self._batches.append(StoredBatch(base, last, header.max_timestamp, placed(data, base)))
@@ -56,7 +55,6 @@ class Log:
         self.end = last + 1
         self.dirty += len(data)
         self._count(len(data), 1)
-        self.wake()
         return base
 
     def read(self, offset: int, max_bytes: int, at_least_one: bool) -> list[bytes]:
@@ -83,14 +81,6 @@ class Log:
                         return record.timestamp, record.offset
         return None
 
-    def newest(self) -> tuple[int, int] | None:
-        """Time and offset of the record with the highest timestamp; None in an empty log."""
-        if not self._batches:
-            return None
-        batch = max(self._batches, key=lambda batch: batch.max_timestamp)
-        record = max(read_records(batch.data), key=lambda record: record.timestamp)
-        return record.timestamp, record.offset
-
     def delete_before(self, offset: int) -> None:
         """Move the start up to an offset and forget the batches that lie wholly before it."""
         self._drop(bisect_left(self._lasts, offset))
@@ -98,45 +88,38 @@ class Log:
 
     def drop_bytes(self, wanted: int) -> None:
         """Forget the oldest batches until that many bytes of memory are free."""
-        count = 0
-        while wanted > 0 and count < len(self._batches):
-            wanted -= len(self._batches[count].data) + OVERHEAD
-            count += 1
-        self._drop(count)
+        self._drop_while(lambda freed, _: freed < wanted)
 
     def keep_bytes(self, limit: int) -> None:
         """Forget the oldest batches as long as at least this many bytes stay."""
-        size, count = self.size, 0
-        while count < len(self._batches) and size - len(self._batches[count].data) >= limit:
-            size -= len(self._batches[count].data)
-            count += 1
-        self._drop(count)
+        size = self.size
+        self._drop_while(lambda freed, batch: size - freed - len(batch.data) >= limit)
 
     def keep_since(self, timestamp: int) -> None:
         """Forget the oldest batches while all their records are older than this time."""
-        count = 0
-        while count < len(self._batches) and self._batches[count].max_timestamp < timestamp:
-            count += 1
-        self._drop(count)
+        self._drop_while(lambda _, batch: batch.max_timestamp < timestamp)
 
-    def replace(self, batches: Iterable[StoredBatch], dirty: int) -> None:
-        """Put what compaction left in place of what was there; so many bytes it did not touch."""
+    def replace(self, batches: list[StoredBatch]) -> None:
+        """Put what compaction left in place of what was there."""
         size, count = self.size, len(self._batches)
-        self._batches = list(batches)
-        self._lasts = [batch.last for batch in self._batches]
-        left = sum(len(batch.data) for batch in self._batches)
-        self.dirty = dirty
-        self._count(left - size, len(self._batches) - count)
+        self._batches = batches
+        self._lasts = [batch.last for batch in batches]
+        self.dirty = 0
+        self._count(sum(len(batch.data) for batch in batches) - size, len(batches) - count)
 
     def delete(self) -> None:
-        """Forget everything, and wake who waits, to find the partition gone."""
+        """Forget everything."""
         self._drop(len(self._batches))
-        self.wake()
 
-    def wake(self) -> None:
-        """Call everyone who waits for this log to change."""
-        for call in tuple(self.watchers):
-            call()
+    def _drop_while(self, goes: Callable[[int, StoredBatch], bool]) -> None:
+        """Forget the oldest batches while, after so many bytes that went, the next goes too."""
+        freed = count = 0
+        for batch in self._batches:
+            if not goes(freed, batch):
+                break
+            freed += len(batch.data)
+            count += 1
+        self._drop(count)
 
     def _drop(self, count: int) -> None:
         if count:

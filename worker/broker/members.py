@@ -1,28 +1,11 @@
 """The members of a consumer group, and what passes between them and the group."""
 
+from asyncio import TimerHandle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
 
 from worker.broker.codes import Code
-
-
-class Timer(Protocol):
-    """Something that was put off and can be called off."""
-
-    def cancel(self) -> None:
-        """Call it off."""
-
-
-class Timers(Protocol):
-    """A clock that can put things off; an asyncio event loop is one."""
-
-    def time(self) -> float:
-        """Seconds on a clock that never goes back."""
-
-    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Timer:
-        """Call this in so many seconds."""
 
 
 class GroupState(StrEnum):
@@ -91,7 +74,7 @@ class Member:
     assignment: bytes = b""
     answer_join: Callable[[Joined], None] | None = None
     answer_sync: Callable[[Synced], None] | None = None
-    timer: Timer | None = None
+    timer: TimerHandle | None = None
     has_synced: bool = False
 
     @property

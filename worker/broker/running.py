@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from worker.broker.server import Broker
 
@@ -14,16 +14,9 @@ T = TypeVar("T")
 class Address(str):
     """The "host:port" of a running broker, and the handle to what runs there."""
 
-    __slots__ = ("_loop", "broker")
+    __slots__ = ("broker", "loop")
     broker: Broker
-    _loop: asyncio.AbstractEventLoop
-
-    @classmethod
-    def of(cls, broker: Broker, loop: asyncio.AbstractEventLoop) -> Self:
-        """The address of a broker that was started in this loop."""
-        address = cls(broker.address)
-        address.broker, address._loop = broker, loop
-        return address
+    loop: asyncio.AbstractEventLoop
 
     @property
     def address(self) -> str:
@@ -32,7 +25,7 @@ class Address(str):
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the broker's thread, and wait for what it gives."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def stop(self) -> None:
         """Stop the broker; `start` brings it back at the same address with its data."""
@@ -48,7 +41,7 @@ class Address(str):
 
     def compact(self, topic: str) -> None:
         """Compact a topic now."""
-        self.call(self.broker.compact(topic))
+        self.call(self.broker.cluster.topics.compact(topic))
 
 
 @contextmanager
@@ -60,10 +53,12 @@ def running(port: int = 0, **options: Any) -> Iterator[Address]:
     try:
         broker = Broker(port=port, **options)
         asyncio.run_coroutine_threadsafe(broker.start(), loop).result()
+        address = Address(broker.address)
+        address.broker, address.loop = broker, loop
         try:
-            yield Address.of(broker, loop)
+            yield address
         finally:
-            asyncio.run_coroutine_threadsafe(broker.stop(), loop).result()
+            address.stop()
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

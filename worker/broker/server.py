@@ -55,13 +55,11 @@ class Broker:
     async def start(self) -> None:
         """Listen; on the same port as before, if it was stopped."""
         if self._cluster is None:
-            served = {key: (api.low, api.high) for key, api in TABLE.items()}
-            self._cluster = Cluster.of(self.settings, asyncio.get_running_loop(), served)
+            self._cluster = Cluster.of(self.settings, asyncio.get_running_loop())
         host = self.settings.host
         try:
-            self._server = await asyncio.start_server(
-                self._connected, host, self.port, limit=BUFFER
-            )
+            serving = asyncio.start_server(self._connected, host, self.port, limit=BUFFER)
+            self._server = await serving
         except OSError as error:
             number = error.errno or 0  # a name that cannot be resolved has a negative one
             why = os.strerror(number) if number > 0 else error.strerror
@@ -90,10 +88,6 @@ class Broker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def compact(self, topic: str) -> None:
-        """Compact a topic now, whatever its settings say about when."""
-        await self.cluster.topics.compact(topic)
-
     async def _keep_clean(self) -> None:
         expired = time.monotonic()
         while True:
@@ -116,7 +110,7 @@ class Broker:
             writer.transport.abort()
             return
         self._connections[task] = writer
-        client = self._client(reader, writer)
+        client = self._client(writer)
         try:
             await self._serve(reader, writer, client)
         except BadFrameError as error:
@@ -161,14 +155,10 @@ class Broker:
         finally:
             self._held.used -= len(data)
 
-    def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
+    def _client(self, writer: asyncio.StreamWriter) -> Client:
         """The client; it is told the address it came to, when we listen on all."""
         host = self.settings.host
         if host in ANY_HOST:
             host = writer.get_extra_info("sockname")[0]
-
-        def has_hung_up() -> bool:
-            return reader.at_eof() or reader.exception() is not None
-
         peer = writer.get_extra_info("peername") or ("a client that is gone",)
-        return Client(peer[0], host, self.port, has_hung_up)
+        return Client(peer[0], host, self.port)

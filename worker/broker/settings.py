@@ -4,14 +4,13 @@ import asyncio
 import itertools
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from worker.broker.codes import Code, Refused
 from worker.broker.groups import Groups
 from worker.broker.log import Budget
-from worker.broker.members import Timers
 from worker.broker.topics import Topics
 from worker.errors import ConfigError
 
@@ -39,20 +38,13 @@ class Settings:
     clean_every_s: float = 15.0
 
     def __post_init__(self) -> None:
-        least = {
-            "port": 0, "retention_bytes": MIB, "partitions": 1, "max_request_bytes": 1024,
-            "max_response_bytes": 1024, "max_connections": 1, "held_bytes": 1024, "frame_s": 0.01,
-            "idle_s": 0.01, "min_session_s": 0, "max_session_s": self.min_session_s,
-            "clean_every_s": 0.01,
-        }  # fmt: skip
-        for name, low in least.items():
-            value = getattr(self, name)
-            if not value >= low:
-                raise ConfigError(f"{name}: {value!r} is too small; use {low} or more")
         if not self.host:
             raise ConfigError("host: is empty; use 0.0.0.0 to listen on every address")
-        if self.port > 65535:
+        if not 0 <= self.port <= 65535:
             raise ConfigError(f"port: {self.port} is no port; use one up to 65535, or 0 for any")
+        for name, low in {"retention_bytes": MIB, "partitions": 1}.items():
+            if (value := getattr(self, name)) < low:
+                raise ConfigError(f"{name}: {value!r} is too small; use {low} or more")
 
 
 @dataclass(slots=True)
@@ -62,16 +54,15 @@ class Cluster:
     settings: Settings
     topics: Topics
     groups: Groups
-    id: str
-    served: Mapping[int, tuple[int, int]]  # API key: lowest and highest version
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:22])
     checking: asyncio.Lock = field(default_factory=asyncio.Lock)
     producer_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
 
     @classmethod
-    def of(cls, settings: Settings, timers: Timers, served: Mapping[int, tuple[int, int]]) -> Self:
+    def of(cls, settings: Settings, loop: asyncio.AbstractEventLoop) -> Self:
         """An empty cluster with these settings."""
         topics = Topics(Budget(settings.retention_bytes), settings.partitions, now_ms)
-        return cls(settings, topics, Groups(timers), uuid.uuid4().hex[:22], served)
+        return cls(settings, topics, Groups(loop))
 
     def refusing(self, why: str) -> Self:
         """The same node for a request that is refused: each part of it is answered with a code."""
@@ -88,11 +79,7 @@ class Refusing:
     def __getattr__(self, name: str) -> Any:
         raise Refused(Code.INVALID_REQUEST, self._why)
 
-    def __getitem__(self, name: str) -> Any:
-        raise Refused(Code.INVALID_REQUEST, self._why)
-
-    def __contains__(self, name: str) -> bool:
-        raise Refused(Code.INVALID_REQUEST, self._why)
+    __getitem__ = __contains__ = __getattr__
 
 
 def now_ms() -> int:

@@ -3,10 +3,10 @@
 import asyncio
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from worker.broker.batch import check_records, read_header, read_records, stamped
+from worker.broker.batch import read_header, read_records, unpacked_batch
 from worker.broker.codes import Code, Refused, refuse_transactions
 from worker.broker.compaction import compact, is_due
 from worker.broker.configs import TopicConfig
@@ -36,26 +36,18 @@ class Topic:
         return self.logs[partition]
 
 
-class Topics:
+class Topics(dict[str, Topic]):
     """All topics by name; appending to them, and forgetting what is over the limits."""
 
     def __init__(self, budget: Budget, partitions: int, clock: Callable[[], int]) -> None:
+        super().__init__()
         self.budget = budget
         self.clock = clock
+        self.changed = asyncio.Event()  # set, and replaced by another, at each change of a log
         self._partitions = partitions
-        self._topics: dict[str, Topic] = {}
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._topics
-
-    def __iter__(self) -> Iterator[Topic]:
-        return iter(tuple(self._topics.values()))
-
-    def __getitem__(self, name: str) -> Topic:
-        topic = self._topics.get(name)
-        if topic is None:
-            raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-        return topic
+    def __missing__(self, name: str) -> Topic:
+        raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
 
     def create(
         self,
@@ -71,7 +63,7 @@ class Topics:
         config = TopicConfig(given or {})
         topic = Topic(name, [Log(self.budget) for _ in range(wanted)], config)
         if not only_check:
-            self._topics[name] = topic
+            self[name] = topic
         return topic
 
     def grow(self, name: str, partitions: int, only_check: bool = False) -> None:
@@ -89,27 +81,25 @@ class Topics:
     def delete(self, name: str) -> None:
         """Forget a topic with all it holds."""
         topic = self[name]
-        del self._topics[name]
+        del self[name]
         for log in topic.logs:
             log.delete()
+        self._tell()
 
-    def append(self, topic: Topic, log: Log, data: bytes, header: Header) -> tuple[int, int]:
-        """Store one batch that was checked; its offset, and the time given to it or -1."""
+    def append(self, topic: Topic, log: Log, data: bytes, header: Header) -> int:
+        """Store one batch that was checked, and wake who waits for any; the offset it got."""
         if header.producer_id >= 0:
             stored = log.sequences.duplicate_of(header)
             if stored is not None:
-                return stored, -1
-        now = self.clock()
-        if topic.config.is_append_time:
-            data = stamped(data, header, now)
-            header = header._replace(max_timestamp=now)
+                return stored
         self._make_room(len(data) + OVERHEAD)
         offset = log.append(data, header)
         if header.producer_id >= 0:
             log.sequences.remember(header, offset)
         if topic.config["retention.bytes"] >= 0 and topic.config.is_trimmed:
             log.keep_bytes(topic.config["retention.bytes"])
-        return offset, now if topic.config.is_append_time else -1
+        self._tell()
+        return offset
 
     async def compact(self, name: str) -> None:
         """Compact every partition of a topic now."""
@@ -120,7 +110,7 @@ class Topics:
 
     async def clean(self) -> None:
         """Compact what is dirty enough; what every broker does now and then."""
-        for topic in self:
+        for topic in tuple(self.values()):
             for log in topic.logs if topic.config.is_compacted else ():
                 if is_due(log, self.clock(), topic.config["min.cleanable.dirty.ratio"]):
                     self._compact(topic, log)
@@ -129,14 +119,17 @@ class Topics:
     def expire(self) -> None:
         """Forget the records that are older than their topic keeps them."""
         now = self.clock()
-        for topic in self:
+        for topic in self.values():
             if topic.config.is_trimmed and topic.config["retention.ms"] >= 0:
                 for log in topic.logs:
                     log.keep_since(now - topic.config["retention.ms"])
 
     def _compact(self, topic: Topic, log: Log) -> None:
-        config = topic.config
-        compact(log, self.clock(), config["delete.retention.ms"], config["min.compaction.lag.ms"])
+        compact(log, self.clock(), topic.config["delete.retention.ms"])
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
 
     def checked(self, topic: Topic, data: bytes) -> Header:
         """The header of a batch that may be stored; changes nothing, so that a thread can do it."""
@@ -148,11 +141,12 @@ class Topics:
             raise refuse_transactions()
         if header.attributes & CONTROL:
             raise Refused(Code.INVALID_RECORD, "clients may not write control batches")
-        if not topic.config.is_append_time:
-            self._check_time(topic.config, header)
-        check_records(data, header)
-        if topic.config.is_compacted:
-            self._check_keys(topic, data)
+        self._check_time(topic.config, header)
+        if not topic.config.is_compacted:
+            unpacked_batch(data)
+        elif any(record.key is None for record in read_records(data)):
+            said = f"Compacted topic cannot accept message without key in topic {topic.name}"
+            raise Refused(Code.INVALID_RECORD, said)
         return header
 
     def _check_time(self, config: TopicConfig, header: Header) -> None:
@@ -165,13 +159,6 @@ class Topics:
                 f"times {header.first_timestamp} to {header.max_timestamp} are too far from {now}",
             )
 
-    def _check_keys(self, topic: Topic, data: bytes) -> None:
-        if any(record.key is None for record in read_records(data)):
-            raise Refused(
-                Code.INVALID_RECORD,
-                f"Compacted topic cannot accept message without key in topic {topic.name}",
-            )
-
     def _make_room(self, size: int) -> None:
         """Forget the oldest batches of the fullest logs, or thin out, until this much fits."""
         self.budget.used += size
@@ -182,12 +169,12 @@ class Topics:
             self.budget.used -= size
 
     def _free(self, size: int) -> None:
-        trimmed = (log for topic in self if topic.config.is_trimmed for log in topic.logs)
+        trimmed = (log for topic in self.values() if topic.config.is_trimmed for log in topic.logs)
         fullest = max(trimmed, key=lambda log: log.size, default=None)
         if fullest is not None and len(fullest):
             fullest.drop_bytes(size)
             return
-        compacted = ((t, log) for t in self if t.config.is_compacted for log in t.logs)
+        compacted = ((t, log) for t in self.values() if t.config.is_compacted for log in t.logs)
         topic, dirtiest = max(compacted, key=lambda pair: pair[1].dirty, default=(None, None))
         if topic is None or dirtiest is None or dirtiest.dirty < size:
             raise Refused(
@@ -199,9 +186,9 @@ class Topics:
     def _check_name(self, name: str) -> None:
         if not LEGAL.fullmatch(name) or name in {".", ".."}:
             raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
-        if name in self._topics:
+        if name in self:
             raise Refused(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        for other in self._topics:
+        for other in self:
             if other.replace(".", "_") == name.replace(".", "_"):
                 raise Refused(
                     Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with '{other}'"
@@ -212,7 +199,7 @@ class Topics:
             raise Refused(
                 Code.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1"
             )
-        if sum(len(topic.logs) for topic in self) + wanted > MOST_PARTITIONS:
+        if sum(len(topic.logs) for topic in self.values()) + wanted > MOST_PARTITIONS:
             raise Refused(
                 Code.INVALID_PARTITIONS, f"{wanted} more are over {MOST_PARTITIONS} partitions"
             )

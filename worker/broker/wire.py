@@ -2,9 +2,12 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
+
+from kafka.protocol.producer import ProduceRequest
 
 from worker.broker.settings import Cluster
 
@@ -44,7 +47,6 @@ class Client:
     peer: str
     host: str  # what it is told the broker's address is
     port: int
-    has_hung_up: Callable[[], bool]
 
 
 Handler = Callable[[Cluster, Call], Awaitable[Any]]
@@ -129,23 +131,24 @@ def read_call(frame: bytes, table: Table, client: Client) -> Call:
         raise BadFrameError(f"{api.request.name} version {version} is not served")
     try:
         client_id, at = _client_id(frame, HEAD.size)
-        if api.request.flexible_version_q(version):
+        if compact := api.request.flexible_version_q(version):
             at = _skip_tags(frame, at)
-        if api_key == PRODUCE:
-            _check_produce(frame, at, api.request.flexible_version_q(version))
-        elif len(frame) > LONGEST_QUESTION:
+        if api_key != PRODUCE and len(frame) > LONGEST_QUESTION:
             raise BadFrameError(f"{api.request.name}: {len(frame)} bytes are too many")
-        body = api.request.decode(memoryview(frame)[at:], version=version)
-        _check_nulls(api.request.name, body, version)
-        refused = ""
-        if len(frame) > MOST_NAMED and (named := _named(body)) > MOST_NAMED:
-            refused = f"{api.request.name}: names {named} things, not {MOST_NAMED}"
+        body = _overfull(frame, at, compact) if api_key == PRODUCE else None
+        refused = body is not None
+        if body is None:
+            body = api.request.decode(memoryview(frame)[at:], version=version)
+            _check_nulls(api.request.name, body, version)
+            refused = len(frame) > MOST_NAMED < _named(body)
+        if refused:
             _shorten(body)
     except BadFrameError:
         raise
     except Exception as error:  # decoding wild bytes can fail in any way
         raise BadFrameError(f"{api.request.name}: malformed ({type(error).__name__})") from error
-    return Call(api_key, version, correlation_id, client_id, body, client, refused=refused)
+    why = f"{api.request.name}: names more than {MOST_NAMED} things" if refused else ""
+    return Call(api_key, version, correlation_id, client_id, body, client, refused=why)
 
 
 def answer_frame(call: Call, response: Any) -> bytes:
@@ -155,22 +158,38 @@ def answer_frame(call: Call, response: Any) -> bytes:
     return data
 
 
-def _check_produce(frame: bytes, at: int, compact: bool) -> None:
-    """Refuse more partitions than there may be, before each is made an object."""
+def _overfull(frame: bytes, at: int, compact: bool) -> Any:
+    """A Produce that names more partitions than there may be, without its records; else None.
+
+    It is looked for before each of them is made an object.
+    """
     size, at = _length(frame, at, 2, compact)
-    topics, at = _length(frame, at + size + ACKS_AND_TIMEOUT, 4, compact)
-    named = topics
-    while topics > 0 and named <= MOST_NAMED:
+    acks = int.from_bytes(frame[at + size : at + size + 2], signed=True)
+    named = list(islice(_produced(frame, at + size + ACKS_AND_TIMEOUT, compact), MOST_NAMED + 1))
+    if len(named) <= MOST_NAMED:
+        return None
+    kind = ProduceRequest.TopicProduceData
+    topics = [
+        kind(name=name.decode(), partition_data=[kind.PartitionProduceData(index=index)])
+        for name, index in named
+        if index is not None
+    ]
+    return ProduceRequest(transactional_id=None, acks=acks, topic_data=topics)
+
+
+def _produced(frame: bytes, at: int, compact: bool) -> Iterator[tuple[bytes, int | None]]:
+    """Every topic by its name, and after it every partition with its number too."""
+    topics, at = _length(frame, at, 4, compact)
+    for _ in range(topics):
         size, at = _length(frame, at, 2, compact)
+        name = frame[at : at + size]
+        yield name, None
         parts, at = _length(frame, at + size, 4, compact)
-        topics, named = topics - 1, named + parts
-        while parts > 0 and named <= MOST_NAMED:
+        for _ in range(parts):
+            yield name, int.from_bytes(frame[at : at + 4], signed=True)
             size, at = _length(frame, at + 4, 4, compact)
             at = _skip_tags(frame, at + size) if compact else at + size
-            parts -= 1
         at = _skip_tags(frame, at) if compact else at
-    if named > MOST_NAMED:
-        raise BadFrameError(f"ProduceRequest: names more than {MOST_NAMED} partitions")
 
 
 def _length(frame: bytes, at: int, width: int, compact: bool) -> tuple[int, int]:

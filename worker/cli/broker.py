@@ -40,14 +40,14 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  #
     - A request has at most 64 MiB (1 MiB without records) and names at most 10,000 things; a
       batch unpacks to at most 64 MiB and 131,072 records and headers. Beyond: MESSAGE_TOO_LARGE
       for a batch, INVALID_REQUEST for the first of too many names, and the connection is kept; one
-      that is too long, or produces to too many partitions, ends its connection.
+      that is too long, or malformed, ends its connection, as in Apache Kafka.
     - 512 connections. Each has 30 s to send a request or take an answer, 10 minutes between two;
       what is under way of all of them together has at most 256 MiB.
     - One node, one replica. No TLS, no login, no rights: keep it on 127.0.0.1.
     - No transactions; a transactional producer is refused. Every offset is a stable one.
     - No topic ids, fetch sessions, quotas or tiered storage, and no newer group protocol
       (KIP-848); clients fall back by themselves. Static members are members as all others.
-    - Batches are kept as they come: no topic can ask for another compression.
+    - Batches are kept as they come: no topic can ask for another compression, or another time.
 
     For anything that matters, use Apache Kafka: newsift runs on both unchanged.
     """  # noqa: D301 - the backspace tells click to keep the lines of the list

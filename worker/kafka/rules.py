@@ -1,6 +1,6 @@
 """What the four topics should be like, and why it matters where they are not. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,27 +65,13 @@ def differences(
     """Where the topics are not as they should be, the missing ones first."""
     wanted = new_topics(config)
     missing = [_missing(config, name) for name in wanted if found.get(name) is None]
+    present = [(name, topic) for name in wanted if (topic := found.get(name)) is not None]
     return missing + [
         difference
-        for name in wanted
-        if (topic := found.get(name)) is not None
-        for rule in _rules(config, name)
+        for name, topic in present
+        for rule in (_partitions, _policy, _sizes_and_times, _copies, _visible)
         for difference in rule(config, name, topic, brokers)
     ]
-
-
-Check = Callable[[Config, str, Actual, int], Iterator[Difference]]
-
-
-def _rules(config: Config, name: str) -> tuple[Check, ...]:
-    topics = config.topics
-    by_topic: dict[str, tuple[Check, ...]] = {
-        topics.posts: (_several, _kept, _retained),
-        topics.seeds: (_one_partition, _compacted),
-        topics.matches: (_kept, _large),
-        topics.rejected: (_kept, _large, _retained),
-    }
-    return (*by_topic[name], _replicated, _in_sync, _visible)
 
 
 def _missing(config: Config, name: str) -> Difference:
@@ -108,72 +94,83 @@ def _tool(config: Config, name: str) -> str:
     return f"kafka-{name}.sh --bootstrap-server {config.kafka.bootstrap_servers}"
 
 
-def _alter(config: Config, name: str, setting: str, value: str) -> str:
-    command = f"{_tool(config, 'configs')} --alter --entity-type topics"
-    return f"{command} --entity-name {name} --add-config {setting}={value}"
+def _unfit(
+    config: Config, name: str, setting: str, found: str, wanted: str, why: str,
+    value: str | None = None, serious: bool = True,
+) -> Difference:  # fmt: skip
+    """A setting that is to be another; `value` is what to set it to, if `wanted` says more."""
+    command = f"{_tool(config, 'configs')} --alter --entity-type topics --entity-name {name}"
+    fix = f"{command} --add-config {setting}={value or wanted}"
+    return Difference(name, setting, found, wanted, why, fix, serious)
 
 
-def _several(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    if topic.partitions == 1 and config.topics.partitions > 1:
+def _partitions(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
+    topics, alter = config.topics, _tool(config, "topics")
+    if name == topics.posts and topic.partitions == 1 < topics.partitions:
         yield Difference(
-            name, "partitions", "1", str(config.topics.partitions),
+            name, "partitions", "1", str(topics.partitions),
             "as many workers as there are partitions can share the posts: here only one",
-            f"{_tool(config, 'topics')} --alter --topic {name} "
-            f"--partitions {config.topics.partitions}", serious=False,
+            f"{alter} --alter --topic {name} --partitions {topics.partitions}", serious=False,
         )  # fmt: skip
-
-
-def _one_partition(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    if topic.partitions != 1:
+    if name == topics.seeds and topic.partitions != 1:
         yield Difference(
             name, "partitions", str(topic.partitions), "1",
             "what a seed is is its latest record, and only one partition has one order; were "
             "partitions added, a seed's records would stand in two",
-            f"newsift seeds export seeds.jsonl; {_tool(config, 'topics')} --delete --topic {name}; "
+            f"newsift seeds export seeds.jsonl; {alter} --delete --topic {name}; "
             "newsift topics create; newsift seeds import seeds.jsonl",
         )  # fmt: skip
 
 
-def _compacted(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    policy = topic.settings.get("cleanup.policy", "compact")
-    if _words(policy) != {"compact"}:
-        yield Difference(
-            name, "cleanup.policy", policy, "compact",
-            "the broker deletes seeds when they grow old, and workers that start then miss them",
-            _alter(config, name, "cleanup.policy", "compact"),
-        )  # fmt: skip
+def _policy(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
+    is_seeds = name == config.topics.seeds
+    wanted = "compact" if is_seeds else "delete"
+    policy = topic.settings.get("cleanup.policy", wanted)
+    words = {word.strip() for word in policy.split(",")}
+    why = "a compacted topic keeps one record per key, and refuses records without a key"
+    if is_seeds:
+        why = "the broker deletes seeds when they grow old, and workers that start then miss them"
+    if words != {"compact"} if is_seeds else "compact" in words:
+        yield _unfit(config, name, "cleanup.policy", policy, wanted, why)
 
 
-def _kept(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    policy = topic.settings.get("cleanup.policy", "delete")
-    if "compact" in _words(policy):
-        yield Difference(
-            name, "cleanup.policy", policy, "delete",
-            "a compacted topic keeps one record per key, and refuses records without a key",
-            _alter(config, name, "cleanup.policy", "delete"),
-        )  # fmt: skip
-
-
-def _large(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    limit = int(topic.settings.get("max.message.bytes", 2**62))
-    if limit < roomy(config):
-        yield Difference(
-            name, "max.message.bytes", str(limit), str(roomy(config)),
+def _sizes_and_times(
+    config: Config, name: str, topic: Actual, _brokers: int
+) -> Iterator[Difference]:
+    topics, setting = config.topics, "max.message.bytes"
+    limit, needed = int(topic.settings.get(setting, 2**62)), roomy(config)
+    if name in (topics.matches, topics.rejected) and limit < needed:
+        why = (
             f"a post may have limits.post_bytes = {config.limits.post_bytes} bytes; the broker "
-            "refuses the record of one that is near it",
-            _alter(config, name, "max.message.bytes", str(roomy(config))), serious=False,
-        )  # fmt: skip
-
-
-def _retained(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    least, what = (HOUR_MS, "posts") if name == config.topics.posts else (DAY_MS, "dead letters")
-    kept = int(topic.settings.get("retention.ms", -1))
+            "refuses the record of one that is near it"
+        )
+        yield _unfit(config, name, setting, str(limit), str(needed), why, serious=False)
+    times = {topics.posts: (HOUR_MS, "posts"), topics.rejected: (DAY_MS, "dead letters")}
+    least, what = times.get(name, (0, ""))
+    kept, setting = int(topic.settings.get("retention.ms", -1)), "retention.ms"
     if 0 <= kept < least:
+        why = f"{what} that are not read within {kept / 60_000:g} minutes are gone for good"
+        wanted = f"at least {least}"
+        yield _unfit(config, name, setting, str(kept), wanted, why, str(least), serious=False)
+
+
+def _copies(config: Config, name: str, topic: Actual, brokers: int) -> Iterator[Difference]:
+    copies, setting = topic.replication, "min.insync.replicas"
+    wanted = config.topics.replication or (min(brokers, 3) if brokers > 1 else 1)
+    if copies < wanted:
         yield Difference(
-            name, "retention.ms", str(kept), f"at least {least}",
-            f"{what} that are not read within {kept / 60_000:g} minutes are gone for good",
-            _alter(config, name, "retention.ms", str(least)), serious=False,
+            name, "replication", str(copies), str(wanted),
+            "the copies that are lost before what they hold is lost: with one, none may be",
+            "kafka-reassign-partitions.sh (Kafka's manual, \"Increasing replication factor\")",
+            serious=False,
         )  # fmt: skip
+    least = int(topic.settings.get(setting, 1))
+    if least > copies:
+        why = "more copies have to be in sync than there are: nothing can be written"
+        yield _unfit(config, name, setting, str(least), f"at most {copies}", why, str(copies))
+    elif topic.settings and copies >= COPIES and least < IN_SYNC:
+        why = "a record that one broker alone has counts as written, and is lost with that broker"
+        yield _unfit(config, name, setting, str(least), str(IN_SYNC), why, serious=False)
 
 
 def _visible(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
@@ -185,34 +182,3 @@ def _visible(config: Config, name: str, topic: Actual, _brokers: int) -> Iterato
             f"{_tool(config, 'acls')} --add --allow-principal User:{user} "
             f"--operation DescribeConfigs --topic {name}", serious=False,
         )  # fmt: skip
-
-
-def _replicated(config: Config, name: str, topic: Actual, brokers: int) -> Iterator[Difference]:
-    wanted = config.topics.replication or (min(brokers, 3) if brokers > 1 else 1)
-    if topic.replication < wanted:
-        yield Difference(
-            name, "replication", str(topic.replication), str(wanted),
-            "the copies that are lost before what they hold is lost: with one, none may be",
-            "kafka-reassign-partitions.sh (Kafka's manual, \"Increasing replication factor\")",
-            serious=False,
-        )  # fmt: skip
-
-
-def _in_sync(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    least = int(topic.settings.get("min.insync.replicas", 1))
-    if least > topic.replication:
-        yield Difference(
-            name, "min.insync.replicas", str(least), f"at most {topic.replication}",
-            "more copies have to be in sync than there are: nothing can be written",
-            _alter(config, name, "min.insync.replicas", str(topic.replication)),
-        )  # fmt: skip
-    elif topic.settings and topic.replication >= COPIES and least < IN_SYNC:
-        yield Difference(
-            name, "min.insync.replicas", str(least), str(IN_SYNC),
-            "a record that one broker alone has counts as written, and is lost with that broker",
-            _alter(config, name, "min.insync.replicas", str(IN_SYNC)), serious=False,
-        )  # fmt: skip
-
-
-def _words(policy: str) -> set[str]:
-    return {word.strip() for word in policy.split(",") if word.strip()}

@@ -9,7 +9,7 @@ from worker.broker.handlers import TABLE
 from worker.broker.settings import Cluster, Settings
 from worker.broker.wire import Client, answer_frame, read_call
 
-CLIENT = Client("127.0.0.1", "broker.test", 9092, lambda: False)
+CLIENT = Client("127.0.0.1", "broker.test", 9092)
 
 
 class Asking:
@@ -17,8 +17,7 @@ class Asking:
 
     def __init__(self, **settings: Any) -> None:
         self.loop = asyncio.new_event_loop()
-        served = {key: (api.low, api.high) for key, api in TABLE.items()}
-        self.cluster = Cluster.of(Settings(**settings), self.loop, served)
+        self.cluster = Cluster.of(Settings(**settings), self.loop)
 
     def close(self) -> None:
         """End it, with all that waits."""

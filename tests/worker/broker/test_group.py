@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
 
@@ -65,7 +66,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def group(clock: Clock) -> Group:
-    return Group("g", clock)
+    return Group("g", cast(Any, clock))
 
 
 def stable(group: Group, count: int = 2) -> list[Consumer]:

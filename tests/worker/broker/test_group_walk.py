@@ -1,6 +1,7 @@
 """Whatever consumers do and in whatever order, those that go on end up in one stable group."""
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -100,7 +101,7 @@ class GroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.group = Group("g", self.clock)
+        self.group = Group("g", cast(Any, self.clock))
         self.walkers: list[Walker] = []
         self.generation = 0
 

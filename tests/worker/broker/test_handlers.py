@@ -36,7 +36,7 @@ def fetch(broker: Asking, offset: int, **more: Any) -> Any:
     kind = consumer.FetchRequest.FetchTopic
     part = kind.FetchPartition(
         partition=0, fetch_offset=offset, partition_max_bytes=2**20,
-        current_leader_epoch=more.pop("epoch", -1), last_fetched_epoch=-1, log_start_offset=-1,
+        current_leader_epoch=-1, last_fetched_epoch=-1, log_start_offset=-1,
     )  # fmt: skip
     fields = {
         "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 2**20, "isolation_level": 0,
@@ -102,8 +102,6 @@ def test_old_message_formats_are_refused(broker: Asking) -> None:
         (3, {}, Code.NONE),
         (4, {}, Code.OFFSET_OUT_OF_RANGE),
         (-1, {}, Code.OFFSET_OUT_OF_RANGE),
-        (0, {"epoch": 0}, Code.NONE),
-        (0, {"epoch": 1}, Code.UNKNOWN_LEADER_EPOCH),
     ],
 )
 def test_what_fetch_answers(broker: Asking, offset: int, more: dict[str, Any], code: Code) -> None:
@@ -148,7 +146,7 @@ def test_metadata_makes_topics_only_where_it_may(broker: Asking) -> None:
     assert ask("new", may=False) == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert ask("new", may=True) == Code.NONE
     assert ask("not good", may=True) == Code.INVALID_TOPIC_EXCEPTION
-    assert {topic.name for topic in broker.cluster.topics} == {"t", "new"}
+    assert set(broker.cluster.topics) == {"t", "new"}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +186,7 @@ def test_records_are_deleted_up_to_an_offset(
     assert bool(fetch(broker, 0).responses[0].partitions[0].error_code) == (start > 0)
 
 
-def test_offsets_by_time_and_by_what_is_newest(broker: Asking) -> None:
+def test_offsets_by_time(broker: Asking) -> None:
     produce(broker, batch([(b"k", b"v")] * 3, times=[10, 30, 20]))
 
     def ask(timestamp: int) -> tuple[int, int, int]:
@@ -200,7 +198,7 @@ def test_offsets_by_time_and_by_what_is_newest(broker: Asking) -> None:
         found = broker.ask(request).topics[0].partitions[0]
         return found.error_code, found.timestamp, found.offset
 
-    assert [ask(n) for n in (-1, -2, -3)] == [(0, -1, 3), (0, -1, 0), (0, 30, 1)]
+    assert [ask(n) for n in (-1, -2)] == [(0, -1, 3), (0, -1, 0)]
     assert [ask(n) for n in (0, 11, 31)] == [(0, 10, 0), (0, 30, 1), (0, -1, -1)]
     assert ask(-9) == (Code.INVALID_REQUEST, -1, -1)
 

@@ -158,8 +158,6 @@ def test_offset_by_time_is_the_first_record_not_older(times: list[list[int]], wa
     flat = [time for each in times for time in each]
     expected = next(((t, n) for n, t in enumerate(flat) if t >= wanted), None)
     assert log.at_time(wanted) == expected
-    newest = log.newest()
-    assert newest == ((max(flat), flat.index(max(flat))) if flat else None)
 
 
 def test_records_older_than_a_time_go() -> None:
@@ -192,20 +190,3 @@ def test_the_newest_record_stays_so_that_a_reader_finds_the_end() -> None:
     for now in (0, 1, 1000):
         compact(log, now, delete_retention=0)
         assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [(b"a", None)]
-
-
-def test_what_is_younger_than_the_lag_is_not_compacted() -> None:
-    log = Log(Budget(MANY))
-    for time in (10, 50, 90):
-        append(log, batch([(b"a", b"%d" % time)], times=[time]))
-    compact(log, now=100, delete_retention=0, lag=20)
-    assert [r.value for r in rows(log.read(0, MANY, True))] == [b"50", b"90"]
-    assert log.dirty == len(log.batches[-1].data), "it is still to be compacted"
-
-
-def test_watchers_hear_of_an_append_and_of_the_end() -> None:
-    log, heard = made(), []
-    log.watchers.add(lambda: heard.append(len(log)))
-    append(log, numbered(1))
-    log.delete()
-    assert heard == [1, 0]

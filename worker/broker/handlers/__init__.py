@@ -1,31 +1,40 @@
 """What answers each kind of request: one table by API key, with the versions served.
 
 The lower bounds are those of Kafka 4. The upper ones end before what a single node in memory has
-no use for: topic ids in Produce, Fetch and OffsetCommit, and the newer group protocol.
+no use for: topic ids in Produce, Fetch and OffsetCommit, the newest record of a log by its time,
+and the newer group protocol.
 """
+
+from typing import Any
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 
-from worker.broker.handlers import (
-    configs,
-    fetch,
-    groups,
-    membership,
-    node,
-    offsets,
-    positions,
-    produce,
-    topics,
-)
-from worker.broker.wire import API_VERSIONS, Api
+from worker.broker.codes import Code
+from worker.broker.handlers import groups, membership, node, records, topics
+from worker.broker.settings import Cluster
+from worker.broker.wire import API_VERSIONS, Api, Call
+
+
+async def api_versions(cluster: Cluster, call: Call) -> Any:
+    """Which requests are served, in which versions; also to a client that is too new."""
+    kind = metadata.ApiVersionsResponse.ApiVersion
+    return metadata.ApiVersionsResponse(
+        version=call.version,
+        error_code=Code.UNSUPPORTED_VERSION if call.is_unsupported else Code.NONE,
+        api_keys=[
+            kind(api_key=key, min_version=api.low, max_version=api.high)
+            for key, api in sorted(TABLE.items())
+        ],
+    )
+
 
 TABLE: dict[int, Api] = {
-    0: Api(producer.ProduceRequest, 3, 12, produce.produce),
-    1: Api(consumer.FetchRequest, 4, 12, fetch.fetch_records),
-    2: Api(consumer.ListOffsetsRequest, 1, 8, offsets.list_offsets),
-    3: Api(metadata.MetadataRequest, 0, 12, node.metadata),
-    8: Api(consumer.OffsetCommitRequest, 2, 9, positions.commit_positions),
-    9: Api(consumer.OffsetFetchRequest, 1, 9, positions.fetch_positions),
+    0: Api(producer.ProduceRequest, 3, 12, records.produce),
+    1: Api(consumer.FetchRequest, 4, 12, records.fetch_records),
+    2: Api(consumer.ListOffsetsRequest, 1, 6, records.list_offsets),
+    3: Api(metadata.MetadataRequest, 0, 12, node.cluster_metadata),
+    8: Api(consumer.OffsetCommitRequest, 2, 9, groups.commit_positions),
+    9: Api(consumer.OffsetFetchRequest, 1, 9, groups.fetch_positions),
     10: Api(metadata.FindCoordinatorRequest, 0, 6, node.find_coordinator),
     11: Api(consumer.JoinGroupRequest, 2, 9, membership.join_group),
     12: Api(consumer.HeartbeatRequest, 0, 4, membership.heartbeat),
@@ -34,15 +43,14 @@ TABLE: dict[int, Api] = {
     15: Api(admin.DescribeGroupsRequest, 0, 6, groups.describe_groups),
     16: Api(admin.ListGroupsRequest, 0, 5, groups.list_groups),
     17: Api(sasl.SaslHandshakeRequest, 0, 1, node.sasl_handshake),
-    API_VERSIONS: Api(metadata.ApiVersionsRequest, 0, 4, node.api_versions),
+    API_VERSIONS: Api(metadata.ApiVersionsRequest, 0, 4, api_versions),
     19: Api(admin.CreateTopicsRequest, 2, 7, topics.make_topics),
     20: Api(admin.DeleteTopicsRequest, 1, 5, topics.delete_topics),
-    21: Api(admin.DeleteRecordsRequest, 0, 2, offsets.delete_records),
-    22: Api(producer.InitProducerIdRequest, 0, 5, produce.init_producer_id),
-    23: Api(consumer.OffsetForLeaderEpochRequest, 2, 4, offsets.offset_for_leader_epoch),
-    32: Api(admin.DescribeConfigsRequest, 1, 4, configs.describe_configs),
+    21: Api(admin.DeleteRecordsRequest, 0, 2, records.delete_records),
+    22: Api(producer.InitProducerIdRequest, 0, 5, node.init_producer_id),
+    32: Api(admin.DescribeConfigsRequest, 1, 4, topics.describe_configs),
     37: Api(admin.CreatePartitionsRequest, 0, 3, topics.create_partitions),
     42: Api(admin.DeleteGroupsRequest, 0, 2, groups.delete_groups),
-    44: Api(admin.IncrementalAlterConfigsRequest, 0, 1, configs.alter_configs),
+    44: Api(admin.IncrementalAlterConfigsRequest, 0, 1, topics.alter_configs),
     60: Api(admin.DescribeClusterRequest, 0, 2, node.describe_cluster),
 }

@@ -1,40 +1,42 @@
-"""Topics as an administrator makes and unmakes them."""
+"""Topics as an administrator makes, sets and unmakes them."""
 
-from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from kafka.protocol.admin import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
     DeleteTopicsResponse,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsResponse,
 )
 
 from worker.broker.codes import Code, Refused, refusal_of
-from worker.broker.configs import SETTINGS
-from worker.broker.settings import NODE, Cluster
+from worker.broker.configs import SETTINGS, TopicConfig
+from worker.broker.settings import Cluster
 from worker.broker.topics import Topic
 from worker.broker.wire import Call
 
 CREATED = CreateTopicsResponse.CreatableTopicResult
+DESCRIBED = DescribeConfigsResponse.DescribeConfigsResult
 SET_BY_TOPIC, SET_BY_DEFAULT = 1, 5
+TOPIC = 2
+SET, DELETE = 0, 1
 
 
 async def make_topics(cluster: Cluster, call: Call) -> Any:
     """Make topics, or only say whether they could be made."""
-    times = Counter(topic.name for topic in call.body.topics)
     topics = []
     for asked in call.body.topics:
         try:
-            if times[asked.name] > 1:
-                raise Refused(Code.INVALID_REQUEST, "Duplicate topic name.")
+            _check_replicas(asked.replication_factor, asked.assignments)
             given = {each.name: each.value for each in asked.configs}
-            partitions = _partitions(asked)
-            topic = cluster.topics.create(asked.name, partitions, given, call.body.validate_only)
+            only_check = call.body.validate_only
+            topic = cluster.topics.create(asked.name, asked.num_partitions, given, only_check)
             topics.append(_created(topic))
         except Refused as refused:
-            topics.append(
-                CREATED(name=asked.name, error_code=refused.code, error_message=refused.why)
-            )
+            code, why = refused.code, refused.why
+            topics.append(CREATED(name=asked.name, error_code=code, error_message=why))
     return CreateTopicsResponse(version=call.version, topics=topics)
 
 
@@ -55,8 +57,7 @@ async def create_partitions(cluster: Cluster, call: Call) -> Any:
     kind = CreatePartitionsResponse.CreatePartitionsTopicResult
 
     def grow(asked: Any) -> None:
-        for each in asked.assignments or ():
-            _check_replicas(each.broker_ids)
+        _check_replicas(1, asked.assignments)
         cluster.topics.grow(asked.name, asked.count, call.body.validate_only)
 
     results = []
@@ -66,43 +67,85 @@ async def create_partitions(cluster: Cluster, call: Call) -> Any:
     return CreatePartitionsResponse(version=call.version, results=results)
 
 
-def _partitions(asked: Any) -> int:
-    """How many partitions a topic is to have; its replicas can only be this one node."""
-    if asked.assignments:
-        if asked.num_partitions != -1 or asked.replication_factor != -1:
-            raise Refused(
-                Code.INVALID_REQUEST, "with an assignment, partitions and replication must be -1"
+async def describe_configs(cluster: Cluster, call: Call) -> Any:
+    """What topics are set to."""
+    results = []
+    for asked in call.body.resources:
+        entries: list[Any] = []
+        code, why = refusal_of(_describe, cluster, asked, entries)
+        results.append(
+            DESCRIBED(
+                error_code=code, error_message=why, resource_type=asked.resource_type,
+                resource_name=asked.resource_name, configs=entries,
             )
-        for each in asked.assignments:
-            _check_replicas(each.broker_ids)
-        if sorted(each.partition_index for each in asked.assignments) != list(
-            range(len(asked.assignments))
-        ):
-            raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, "partitions must count up from 0")
-        return len(asked.assignments)
-    if asked.replication_factor not in (-1, 1):
-        raise Refused(
-            Code.INVALID_REPLICATION_FACTOR,
-            f"Replication factor {asked.replication_factor} on 1 broker; use 1 or -1",
-        )
-    return int(asked.num_partitions)
+        )  # fmt: skip
+    return DescribeConfigsResponse(version=call.version, results=results)
 
 
-def _check_replicas(brokers: list[int]) -> None:
-    if brokers != [NODE]:
-        raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, f"replicas {brokers}; there is only {NODE}")
+async def alter_configs(cluster: Cluster, call: Call) -> Any:
+    """Set and unset single settings of a topic."""
+    responses = []
+    for asked in call.body.resources:
+        code, why = refusal_of(_alter, cluster, asked, call.body.validate_only)
+        responses.append(
+            IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+                error_code=code, error_message=why, resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
+            )
+        )  # fmt: skip
+    return IncrementalAlterConfigsResponse(version=call.version, responses=responses)
+
+
+def _check_replicas(copies: int, assignments: Iterable[Any] | None) -> None:
+    if assignments:
+        said = "there is one node, which gets every partition; give their number instead"
+        raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, said)
+    if copies not in (-1, 1):
+        said = f"Replication factor {copies} on 1 broker; use 1 or -1"
+        raise Refused(Code.INVALID_REPLICATION_FACTOR, said)
 
 
 def _created(topic: Topic) -> Any:
-    kind = CREATED.CreatableTopicConfigs
     return CREATED(
         name=topic.name, topic_id=topic.id, error_code=Code.NONE, error_message=None,
         num_partitions=len(topic.logs), replication_factor=1,
-        configs=[
-            kind(
-                name=name, value=topic.config.text(name), read_only=False, is_sensitive=False,
-                config_source=SET_BY_TOPIC if name in topic.config.given else SET_BY_DEFAULT,
-            )
-            for name in SETTINGS
-        ],
+        configs=_settings(CREATED.CreatableTopicConfigs, topic.config, SETTINGS),
     )  # fmt: skip
+
+
+def _settings(kind: Any, config: TopicConfig, names: Iterable[str], **more: Any) -> list[Any]:
+    return [
+        kind(
+            name=name, value=config.text(name), read_only=False, is_sensitive=False,
+            config_source=SET_BY_TOPIC if name in config.given else SET_BY_DEFAULT, **more,
+        )
+        for name in names
+    ]  # fmt: skip
+
+
+def _of_topic(cluster: Cluster, asked: Any) -> Topic:
+    if asked.resource_type != TOPIC:
+        raise Refused(Code.INVALID_REQUEST, "only topics have settings that can be asked for")
+    return cluster.topics[asked.resource_name]
+
+
+def _describe(cluster: Cluster, asked: Any, entries: list[Any]) -> None:
+    config, wanted = _of_topic(cluster, asked).config, asked.configuration_keys
+    names = [name for name in SETTINGS if wanted is None or name in wanted]
+    entries += _settings(DESCRIBED.DescribeConfigsResourceResult, config, names, synonyms=[])
+
+
+def _alter(cluster: Cluster, asked: Any, only_check: bool) -> None:
+    topic = _of_topic(cluster, asked)
+    values: dict[str, str | None] = dict(topic.config.given)
+    for change in asked.configs:
+        if change.config_operation == SET:
+            values[change.name] = change.value
+        elif change.config_operation == DELETE:
+            values.pop(change.name, None)
+        else:
+            said = f"{change.name}: operation {change.config_operation} is not possible; set it"
+            raise Refused(Code.INVALID_CONFIG, said)
+    config = TopicConfig(values)
+    if not only_check:
+        topic.config = config

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from time import time
 from typing import Any
 
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
 from worker.kafka.batches.header import (
     HEADER,
     MAGIC,
@@ -23,8 +25,6 @@ from worker.kafka.batches.header import (
     split_frames,
     uncompressed,
 )  # fmt: skip
-from worker.kafka.batches.legacy import renewed
-from worker.kafka.batches.make import batch, record
 from worker.kafka.batches.unpack import CODECS, unpacked
 from worker.kafka.batches.walk import CROWDED, FOREIGN, GOOD, Walk, walk
 from worker.posts.outcome import Reason
@@ -34,6 +34,7 @@ SMALLEST = 16  # bytes of the limit that a record or a header counts for, howeve
 WIDEST = 2**31 - 1  # from the first to the last offset of a batch
 PATIENCE = 3  # times that a batch is asked for again
 REMEMBERED = 1000  # batches
+ROOMY = 1000  # bytes beside what a marker says
 COST = 8  # so many batches that were refused, after all the work, count as one that is kept
 
 
@@ -77,7 +78,8 @@ class Opener:
             except UnreadableError as error:
                 following = frames[number + 1 :]
                 ceiling = _offset(following[0]) - 1 if following else end - 1
-                part, last = self._marker(frame, at, max(at, ceiling), error)
+                marker, last = self._marker(frame, at, max(at, ceiling), error)
+                part = (marker,)
                 room.left -= self.limit // COST
             parts += part
             at = last + 1
@@ -85,9 +87,6 @@ class Opener:
 
     def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
         """The last offset of a batch, and the batch: as it is, or its header and its records."""
-        if len(data) <= MAGIC or data[MAGIC] < 2:
-            made = renewed(data, self.limit)
-            return Header.of(made[0]).last_offset, made
         header = trusted(data)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
@@ -138,32 +137,34 @@ class Opener:
 
     def _marker(
         self, data: memoryview, at: int, ceiling: int, error: UnreadableError
-    ) -> tuple[tuple[Bytes, ...], int]:
+    ) -> tuple[bytes, int]:
         """A batch of the one record that stands for a batch, and its offset."""
-        first, last, stamp, attributes, producer = at, at, round(time() * 1000), 0, -1
+        first, last, stamp, transactional, producer = at, at, round(time() * 1000), 0, -1
         if len(data) >= HEADER.size and data[MAGIC] == 2:
             header = Header.of(data)
             first, last = max(at, header.base_offset), max(at, header.last_offset)
             if header.crc == checksum(data):
                 stamp = header.max_timestamp if header.max_timestamp > 0 else stamp
-                attributes, producer = header.attributes & TRANSACTIONAL, header.producer_id
-        elif len(data) > MAGIC:
+                transactional = int(bool(header.attributes & TRANSACTIONAL))
+                producer = header.producer_id
+        elif len(data) > MAGIC:  # a message of old, whose offset is the last that is packed in it
             last = max(at, _offset(data))
         last = min(last, ceiling, at + WIDEST)
         first = min(first, last)
         self.has_marked = True
         said = json.dumps([first, error.why, error.detail]).encode()
-        row = record(0, last - first, None, None, [(self.mark, said)])
-        return batch(first, last, (stamp, stamp), [row], attributes, producer), last
+        made = DefaultRecordBatchBuilder(2, 0, transactional, producer, -1, -1, len(said) + ROOMY)
+        made.append(last - first, stamp, None, None, [(self.mark, said)])
+        return first.to_bytes(8, signed=True) + bytes(made.build()[8:]), last
 
 
 def trusted(data: Bytes) -> Header:
     """The header of the one whole batch that these bytes hold, its checksum and claims checked."""
+    if len(data) > MAGIC and data[MAGIC] != 2:
+        raise bad(f"message format {data[MAGIC]} is not 2, which Kafka has written since 0.11")
     if len(data) < HEADER.size:
         raise bad(f"{len(data)} bytes are too few for a record batch")
     header = Header.of(data)
-    if header.magic != 2:
-        raise bad(f"message format {header.magic} is unknown")
     if header.length != len(data) - OFFSET_AND_LENGTH:
         raise bad(f"the record batch has {len(data)} bytes, and not as many as it says")
     if header.crc != checksum(data):
@@ -177,8 +178,6 @@ def trusted(data: Bytes) -> Header:
 
 def _decode_names(header: Header, body: Bytes) -> None:
     """Refuse names of headers that are no UTF-8, as the clients do; the lengths are sound."""
-    from aiokafka.record.default_records import DefaultRecordBatch
-
     try:
         for _ in DefaultRecordBatch(b"".join((uncompressed(header, body), body))):
             pass

@@ -15,7 +15,6 @@ from worker.broker.running import running
 from worker.broker.settings import Cluster, Settings
 from worker.broker.wire import BadFrameError, answer_frame, read_call
 
-SERVED = {key: (api.low, api.high) for key, api in TABLE.items()}
 PATIENCE_S = 0.02
 TOKENS = [
     *(b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00\x00\x00\x01"),
@@ -29,7 +28,7 @@ def opened() -> Target:
     loop = asyncio.new_event_loop()
 
     def feed(frame: bytes) -> bool:
-        cluster = Cluster.of(Settings(retention_bytes=2**24), loop, SERVED)
+        cluster = Cluster.of(Settings(retention_bytes=2**24), loop)
         log = cluster.topics.create("fuzz", 1).logs[0]
         data = numbered(3)
         log.append(data, read_header(data))

@@ -8,9 +8,9 @@ from typing import Any
 import cramjam
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import encode_varint
 
 from worker.kafka.batches.header import ATTRIBUTES, CRC, HEADER, Header, checksum
-from worker.kafka.batches.make import varint
 from worker.kafka.batches.opener import Opener
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -42,6 +42,29 @@ def sealed(body: bytes, codec: int, base: int, count: int, **header: int) -> byt
 def fixed(data: bytes) -> bytes:
     """The batch with the checksum that belongs to it."""
     return data[:CRC] + struct.pack(">I", checksum(data)) + data[ATTRIBUTES:]
+
+
+def record(
+    time: int, offset: int, key: bytes | None, value: bytes | None,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> bytes:  # fmt: skip
+    """One record; time and offset count from its batch's first."""
+    parts = [b"\0", varint(time), varint(offset), _sized(key), _sized(value), varint(len(headers))]
+    for name, content in headers:
+        parts += [_sized(name.encode()), _sized(content)]
+    body = b"".join(parts)
+    return varint(len(body)) + body
+
+
+def varint(value: int) -> bytes:
+    """A whole number of up to 64 bits, in as few bytes as it needs."""
+    made = bytearray()
+    encode_varint(value, made.append)
+    return bytes(made)
+
+
+def _sized(content: bytes | None) -> bytes:
+    return varint(-1) if content is None else varint(len(content)) + content
 
 
 def values(count: int) -> list[Row]:
