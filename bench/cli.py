@@ -1,16 +1,14 @@
 """`newsift bench`: what the README claims, measured again on this machine."""
 
 import json
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bench.measure import Say
 from bench.part import Part
+from train.loop.progress import Talk
 
 DATA = click.option(
     "--data", type=click.Path(path_type=Path, exists=True),
@@ -30,19 +28,23 @@ def bench() -> None:
 @bench.command()
 @DATA
 @MODEL
-@click.option("--rounds", type=click.IntRange(1), help="Measured rounds, after one that warms up.")
-@click.option("--seconds", type=click.FloatRange(0), help="Time for the interleaved rows together.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=7, show_default=True,
+    help="Measured rounds, after one that warms up.",
+)  # fmt: skip
+@click.option(
+    "--seconds", type=click.FloatRange(0), default=140.0, show_default=True,
+    help="Time for the interleaved rows together.",
+)  # fmt: skip
 @click.option("--threads", default="1,2", show_default=True, help="Numbers of threads, by commas.")
 @click.option("--only", default="", metavar="ROWS", help="Rows and parts by name, by commas.")
-@click.option("--quick", is_flag=True, help="About a minute, for a first look.")
 @JSON
-def encoder(threads: str, only: str, quick: bool, as_json: bool, **given: Any) -> None:
+def encoder(threads: str, only: str, as_json: bool, **given: Any) -> None:
     """Text to embeddings: ours, as published, and MiniLM, all rows interleaved in one run."""
-    from bench.encoder.run import QUICK, EncoderOptions, measure_encoder
+    from bench.encoder.run import measure_encoder
 
-    options = replace(QUICK if quick else EncoderOptions(), **given_of(given))
-    options = replace(options, threads=numbers(threads), only=names(only))
-    show(measure_encoder(options, progress()), as_json)
+    say = Talk().progress
+    show(measure_encoder(threads=numbers(threads), only=names(only), say=say, **given), as_json)
 
 
 @bench.command()
@@ -51,10 +53,22 @@ def encoder(threads: str, only: str, quick: bool, as_json: bool, **given: Any) -
 @click.option(
     "--articles", type=click.Path(path_type=Path, exists=True), help="Articles, likewise."
 )
-@click.option("--posts", type=click.IntRange(1), help="Posts on the topic, for the rates.")
-@click.option("--rounds", type=click.IntRange(1), help="How often every row is measured.")
-@click.option("--seconds", type=click.FloatRange(1), help="How long the latency is measured.")
-@click.option("--memory-posts", type=click.IntRange(10), help="Posts for the part `memory`.")
+@click.option(
+    "--posts", type=click.IntRange(1), default=200_000, show_default=True,
+    help="Posts on the topic, for the rates.",
+)  # fmt: skip
+@click.option(
+    "--rounds", type=click.IntRange(1), default=3, show_default=True,
+    help="How often every row is measured.",
+)  # fmt: skip
+@click.option(
+    "--seconds", type=click.FloatRange(1), default=30.0, show_default=True,
+    help="How long the latency is measured.",
+)  # fmt: skip
+@click.option(
+    "--memory-posts", type=click.IntRange(10), default=10_000_000, show_default=True,
+    help="Posts for the part `memory`.",
+)  # fmt: skip
 @click.option("--only", default="", metavar="PARTS", help="speed, latency, start, memory.")
 @JSON
 def stream(only: str, as_json: bool, **given: Any) -> None:
@@ -64,8 +78,8 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
     """
     from bench.stream.run import StreamOptions, measure_stream
 
-    options = StreamOptions(only=names(only), **given_of(given))
-    show(measure_stream(options, progress()), as_json)
+    options = StreamOptions(only=names(only), **given)
+    show(measure_stream(options, Talk().progress), as_json)
 
 
 @bench.command()
@@ -81,14 +95,9 @@ def languages(model: str, as_json: bool) -> None:
 def show(parts: Sequence[Part], as_json: bool) -> None:
     """Print what was measured."""
     if as_json:
-        click.echo(json.dumps({part.key: part.data for part in parts}, ensure_ascii=False))
+        click.echo(json.dumps({part.key: part.plain() for part in parts}, ensure_ascii=False))
     else:
         click.echo("\n\n".join(part.render() for part in parts))
-
-
-def given_of(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given."""
-    return {key: value for key, value in options.items() if value is not None}
 
 
 def names(text: str) -> frozenset[str]:
@@ -105,13 +114,3 @@ def numbers(text: str) -> tuple[int, ...]:
     if not found or found[0] < 1:
         raise click.BadParameter(f"{text!r} is no list such as 1,2", param_hint="--threads")
     return found
-
-
-def progress() -> Say:
-    """Where progress goes: one line that is written over, on a terminal only."""
-
-    def say(line: str) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r\033[K{line}", err=True, nl=False)
-
-    return say

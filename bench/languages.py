@@ -9,7 +9,7 @@ import yaml
 from numpy.typing import NDArray
 
 import encoder
-from bench.part import Part
+from bench.part import Cell, Part
 from train.protocol.ranking import Bool, auc_of
 
 TEXTS = Path(__file__).with_suffix(".yaml")
@@ -17,8 +17,8 @@ REFERENCE = "English"
 RATE = 0.001
 HEADER = (
     "posts in",
-    *("AUC, English article", "found", "false"),
-    *("AUC, own language", "found", "false"),
+    *("AUC, English article", "found, %", "false, %"),
+    *("AUC, own language", "found, %, own", "false, %, own"),
 )
 REMARKS = (
     "AUC × 100: posts with their event's article against posts of the other events with it, all",
@@ -43,36 +43,17 @@ class Finding(NamedTuple):
     false: float
 
 
-class LanguageRow(NamedTuple):
-    """The posts of one language, looked for with English articles and with the language's own."""
-
-    language: str
-    english: Finding
-    own: Finding
-
-    def cells(self) -> tuple[str, ...]:
-        """The row as the table shows it."""
-        cells = [
-            (f"{100 * x.auc:.1f}", f"{100 * x.found:.0f} %", f"{100 * x.false:.0f} %")
-            for x in (self.english, self.own)
-        ]
-        return (self.language, *cells[0], *cells[1])
-
-    def plain(self) -> dict[str, Any]:
-        """The row as plain data."""
-        both = {"english": self.english._asdict(), "own": self.own._asdict()}
-        return {"language": self.language} | both
-
-
 def measure_languages(model: str) -> Part:
     """Measure a model on every language of the shipped texts."""
     stories = read_stories()
-    rows = findings(encoder.load(model, device="cpu"), stories)
+    rows: list[tuple[Cell, ...]] = [
+        (language, *(100 * share for finding in both for share in finding))
+        for language, both in findings(encoder.load(model, device="cpu"), stories).items()
+    ]
     told = stories[REFERENCE]
     posts = sum(len(story.posts) for story in told)
     title = f"{posts} posts of {len(told)} invented events in each language, model {model}"
-    shown, data = [row.cells() for row in rows], [row.plain() for row in rows]
-    return Part("languages", title, HEADER, shown, data, REMARKS)
+    return Part("languages", title, HEADER, rows, REMARKS)
 
 
 def read_stories(file: Path = TEXTS) -> dict[str, list[Story]]:
@@ -87,22 +68,23 @@ def read_stories(file: Path = TEXTS) -> dict[str, list[Story]]:
     }
 
 
-def findings(enc: encoder.Encoder, stories: Mapping[str, Sequence[Story]]) -> list[LanguageRow]:
-    """One row for each language."""
+def findings(
+    enc: encoder.Encoder, stories: Mapping[str, Sequence[Story]]
+) -> dict[str, tuple[Finding, Finding]]:
+    """The posts of each language, looked for with English articles and with the language's own."""
     articles = {
         language: enc.articles([story.article for story in told])
         for language, told in stories.items()
     }
-    rows = []
+    found = {}
     for language, told in stories.items():
         posts = enc.posts([post for story in told for post in story.posts])
-        own = belonging(told)
         english, same = (
-            finding(posts.similarity(a), own, enc.thresholds(a, rate=RATE))
+            finding(posts.similarity(a), belonging(told), enc.thresholds(a, rate=RATE))
             for a in (articles[REFERENCE], articles[language])
         )
-        rows.append(LanguageRow(language, english, same))
-    return rows
+        found[language] = english, same
+    return found
 
 
 def belonging(told: Sequence[Story]) -> Bool:

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 FLAGS = ("avx2", "avx512f", "avx512bw", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_int8")
-PACKAGES = ("numpy", "numba", "torch", "entmax", "sentence-transformers", "onnxruntime")
+PACKAGES = ("numpy", "numba", "torch", "entmax", "sentence-transformers")
 
 
 def describe() -> dict[str, str]:

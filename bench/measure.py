@@ -5,7 +5,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import NamedTuple
 
 Run = Callable[[], int]
 """One batch of work; it says how many items that was."""
@@ -26,17 +25,9 @@ class NotAvailable(Exception):
     """A row that cannot run here; the message says why and what to do about it."""
 
 
-class Spread(NamedTuple):
-    """A median with the lowest and the highest of what was measured."""
-
-    median: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        """The spread of at least one value."""
-        return cls(statistics.median(values), min(values), max(values))
+def spread(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median of at least one value, the lowest and the highest."""
+    return statistics.median(values), min(values), max(values)
 
 
 def interleave(
@@ -69,11 +60,11 @@ def rate_of(run: Run, seconds: float, clock: Callable[[], float] = time.perf_cou
             return items / passed
 
 
-def ratios(mine: Sequence[float], other: Sequence[float]) -> Spread | None:
+def ratio(mine: Sequence[float], other: Sequence[float]) -> float | None:
     """How many times as fast as the reference, round by round; nothing where one did not run."""
     if not mine or not other:
         return None
-    return Spread.of([a / b for a, b in zip(mine, other, strict=True)])
+    return statistics.median(a / b for a, b in zip(mine, other, strict=True))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -1,7 +1,5 @@
 """How far every path lies from the same model in float64, on real posts."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,12 +10,8 @@ from encoder.model.weights import Weights
 F64 = NDArray[np.float64]
 
 
-class Deviation(NamedTuple):
-    """The largest error of one path over all texts and all pairs of them."""
-
-    path: str
-    embedding: float
-    score: float
+Deviation = tuple[str, float, float]
+"""A path, and its largest error of a vector and of a score, over all texts and their pairs."""
 
 
 def deviations(work: Workload, posts: int) -> list[Deviation]:
@@ -55,7 +49,7 @@ def deviation(path: str, vectors: F64, exact: F64) -> Deviation:
     there = lengths > 0
     distance = np.linalg.norm(vectors - exact, axis=1)
     a, b = (x[there] / np.linalg.norm(x[there], axis=1, keepdims=True) for x in (vectors, exact))
-    return Deviation(
+    return (
         path,
         float((distance[there] / lengths[there]).max(initial=0)),
         float(np.abs(a @ a.T - b @ b.T).max(initial=0)),

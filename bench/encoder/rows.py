@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bench.encoder.peers import int8, minilm
 from bench.encoder.workload import BATCH, Forward, Workload
-from bench.measure import Run
+from bench.measure import NotAvailable, Run
+from encoder.errors import InputError
 from encoder.model.config import Side
+from train.teacher.minilm import Teacher
+
+MINILM_BATCH, MINILM_POSTS = 32, 256
 
 
 class Row(NamedTuple):
@@ -39,18 +42,18 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
     return run
 
 
-def published(work: Workload) -> Forward:
+def published(work: Workload) -> Run:
     """The published form, with its padding made anew for every batch."""
     from bench.encoder.published import Published
 
-    return Published(work.weights(False))
+    return over_ids(work, Published(work.weights(False)))
 
 
-def torch_path(work: Workload) -> Forward:
+def torch_path(work: Workload) -> Run:
     """The ragged form in torch."""
     from encoder.backends.torch_backend import TorchBackend
 
-    return TorchBackend(work.weights(False), "cpu")
+    return over_ids(work, TorchBackend(work.weights(False), "cpu"))
 
 
 def whole(work: Workload, posts: list[str], threads: int) -> Run:
@@ -58,16 +61,18 @@ def whole(work: Workload, posts: list[str], threads: int) -> Run:
     return over_texts(work.batches(posts, BATCH), work.encoder(threads).posts)
 
 
-def peer(work: Workload, embed: Callable[[list[str]], object]) -> Run:
-    """Another's model, on fewer posts at a time."""
-    return over_texts(work.batches(work.posts, work.peer_posts), embed)
+def minilm(work: Workload) -> Run:
+    """MiniLM as sentence-transformers runs it, on fewer posts at a time."""
+    try:
+        teacher = Teacher(MINILM_BATCH)
+    except InputError as error:
+        raise NotAvailable(str(error)) from error
+    return over_texts(work.batches(work.posts, MINILM_POSTS), teacher.texts)
 
 
 ROWS = {
-    "published": Row(
-        "as published: padded, eager, bisection", lambda work, _: over_ids(work, published(work))
-    ),
-    "torch": Row("torch: ids → vectors", lambda work, _: over_ids(work, torch_path(work))),
+    "published": Row("as published: padded, eager, bisection", lambda work, _: published(work)),
+    "torch": Row("torch: ids → vectors", lambda work, _: torch_path(work)),
     "kernel": Row("kernel: ids → vectors", lambda work, t: over_ids(work, work.kernel(False, t))),
     "gated": Row(
         "kernel with residual: ids → vectors", lambda work, t: over_ids(work, work.kernel(True, t))
@@ -76,7 +81,6 @@ ROWS = {
     "again": Row(
         "whole encoder, texts it has read before", lambda work, t: whole(work, work.earlier, t)
     ),
-    "minilm": Row("MiniLM, sentence-transformers", lambda work, _: peer(work, minilm().texts)),
-    "int8": Row("MiniLM, ONNX Runtime int8", lambda work, t: peer(work, int8(t).texts)),
+    "minilm": Row("MiniLM, sentence-transformers", lambda work, _: minilm(work)),
 }
 REFERENCES = {"published": "× as published", "minilm": "× MiniLM"}

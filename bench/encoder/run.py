@@ -2,64 +2,59 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
 from bench import machine
-from bench.encoder import tables
 from bench.encoder.accuracy import deviations
-from bench.encoder.rows import ROWS
-from bench.encoder.start import fresh_starts
+from bench.encoder.rows import REFERENCES, ROWS
+from bench.encoder.start import STARTED, fresh_start
 from bench.encoder.workload import Workload
-from bench.measure import NotAvailable, Rates, RowKey, Run, Say, interleave, set_threads
+from bench.measure import (
+    NotAvailable,
+    RowKey,
+    Run,
+    Say,
+    interleave,
+    percentile,
+    ratio,
+    set_threads,
+    spread,
+)
 from bench.part import Part, number
 from encoder.errors import InputError
 
-PARTS = ("single", "start", "errors")
+POSTS, EARLIER = 98_304, 32_768
+STARTS = 3
+CHECKED = 200  # posts whose vectors are compared with exact ones
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderOptions:
-    """What the command line asks for, and how much of everything is measured."""
-
-    data: Path | None = None
-    model: str = "default"
-    threads: tuple[int, ...] = (1, 2)
-    only: frozenset[str] = frozenset()
-    rounds: int = 7
-    seconds: float = 140.0
-    posts: int = 98_304
-    earlier: int = 32_768
-    peer_posts: int = 256
-    single_seconds: float = 3.0
-    starts: int = 3
-    checked: int = 200
-
-    def wants(self, name: str) -> bool:
-        """Whether a row or part was asked for by name, or nothing was."""
-        return not self.only or name in self.only
-
-
-QUICK = EncoderOptions(
-    rounds=2, seconds=12.0, posts=16_384, earlier=8_192, peer_posts=64, single_seconds=0.5,
-    starts=1, checked=30,
-)  # fmt: skip
-
-
-def measure_encoder(options: EncoderOptions, say: Say) -> list[Part]:
-    """Measure everything asked for, the rows interleaved, the other parts after them."""
-    odd = options.only - ROWS.keys() - set(PARTS)
-    if odd:
-        names = ", ".join(sorted({*ROWS, *PARTS}))
+def measure_encoder(
+    data: Path | None, model: str, threads: tuple[int, ...], only: frozenset[str], rounds: int,
+    seconds: float, say: Say,
+) -> list[Part]:  # fmt: skip
+    """Measure the rows and parts of these names, else all; the rows interleaved."""
+    work = Workload(data, model, POSTS, EARLIER)
+    parts: dict[str, Callable[[], Part]] = {
+        "single": lambda: single(work, seconds / 50),
+        "start": lambda: starts(model),
+        "errors": lambda: errors(work),
+    }
+    if odd := only - ROWS.keys() - parts.keys():
+        names = ", ".join(sorted({*ROWS, *parts}))
         raise InputError(f"--only: {', '.join(sorted(odd))} is no row; choose from {names}")
-    work = Workload(options.data, options.model, options.posts, options.earlier, options.peer_posts)
-    rates, absent = measured(work, options, say)
-    parts = [where(work)]
-    if rates or absent:
-        parts.append(tables.speed(rates, absent))
-    return parts + the_rest(work, options, say)
+    keys = [(name, t) for t in threads for name in ROWS if not only or name in only]
+    made = [speed(work, keys, rounds, seconds, say)] if keys else []
+    for name, make in parts.items():
+        if not only or name in only:
+            say(f"part: {name}")
+            try:
+                made.append(make())
+            except NotAvailable as error:
+                made.append(Part(name, f"No {name}", (), (), [str(error)]))
+    return [where(work), *made]
 
 
 def where(work: Workload) -> Part:
@@ -73,39 +68,30 @@ def where(work: Workload) -> Part:
     })  # fmt: skip
 
 
-def measured(work: Workload, options: EncoderOptions, say: Say) -> tuple[Rates, dict[RowKey, str]]:
+def speed(work: Workload, keys: list[RowKey], rounds: int, seconds: float, say: Say) -> Part:
     """The rates of every row that runs here, and the reason for every row that does not."""
     runs: dict[RowKey, Run] = {}
-    absent: dict[RowKey, str] = {}
-    for key in ((name, t) for t in options.threads for name in filter(options.wants, ROWS)):
-        say(f"preparing {key[0]}, {key[1]}")
+    absent = []
+    for name, threads in keys:
+        say(f"preparing {name}, {threads}")
         try:
-            runs[key] = ROWS[key[0]].prepare(work, key[1])
+            runs[name, threads] = ROWS[name].prepare(work, threads)
         except NotAvailable as error:
-            absent[key] = str(error)
-    slot = options.seconds / max(1, len(runs) * (options.rounds + 1))
-    return interleave(runs, options.rounds, slot, say), absent
+            absent.append(f"{ROWS[name].name}, {threads}: {error}")
+    rates = interleave(runs, rounds, seconds / max(1, len(runs) * (rounds + 1)), say)
+    rows = [
+        (
+            *(ROWS[name].name, threads, *spread(found)),
+            *(ratio(found, rates.get((other, threads), [])) for other in REFERENCES),
+        )
+        for (name, threads), found in rates.items()
+    ]
+    header = ("row", "threads", "posts/s", "lowest", "highest", *REFERENCES.values())
+    return Part("posts", "Posts", header, rows, absent)
 
 
-def the_rest(work: Workload, options: EncoderOptions, say: Say) -> list[Part]:
-    """The parts that are no rates: one post alone, the start and the errors."""
-    makers: dict[str, Callable[[], Part]] = {
-        "single": lambda: tables.single(times_alone(work, options.single_seconds)),
-        "start": lambda: tables.start(fresh_starts(options.model, options.starts)),
-        "errors": lambda: tables.errors(deviations(work, options.checked), options.checked),
-    }
-    made = []
-    for name in filter(options.wants, PARTS):
-        say(f"part: {name}")
-        try:
-            made.append(makers[name]())
-        except NotAvailable as error:
-            made.append(Part(name, f"No {name}", (), (), {"absent": str(error)}, [str(error)]))
-    return made
-
-
-def times_alone(work: Workload, seconds: float) -> list[float]:
-    """The seconds that each post takes alone, text in, embedding out; at least five of them."""
+def single(work: Workload, seconds: float) -> Part:
+    """How long a post takes alone, text in, embedding out; at least five of them."""
     set_threads(1)
     posts, enc = work.batches(work.posts, 1), work.encoder(1)
     found: list[float] = []
@@ -114,5 +100,23 @@ def times_alone(work: Workload, seconds: float) -> list[float]:
         text = next(posts)
         began = time.perf_counter()
         enc.posts(text)
-        found.append(time.perf_counter() - began)
-    return found
+        found.append(1e3 * (time.perf_counter() - began))
+    row = ("whole encoder", percentile(found, 0.5), percentile(found, 0.99), len(found))
+    return Part("single", "One post alone, 1 thread", ("", "p50 ms", "p99 ms", "posts"), [row])
+
+
+def starts(model: str) -> Part:
+    """The start of a fresh process: medians, after one that fills the caches."""
+    _, *found = [fresh_start(model) for _ in range(STARTS + 1)]
+    *figures, torch, path = zip(*found, strict=True)
+    rows = [(name, median(values)) for name, values in zip(STARTED, figures, strict=True)]
+    said = f"torch imported: {'yes' if any(torch) else 'no'}; path: {path[0]}"
+    title = f"Start, warm cache, median of {STARTS}"
+    return Part("start", title, ("", "fresh process"), rows, [said])
+
+
+def errors(work: Workload) -> Part:
+    """The largest errors of every path against float64."""
+    title = f"Largest error against float64, {CHECKED} posts and all their pairs"
+    header = ("path", "embedding, relative", "score")
+    return Part("errors", title, header, deviations(work, CHECKED))

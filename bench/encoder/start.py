@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from typing import NamedTuple
 
 from bench.measure import NotAvailable
 from bench.texts import ROOT
@@ -26,16 +25,16 @@ print(json.dumps([loaded, embedded, time.process_time(), *megabytes, "torch" in 
 """
 
 
-class Start(NamedTuple):
-    """One start: seconds to the loaded model, to the first embedding, of CPU; megabytes."""
+STARTED = (
+    "process start to loaded model, s",
+    "process start to first embedding, s",
+    "CPU time of all threads until then, s",
+    "resident memory then, MB",
+    "peak memory, MB",
+)
 
-    load: float
-    first: float
-    cpu: float
-    resident: float
-    peak: float
-    torch: bool
-    path: str
+Start = tuple[float, float, float, float, float, bool, str]
+"""One start: the figures of STARTED, whether torch was imported, and the path."""
 
 
 def fresh_start(model: str) -> Start:
@@ -49,10 +48,4 @@ def fresh_start(model: str) -> Start:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise NotAvailable(f"a fresh process failed: {last}")
     loaded, embedded, *others = json.loads(done.stdout.splitlines()[-1])
-    return Start(loaded - began, embedded - began, *others)
-
-
-def fresh_starts(model: str, times: int) -> list[Start]:
-    """Several starts after one that fills the caches of compiled code and of the disk."""
-    fresh_start(model)
-    return [fresh_start(model) for _ in range(times)]
+    return (loaded - began, embedded - began, *others)

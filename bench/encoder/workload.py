@@ -35,13 +35,11 @@ class Workload:
     posts first, and is then measured on posts that it has not seen.
     """
 
-    def __init__(
-        self, data: Path | None, model: str, posts: int, earlier: int, peer_posts: int
-    ) -> None:
+    def __init__(self, data: Path | None, model: str, posts: int, earlier: int) -> None:
         found, self.source = read_posts(data, posts + earlier)
         cut = min(earlier, len(found) * earlier // (posts + earlier))
         self.posts, self.earlier = found[cut:], found[:cut] or found
-        self.model, self.peer_posts = model, peer_posts
+        self.model = model
         self.encoder = cache(self._encoder)
         self.weights, self.kernel = cache(self._weights), cache(self._kernel)
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import encoder
 from bench import machine
-from bench.measure import NotAvailable, Say, Spread, percentile, ratios
-from bench.part import Part, number
+from bench.measure import NotAvailable, Say, percentile, ratio, spread
+from bench.part import Part
 from bench.stream.latency import latencies
 from bench.stream.memory import memory
 from bench.stream.rows import Measure, Measured, empty_row, encoder_row, worker_row
@@ -24,6 +25,8 @@ PARTS = ("start", "speed", "latency", "memory")
 SHARE = 0.02
 POSTS = 98_304
 FEW, MANY = 10, 12_704
+RATE = 1_000  # posts a second, for the latency
+SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 MODEL = "default"
 
 
@@ -31,15 +34,14 @@ MODEL = "default"
 class StreamOptions:
     """What the command line asks for."""
 
-    kafka: str | None = None
-    data: Path | None = None
-    articles: Path | None = None
-    posts: int = 200_000
-    rounds: int = 3
-    rate: int = 1_000
-    seconds: float = 30.0
-    memory_posts: int = 10_000_000
-    only: frozenset[str] = frozenset()
+    kafka: str | None
+    data: Path | None
+    articles: Path | None
+    posts: int
+    rounds: int
+    seconds: float
+    memory_posts: int
+    only: frozenset[str]
 
     def wants(self, part: str) -> bool:
         """Whether a part was asked for; the long one is measured only by name."""
@@ -85,9 +87,8 @@ class Stage:
         rows = []
         for count in self.sets:
             with running_worker(scene, seeds_of(count)) as worker:
-                took = number(worker.wait_until_ready())
-                rows.append((f"{count:,} seeds", took, number(worker.resident())))
-        return Part("start", "Start", ("start to ready", "seconds", "MB resident"), rows, rows)
+                rows.append((f"{count:,} seeds", worker.wait_until_ready(), worker.resident()))
+        return Part("start", "Start", ("start to ready", "seconds", "MB resident"), rows)
 
     def speed(self) -> Part:
         """Posts a second of every row, round by round."""
@@ -102,34 +103,27 @@ class Stage:
 
     def latency(self) -> Part:
         """From a post's timestamp to its match at a consumer."""
-        rate, seeds = self.options.rate, self.sets[0]
+        seeds = self.sets[0]
         scene = self._scene([seeds])
-        self.say(f"{rate:,} posts a second")
-        found = latencies(scene, seeds_of(seeds), self.posts, rate, self.options.seconds)
+        self.say(f"{RATE:,} posts a second")
+        found = latencies(scene, seeds_of(seeds), self.posts, RATE, self.options.seconds)
         if not found:
             raise NotAvailable("no match came; give other posts with --data")
-        shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-        values = {name: percentile(found, share) for name, share in shares.items()}
-        title = f"Produce → match at {rate:,} posts/s, {len(found):,} matches"
-        return Part(
-            "latency", title, ("", *values), [("ms", *map(number, values.values()))], values
-        )
+        title = f"Produce → match at {RATE:,} posts/s, {len(found):,} matches"
+        values = [percentile(found, share) for share in SHARES.values()]
+        return Part("latency", title, ("", *SHARES), [("ms", *values)])
 
     def memory(self) -> Part:
         """What the worker holds, and what a post costs it, after every tenth of many posts."""
         few, posts = self.sets[0], self.options.memory_posts
         scene = self._scene([few], {"retention.bytes": str(2**28), "segment.bytes": str(2**26)})
         found = memory(scene, seeds_of(few), self.posts, posts, self.say)
-        first = found[0]
+        _, held, cost = found[0]
         rows = [
-            (
-                *(f"{at.posts:,}", number(at.resident), f"{at.resident / first.resident:.3f}"),
-                *(number(at.cost), f"{at.cost / first.cost:.3f}"),
-            )
-            for at in found
+            (at.posts, at.resident, at.resident / held, at.cost, at.cost / cost) for at in found
         ]
-        header = ("posts", "MB resident", "× the first", "CPU µs a post", "× the first")
-        return Part("memory", "Memory and cost", header, rows, found)
+        header = ("posts", "MB resident", "× the first", "CPU µs a post", "× the first's")
+        return Part("memory", "Memory and cost", header, rows)
 
     def _scene(self, sets: Sequence[int], limits: Mapping[str, str] | None = None) -> Scene:
         """New topics, and these sets of seeds on control topics of their own."""
@@ -157,19 +151,15 @@ def rounds_of(rows: Mapping[str, Measure], rounds: int, say: Say) -> dict[str, l
 def speed_part(found: Mapping[str, list[Measured]]) -> Part:
     """The table of rates, with ratios to the encoder and to Faust's empty agent."""
     rates = {name: [one.rate for one in measured] for name, measured in found.items()}
-    header = ("row", "posts/s", "lowest – highest", "× encoder", "× empty agent", "CPU µs a post")
+    against = ("× encoder", "× empty agent")
+    header = ("row", "posts/s", "lowest", "highest", *against, "CPU µs a post")
     first, *_, last = rates.values()
     rows = []
     for name, mine in rates.items():
-        spread = Spread.of(mine)
-        against = [ratios(mine, other) for other in (first, last)]
         cpu = [one.cpu for one in found[name] if one.cpu is not None]
-        rows.append((
-            name, number(spread.median), f"{number(spread.low)} – {number(spread.high)}",
-            *(f"{ratio.median:.2f}" for ratio in against if ratio),
-            number(Spread.of(cpu).median) if cpu else "",
-        ))  # fmt: skip
-    return Part("speed", "Posts a second, the rows interleaved", header, rows, rates)
+        ratios = ratio(mine, first), ratio(mine, last)
+        rows.append((name, *spread(mine), *ratios, median(cpu) if cpu else None))
+    return Part("speed", "Posts a second, the rows interleaved", header, rows)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import measure
-from bench.measure import Run, Spread, interleave, percentile, rate_of, ratios, set_threads
+from bench.measure import Run, interleave, percentile, rate_of, ratio, set_threads, spread
 
 
 class Clock:
@@ -66,13 +66,13 @@ def test_each_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPa
 
 
 def test_ratios_are_taken_round_by_round() -> None:
-    assert ratios([10.0, 30.0, 8.0], [5.0, 10.0, 8.0]) == Spread(2.0, 1.0, 3.0)
-    assert ratios([10.0], []) is None
-    assert ratios([], [10.0]) is None
+    assert ratio([10.0, 30.0, 8.0], [5.0, 10.0, 8.0]) == 2.0
+    assert ratio([10.0], []) is None
+    assert ratio([], [10.0]) is None
 
 
 def test_the_spread_of_an_even_number_lies_between() -> None:
-    assert Spread.of([4.0, 1.0, 2.0, 3.0]) == Spread(2.5, 1.0, 4.0)
+    assert spread([4.0, 1.0, 2.0, 3.0]) == (2.5, 1.0, 4.0)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))

@@ -8,8 +8,12 @@ from bench.part import Part, number
 
 
 def test_a_part_as_it_is_printed() -> None:
-    rows = [("kernel", "61,000"), ("× é", "5")]
-    part = Part("speed", "Posts", ("path", "rate"), rows, None, ["minilm: absent"])
+    rows = [("kernel", 61_000.4), ("× é", 5)]
+    part = Part("speed", "Posts", ("path", "rate"), rows, ["minilm: absent"])
+    assert part.plain() == {
+        "rows": [{"path": "kernel", "rate": 61_000.4}, {"path": "× é", "rate": 5}],
+        "remarks": ["minilm: absent"],
+    }
     assert part.render() == (
         "Posts\n\npath      rate\n──────  ──────\nkernel  61,000\n× é          5\nminilm: absent"
     )

@@ -66,6 +66,8 @@ def as_text(judged: Sequence[Judged]) -> str:
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table, its first column to the left and the others to the right."""
+    if not header:
+        return []
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = []
     for row in (header, ["─" * width for width in widths], *rows):

@@ -7,10 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import bench
-from bench.encoder import run, start, tables
-from bench.encoder.accuracy import Deviation
+from bench.encoder import run, start
 from bench.encoder.rows import ROWS, Row
-from bench.encoder.run import QUICK, EncoderOptions, times_alone
 from bench.encoder.start import Start
 from bench.encoder.workload import Workload, starts
 from bench.measure import NotAvailable, Run
@@ -40,16 +38,17 @@ def ran(place: Path, *more: str) -> str:
 
 def test_every_row_of_ours_runs_and_is_compared(place: Path) -> None:
     made = json.loads(ran(place, f"--only={OWN},single,errors", "--json"))
-    found = {row["row"]: row for row in made["posts"]}
-    assert set(found) == {f"{name}/1" for name in OWN.split(",")}
+    found = {row["row"]: row for row in made["posts"]["rows"]}
+    assert list(found) == [ROWS[name].name for name in OWN.split(",")]
     for row in found.values():
-        assert row["low"] <= row["median"] <= row["high"], row
-        assert len(row["rates"]) == 1
-    ratio = found["whole/1"]["median"] / found["published/1"]["median"]
-    assert found["whole/1"]["ratios"]["× as published"]["median"] == pytest.approx(ratio)
-    assert found["whole/1"]["ratios"]["× MiniLM"] is None
-    assert 0 < made["single"]["p50 ms"] <= made["single"]["p99 ms"]
-    errors = {e["path"]: e["embedding"] for e in made["errors"]}
+        assert row["threads"] == 1
+        assert row["lowest"] <= row["posts/s"] <= row["highest"], row
+    published, *_, whole, _ = found.values()
+    assert whole["× as published"] == pytest.approx(whole["posts/s"] / published["posts/s"])
+    assert whole["× MiniLM"] is None
+    (alone,) = made["single"]["rows"]
+    assert 0 < alone["p50 ms"] <= alone["p99 ms"]
+    errors = {row["path"]: row["embedding, relative"] for row in made["errors"]["rows"]}
     assert errors["torch"] < 1e-4
     assert errors["kernel"] < 2e-3
     assert errors["kernel with residual"] < 2e-3
@@ -86,26 +85,26 @@ def test_a_peer_that_is_not_installed_leaves_its_reason(
 def test_a_part_that_cannot_be_made_leaves_its_reason(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(model: str, times: int) -> list[Start]:
+    def fail(model: str) -> Start:
         raise NotAvailable(f"{Path(model).name} does not start")
 
-    monkeypatch.setattr(run, "fresh_starts", fail)
+    monkeypatch.setattr(run, "fresh_start", fail)
     assert ran(place, "--only=start").rstrip().endswith("small does not start")
 
 
 def test_a_fresh_process_loads_the_model_without_torch(place: Path) -> None:
-    found = start.fresh_start(str(place / "small"))
-    assert 0 < found.load <= found.first
-    assert found.cpu > 0
-    assert 0 < found.resident <= found.peak
-    assert found.torch == (found.path == "torch")
+    load, first, cpu, resident, peak, torch, path = start.fresh_start(str(place / "small"))
+    assert 0 < load <= first
+    assert cpu > 0
+    assert 0 < resident <= peak
+    assert torch == (path == "torch")
     with pytest.raises(NotAvailable, match="no such directory"):
         start.fresh_start(str(place / "nowhere"))
 
 
 def test_batches_are_full_and_begin_again(place: Path) -> None:
     assert [starts(7, 3), starts(2, 3)] == [[0, 3], [0]]
-    work = Workload(place / "posts.jsonl", str(place / "small"), 7, 0, 1)
+    work = Workload(place / "posts.jsonl", str(place / "small"), 7, 0)
     found, ids = work.batches(work.posts, 3), work.id_batches(3)
     assert [next(found) for _ in range(3)] == [work.posts[:3], work.posts[3:6], work.posts[:3]]
     first, second, again = (next(ids) for _ in range(3))
@@ -120,7 +119,7 @@ def test_earlier_posts_are_others_and_too_few_are_shared_out(
 ) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps({"text": f"post {i}"}) + "\n" for i in range(30)))
-    work = Workload(file, "small", posts, earlier, 1)
+    work = Workload(file, "small", posts, earlier)
     assert len(work.posts) == min(posts, 30 if not earlier else 20 if posts > 5 else 5)
     if earlier:
         assert len(work.earlier) == min(earlier, 10)
@@ -128,19 +127,11 @@ def test_earlier_posts_are_others_and_too_few_are_shared_out(
 
 
 def test_a_post_alone_is_timed_at_least_five_times(place: Path) -> None:
-    work = Workload(place / "posts.jsonl", str(place / "small"), 7, 0, 1)
-    assert len(times_alone(work, 0)) == 5
-    assert tables.single([3e-3, 1e-3, 2e-3]).rows == [("whole encoder", "2.00", "3.00", "3")]
+    work = Workload(place / "posts.jsonl", str(place / "small"), 7, 0)
+    assert run.single(work, 0).rows[0][-1] == 5
 
 
-def test_medians_of_starts_and_largest_errors_are_shown() -> None:
-    found = [Start(x, 2 * x, 3 * x, 100 * x, 200 * x, False, "kernel") for x in (1.0, 3.0, 2.0)]
-    shown = [row[1] for row in tables.start(found).rows[:5]]
-    assert shown == ["2.00", "4.00", "6.00", "200", "400"]
-    assert "1.0e-06" in tables.errors([Deviation("torch", 1e-6, 2e-7)], 9).render()
-
-
-def test_a_quick_run_is_the_same_with_less_of_everything() -> None:
-    full = EncoderOptions()
-    assert QUICK.seconds < full.seconds / 5
-    assert QUICK.only == full.only == frozenset()
+def test_medians_of_starts_are_shown_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter((x, 2 * x, 3 * x, 100 * x, 200 * x, False, "kernel") for x in (9.0, 1.0, 3.0, 2.0))
+    monkeypatch.setattr(run, "fresh_start", lambda _: next(found))
+    assert [row[1] for row in run.starts("any").rows] == [2, 4, 6, 200, 400]

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import encoder
+from bench.cli import bench
 from bench.stream.rows import Measured
-from bench.stream.run import StreamOptions, measure_stream, rounds_of, speed_part
+from bench.stream.run import rounds_of, speed_part
 from bench.stream.scene import Scene, post_records, seed_records, threshold_for
 from bench.stream.worker import WatchedWorker
 from encoder.directory import write_model
@@ -66,7 +68,7 @@ def test_every_row_runs_once_a_round() -> None:
     found = rounds_of(rows, 3, lambda line: None)
     assert ran == {"a": 3, "b": 3, "c": 3}
     part = speed_part(found)
-    assert part.rows[1][1:5] == ("100", "50.0 – 150", "0.50", "5.00")
+    assert part.rows[1] == ("b", 100, 50, 150, 0.5, 5, 5)
 
 
 def test_memory_and_cpu_are_read_from_the_process(tmp_path: Path) -> None:
@@ -83,4 +85,4 @@ def test_memory_and_cpu_are_read_from_the_process(tmp_path: Path) -> None:
 
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(InputError, match="--only: speeed is no part"):
-        measure_stream(StreamOptions(only=frozenset({"speeed"})), lambda line: None)
+        CliRunner().invoke(bench, ["stream", "--only", "speeed"], catch_exceptions=False)
