@@ -11,7 +11,8 @@ def match_seen(record: Any) -> MatchSeen:
     row = json.loads(record.value)
     place = (row["source"]["partition"], row["source"]["offset"])
     named = tuple(Named(m["match_id"], m["score"], m["threshold"]) for m in row["matches"])
-    row.pop("processed_at")
+    for hint in ("processed_at", "group", "new"):  # of when, and of what came before
+        row.pop(hint, None)
     return MatchSeen(place, named, row["matched"], json.dumps(row, sort_keys=True))
 
 

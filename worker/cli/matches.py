@@ -15,6 +15,7 @@ from worker.kafka.reading import StoredMessage, TopicReader, connected
 @since_option("From this time on: 2h, or in RFC 3339.")
 @click.option("--seed", "seeds", multiple=True, metavar="ID", help="Only matches with this seed.")
 @click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's.")
+@click.option("--new", "new", is_flag=True, help="Only the first of those that say the same.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts.")
 @click.option(
     "--follow/--no-follow", default=None,
@@ -24,8 +25,8 @@ from worker.kafka.reading import StoredMessage, TopicReader, connected
 @CSV
 @kafka_options
 def matches(
-    start: int | None, seeds: tuple[str, ...], events: tuple[str, ...], limit: int | None,
-    follow: bool | None, as_json: bool, as_csv: bool, config: Config,
+    start: int | None, seeds: tuple[str, ...], events: tuple[str, ...], new: bool,
+    limit: int | None, follow: bool | None, as_json: bool, as_csv: bool, config: Config,
 ) -> None:  # fmt: skip
     """Print the posts that match, as they are found; their words are lit by what they add.
 
@@ -49,7 +50,7 @@ def matches(
                     if (not seeds or match.seed_id in seeds)
                     and (not events or match.event in events)
                 ]  # fmt: skip
-                if found:
+                if found and not (new and record.new is False):
                     show(message.value, record, found)
                     shown += 1
                 if shown == limit:

@@ -42,6 +42,9 @@ class Outcome:
     passed_over: Counter[str] = field(default_factory=Counter)
     rejected: Counter[Reason] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)  # matches
+    vectors: list[Embeddings] = field(default_factory=list)  # a row for each match record
+    told: Counter[str] = field(default_factory=Counter)  # posts by the events that they match
+    stories: Counter[tuple[str, int]] = field(default_factory=Counter)  # by event and minute
     best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
@@ -78,10 +81,13 @@ class Passage:
         self.posts.pop(index, None)
         self.outcome.passed_over[why] += 1
 
-    def match(self, records: Sequence[Record], found: Pairs, seeds: SeedSet) -> None:
+    def match(
+        self, records: Sequence[Record], found: Pairs, posts: Embeddings, seeds: SeedSet
+    ) -> None:
         """Take over the records of posts that match, the best scores, and every event's matches."""
         outcome = self.outcome
         outcome.records += records
+        outcome.vectors.append(part_of(posts, np.unique(found.posts)))
         outcome.matched += len(records)
         outcome.best = np.concatenate([outcome.best, found.best])
         for seed in np.flatnonzero(found.hits).tolist():
@@ -174,7 +180,7 @@ class Pipeline:
             if isinstance(made, Exception):
                 self._refuse(batch, rows[at[0]], made, "compared", seeds)
             else:
-                batch.match(*made, seeds)
+                batch.match(*made, part_of(posts, np.array(at)), seeds)
 
     def _records(
         self, batch: Passage, rows: Sequence[int], found: Pairs, seeds: SeedSet,

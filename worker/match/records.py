@@ -1,8 +1,8 @@
 """What the worker writes: match records and dead letters, to the byte as the contract has them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -59,6 +59,20 @@ class Message(Protocol):
         """Its headers."""
 
 
+class Telling(NamedTuple):
+    """What a match record tells: its best match, and the events that are named in it."""
+
+    match_id: str
+    events: frozenset[str]
+
+
+class Group(NamedTuple):
+    """The first match that says the same, and whether this is it."""
+
+    match_id: str
+    new: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """Something to send: a match, or a dead letter."""
@@ -69,6 +83,7 @@ class Record:
     headers: Headers
     source: int  # which message of the batch it comes from
     timestamp: int | None = None  # milliseconds; without one that of its sending
+    telling: Telling | None = None  # of a match
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -103,6 +118,8 @@ class MatchRecord(msgspec.Struct, frozen=True):
     model: str
     source: Source
     processed_at: str
+    group: str | msgspec.UnsetType = msgspec.UNSET  # a worker's hints, in no record of a filter
+    new: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 def match_id(post: Post, seed: Compared, model: str) -> str:
@@ -140,7 +157,15 @@ def to_match_record(
     source = Source(message.topic, message.partition, message.offset, written)
     value = MatchRecord(post, list(matches), matched, seed_set, model, source, processed_at)
     headers = [("schema", MATCH_SCHEMA.encode())]
-    return Record("match", post.id.encode(), encode_json(value), headers, index)
+    telling = Telling(matches[0].match_id, frozenset(match.event for match in matches))
+    key = post.id.encode()
+    return Record("match", key, encode_json(value), headers, index, telling=telling)
+
+
+def with_group(record: Record, group: Group) -> Record:
+    """A match record with its group: two keys more before its last brace."""
+    hints = encode_json({"group": group.match_id, "new": group.new})
+    return replace(record, value=(record.value or b"{}")[:-1] + b"," + hints[1:])
 
 
 def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) -> Record:

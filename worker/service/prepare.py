@@ -24,8 +24,9 @@ from worker.seeds.set import SeedBook, SeedSet
 from worker.stream.control import Control
 from worker.stream.delivery import Delivery
 from worker.stream.flow import Flow, now
+from worker.stream.grouping import Grouping
 from worker.stream.ingest import Ingest
-from worker.stream.ledger import Ledger
+from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.producer import KafkaProducer
 from worker.watch.metrics import Metrics
@@ -149,7 +150,8 @@ def warm_up(enc: Encoder, why: bool) -> None:
     value = b'{"id": "1", "text": "warm up"}'
     message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
     with crashpoint.unwatched():
-        Pipeline(enc, "plain", why=why).run([message], seeds, now)
+        outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now)
+        Grouping().place(Batch(0, [message]), outcome)
 
 
 async def _in_time(work: Awaitable[object]) -> None:

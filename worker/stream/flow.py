@@ -19,6 +19,7 @@ from worker.posts.read import Reason
 from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.stream.delivery import Delivery
+from worker.stream.grouping import Grouping
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.producer import Letter
 from worker.watch.metrics import Metrics
@@ -41,12 +42,21 @@ class Flow:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._topics, self._metrics = ledger, topics, metrics
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sift")
+        self._in_turn = ThreadPoolExecutor(1, thread_name_prefix="group")
+        self._grouping = Grouping()
         self.finished = 0
 
     async def match(self, batch: Batch) -> Outcome:
-        """Decode, encode and match a batch under one set of seeds, off the event loop."""
+        """Decode, encode and match a batch under one set of seeds, and group its matches."""
         run = asyncio.get_running_loop().run_in_executor
-        return await run(self._threads, self._matched, batch, self._seeds())
+        try:
+            outcome = await run(self._threads, self._matched, batch, self._seeds())
+            if outcome.matched and self._ledger.holds(batch):
+                await self._ledger.turn(batch)
+                await run(self._in_turn, self._group, batch, outcome)
+        finally:
+            self._ledger.pass_on(batch)
+        return outcome
 
     async def deliver(self, batch: Batch, outcome: Outcome) -> None:
         """Write what came of a batch, and wait until the broker has acknowledged all of it."""
@@ -82,6 +92,12 @@ class Flow:
     def _matched(self, batch: Batch, seeds: SeedSet) -> Outcome:
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         return self._pipeline.run(batch.messages, seeds, now)
+
+    def _group(self, batch: Batch, outcome: Outcome) -> None:
+        began = perf_counter()
+        if self._ledger.holds(batch):
+            self._grouping.place(batch, outcome)
+        self._metrics.stage("group", perf_counter() - began)
 
     def _letter(self, record: Record) -> Letter:
         topic = self._topics.matches if record.kind == "match" else self._topics.rejected

@@ -24,6 +24,7 @@ class Batch:
     messages: "Sequence[Message]"
     ends: Offsets = field(init=False)  # after the last message of each partition, to be committed
     taken: bool = False  # by an agent
+    had_turn: bool = False  # at what is done in the order of the offsets
     finished: bool = False  # all that came of it is acknowledged
     arrived: float = field(default_factory=perf_counter)
 
@@ -99,9 +100,18 @@ class Ledger:
         """Whether the batch still is this worker's, by the assignment it was read under."""
         return batch.epoch == self.epoch
 
+    async def turn(self, batch: Batch) -> None:
+        """Wait until each older batch has had its turn, or until this one is dropped."""
+        await self.until(lambda: not self.holds(batch) or self._next_in_turn() is batch)
+
+    def pass_on(self, batch: Batch) -> None:
+        """Note that a batch has had its turn: it is the next one's."""
+        batch.had_turn = True
+        self._tell()
+
     def finish(self, batch: Batch) -> None:
         """Note that all a batch gave rise to is acknowledged; its posts are let go."""
-        batch.taken = batch.finished = True
+        batch.taken = batch.had_turn = batch.finished = True
         batch.messages = ()
         self._tell()
 
@@ -145,6 +155,9 @@ class Ledger:
     async def changed(self) -> None:
         """Wait for the next change."""
         await self._change.wait()
+
+    def _next_in_turn(self) -> Batch | None:
+        return next((batch for batch in self._batches if not batch.had_turn), None)
 
     def _tell(self) -> None:
         self._change.set()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from worker.match.pipeline import Outcome
 
 EVENTS = 100
+OF_EVENTS = ("matches_total", "event_posts_total", "stories_total")
 LONGEST_EVENT = 100  # characters
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -49,6 +50,10 @@ class Metrics:
             self._made["posts_rejected_total"].labels(str(reason)).inc(n)
         for event, n in outcome.events.items():
             self._made["matches_total"].labels(self._event(event)).inc(n)
+        for event, n in outcome.told.items():
+            self._made["event_posts_total"].labels(self._event(event)).inc(n)
+        for (event, _), n in outcome.stories.items():
+            self._made["stories_total"].labels(self._event(event)).inc(n)
         self._made["batch_posts"].observe(outcome.read)
         for stage, seconds in outcome.seconds.items():
             self.stage(stage, seconds)
@@ -56,7 +61,7 @@ class Metrics:
         self._made["best_score"].observe_all(outcome.best)
 
     def stage(self, name: str, seconds: float) -> None:
-        """Note how long a batch spent in a stage: wait, produce or commit."""
+        """Note how long a batch spent in a stage: wait, group, produce or commit."""
         self._made["stage_seconds"].labels(name).observe(seconds)
 
     def lag(self, partition: int, posts: int) -> None:
@@ -110,7 +115,8 @@ class Metrics:
         self._made["seed_set_info"].labels(digest).set(1)
         self._changed = at
         for event in events:
-            self._made["matches_total"].labels(self._event(event))
+            for name in OF_EVENTS:
+                self._made[name].labels(self._event(event))
 
     def model(self, digest: str, path: str, mix: float) -> None:
         """Describe the model, and what it runs on."""

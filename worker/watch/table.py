@@ -7,7 +7,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from worker.posts.read import Reason
 from worker.watch.histogram import BatchHistogram
 
-STAGES = ("wait", "decode", "encode", "match", "produce", "commit")
+STAGES = ("wait", "decode", "encode", "match", "group", "produce", "commit")
 PASSED_OVER = ("no_post", "no_words")
 TOPICS = ("posts", "seeds")
 PAUSES = ("backlog", "output", "control")
@@ -49,6 +49,9 @@ METRICS = (
     _row("posts_rejected_total", Counter, "Messages sent to the dead letters", "reason", REASONS),
     _row("matches_total", Counter, "Matches, the event's first 100 by name, then as other",
          "event", (OTHER,)),
+    _row("event_posts_total", Counter, "Posts that match, by the events that their records name",
+         "event", (OTHER,)),
+    _row("stories_total", Counter, "Those of them that are the first to say so", "event", (OTHER,)),
     _row("batch_posts", Histogram, "Messages in a batch", buckets=SIZES),
     _row("stage_seconds", Histogram, "Seconds that a batch spends in a stage", "stage", STAGES,
          SECONDS),

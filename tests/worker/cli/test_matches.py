@@ -87,6 +87,18 @@ def test_seeds_and_events_can_be_chosen(newsift: Command, kafka: Kafka) -> None:
     ]  # fmt: skip
 
 
+def test_the_first_of_each_group_can_be_chosen(newsift: Command, kafka: Kafka) -> None:
+    """Those without a word of groups, older ones and those of a backfill, are shown too."""
+    for name, hints in (
+        ("1", {"group": "1-ferry", "new": True}), ("2", {"group": "1-ferry", "new": False}),
+        ("old", {}),
+    ):  # fmt: skip
+        value = json.dumps(json.loads(record(name)) | hints).encode()
+        kafka.send(MATCHES, value, partition=0)
+    assert ids(newsift("matches", "--no-follow", "--json").out) == ["1", "2", "old"]
+    assert ids(newsift("matches", "--no-follow", "--json", "--new").out) == ["1", "old"]
+
+
 def test_lines_are_short_lit_and_harmless(newsift: Command, kafka: Kafka) -> None:
     kafka.send(MATCHES, record("1", text="A #FerryFire:\n\x1b[31mthe ferry burns", a=0.5, b=0.75))
     out = newsift("matches", "--no-follow").out

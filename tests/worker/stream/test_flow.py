@@ -1,6 +1,7 @@
 """The hot path with fakes in the place of Kafka and the model: what is done when, and what not."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +9,10 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from tests.worker.small import Mail, seed_set
+from tests.worker.small import Mail, mail, seed_set, small_encoder
 from tests.worker.stream.fakes import FakeConsumer, ended, met
 from worker.config import TopicsConfig
-from worker.match.pipeline import Outcome
+from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record
 from worker.stream.flow import Flow
 from worker.stream.ledger import Ledger
@@ -143,6 +144,40 @@ def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() -> None:
         await bench.commit()
         assert bench.delivery.sent == []
         assert bench.consumer.commits == []
+
+    asyncio.run(run())
+
+
+def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_overtake() -> None:
+    """The second batch is matched first, yet its copy joins what the first one has."""
+
+    async def run() -> None:
+        bench = Bench()
+        bench.delivery.acknowledge.set()
+        slow, fast = threading.Event(), threading.Event()
+        whole = Pipeline(small_encoder())
+
+        def matched(messages: Sequence[Any], _: object, now: Any) -> Outcome:
+            if messages[0].offset == 0:
+                assert slow.wait(PATIENCE_S)
+                return whole.run(messages, seed_set(), now)
+            found = whole.run(messages, seed_set(), now)
+            fast.set()
+            return found
+
+        bench.pipeline.run = matched  # type: ignore[method-assign, assignment]
+        for offset in range(2):
+            bench.ledger.add([mail(str(offset), "storm flood river city", offset)])
+        works = [asyncio.ensure_future(bench.sift()) for _ in range(2)]
+        await met(fast.is_set)
+        await asyncio.sleep(0.01)
+        assert bench.delivery.sent == []
+        slow.set()
+        await asyncio.gather(*works)
+        rows = sorted((json.loads(letter.value or b"") for letter in bench.delivery.sent),
+                      key=lambda row: str(row["post"]["id"]))  # fmt: skip
+        assert [row["new"] for row in rows] == [True, False]
+        assert {row["group"] for row in rows} == {rows[0]["matches"][0]["match_id"]}
 
     asyncio.run(run())
 

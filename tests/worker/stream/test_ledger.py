@@ -38,6 +38,42 @@ class Slow:
         return found
 
 
+@given(st.permutations(range(4)), st.integers(0, 4))
+def test_turns_come_in_the_order_of_arrival(order: list[int], finished: int) -> None:
+    """Whatever the order in which they are waited for, and whoever is finished without a turn."""
+
+    async def run() -> list[int]:
+        ledger, had = Ledger(4), list[int]()
+        batches = [ledger.add([Mail(b"", offset=number)]) for number in range(4)]
+
+        async def wait(number: int) -> None:
+            await ledger.turn(batches[number])
+            had.append(number)
+            ledger.pass_on(batches[number])
+
+        waiting = [asyncio.ensure_future(wait(n)) for n in order if n != finished]
+        await asyncio.sleep(0)
+        if finished < 4:
+            ledger.finish(batches[finished])
+        await asyncio.gather(*waiting)
+        return had
+
+    assert asyncio.run(run()) == [n for n in range(4) if n != finished]
+
+
+def test_a_batch_that_is_dropped_waits_for_no_turn() -> None:
+    async def run() -> None:
+        ledger = Ledger(2)
+        ledger.add([Mail(b"", offset=0)])
+        second = asyncio.ensure_future(ledger.turn(ledger.add([Mail(b"", offset=1)])))
+        await asyncio.sleep(0)
+        assert not second.done()
+        ledger.drop()
+        await asyncio.wait_for(second, 20)
+
+    asyncio.run(run())
+
+
 class Ledgers(RuleBasedStateMachine):
     """Batches come, are taken and finished in any order, committed, and dropped."""
 

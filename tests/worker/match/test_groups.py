@@ -1,0 +1,118 @@
+"""Groups against an obvious loop: every match with every first that is still known, in float64."""
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from encoder.embeddings import Embeddings, unit_rows
+from encoder.score.lexical import SLOTS, SparseRows
+from worker.match.groups import ALIKE, BLOCK, COST, FIRSTS, PLACES, Groups
+from worker.match.records import Group, Telling
+
+SLOTS_USED = (3, 77, 99, 3 + PLACES, SLOTS - 1)  # two of them share a place of the table
+
+
+def embeddings(rng: np.random.Generator, count: int, mix: float, noise: float) -> Embeddings:
+    """Rows around a few stories, each somewhat off."""
+    stories = rng.normal(size=(4, 8))
+    words = rng.random((4, len(SLOTS_USED))) * (rng.random((4, len(SLOTS_USED))) < 0.6)
+    which = rng.integers(0, 4, count)
+    dense = unit_rows((stories[which] + noise * rng.normal(size=(count, 8))).astype(np.float32))
+    near = np.abs(words[which] + noise * words[which] * rng.normal(size=(count, len(SLOTS_USED))))
+    indptr = np.cumsum([0, *(near > 0).sum(axis=1)]).astype(np.int64)
+    slots = np.array(SLOTS_USED, np.int32)[np.nonzero(near)[1]]
+    rows = SparseRows(indptr, slots, near[near > 0].astype(np.float32)).unit()
+    return Embeddings(dense, rows, mix, "m")
+
+
+def scores_of(vectors: Embeddings) -> NDArray[np.float64]:
+    words = np.zeros((len(vectors), len(SLOTS_USED)))
+    at = np.repeat(np.arange(len(vectors)), np.diff(vectors.lexical.indptr))
+    words[at, np.searchsorted(SLOTS_USED, vectors.lexical.slots)] = vectors.lexical.weights
+    dense = vectors.dense.astype(np.float64)
+    found: NDArray[np.float64] = (1 - vectors.mix) * dense @ dense.T
+    return found + vectors.mix * words @ words.T
+
+
+def slow(told: list[Telling], vectors: Embeddings, most: int) -> list[Group]:
+    scores, lately, found = scores_of(vectors), list[int](), list[Group]()
+    for n, match in enumerate(told):
+        same = [m for m in lately if scores[n, m] >= ALIKE and match.events <= told[m].events]
+        first = min(same, default=n)
+        if first in lately:
+            lately.remove(first)
+        lately = [*lately, first][-most:]
+        found.append(Group(told[first].match_id, first == n))
+    return found
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 2**32), st.integers(0, 40), st.sampled_from([0.0, 0.15, 0.6, 0.75]),
+    st.sampled_from([0.0, 0.1, 0.4]), st.integers(1, 6), st.lists(st.integers(1, 9)),
+)  # fmt: skip
+def test_groups_are_those_of_a_slow_loop_however_the_matches_come(
+    seed: int, count: int, mix: float, noise: float, most: int, sizes: list[int]
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = embeddings(rng, count, mix, noise)
+    assume((np.abs(scores_of(vectors) - ALIKE) > 1e-5).all())
+    events = [frozenset(rng.choice(["a", "b"], rng.integers(1, 3)).tolist()) for _ in range(count)]
+    told = [Telling(str(n), events[n]) for n in range(count)]
+    groups, found, start = Groups(most), list[Group](), 0
+    for size in [*sizes, count]:
+        rows = list(range(start, min(start + size, count)))
+        found += groups.place([told[row] for row in rows], vectors[rows])
+        assert len(groups) <= most
+        start += len(rows)
+    assert found == slow(told, vectors, most)
+
+
+def distinct(count: int) -> Embeddings:
+    """Posts that have nothing in common but their dense half."""
+    slots = np.arange(count, dtype=np.int32)
+    indptr = np.arange(count + 1, dtype=np.int64)
+    rows = SparseRows(indptr, slots, np.ones(count, np.float32))
+    return Embeddings(unit_rows(np.ones((count, 4), np.float32)), rows, 0.5, "m")
+
+
+def test_what_is_remembered_is_bounded_in_number_and_bytes() -> None:
+    vectors = distinct(FIRSTS + 3 * BLOCK)
+    told = [Telling(str(n), frozenset("a")) for n in range(len(vectors))]
+    groups = Groups()
+    assert all(group.new for group in groups.place(told, vectors))
+    assert len(groups) == FIRSTS
+    assert not groups.place([Telling("copy", frozenset("a"))], vectors[-1:])[0].new
+    assert groups.place([Telling("copy", frozenset("a"))], vectors[:1])[0].new  # long forgotten
+
+    room_for_two = Groups(size=2 * (COST + 4 * 4 + 8))
+    room_for_two.place(told[:9], vectors[:9])
+    assert len(room_for_two) == 2
+    none = Groups(size=COST)
+    assert [group.new for group in none.place(told[:2], vectors[[0, 0]])] == [True, True]
+    assert len(none) == 0
+
+
+def test_a_flood_of_copies_forgets_nothing_else_and_keeps_its_first() -> None:
+    vectors, groups = distinct(3), Groups(most=3)
+    told = [Telling(str(n), frozenset("a")) for n in range(3)]
+    groups.place(told, vectors)
+    copies = [Telling(f"copy {n}", frozenset("a")) for n in range(1000)]
+    found = groups.place(copies, vectors[[0] * 1000])
+    assert set(found) == {Group("0", False)}
+    assert groups.place([Telling("x", frozenset("a"))], vectors[1:2]) == [Group("1", False)]
+
+
+def test_the_same_match_once_more_is_still_the_first() -> None:
+    vectors, told = distinct(1), Telling("0", frozenset("a"))
+    assert Groups().place([told, told], vectors[[0, 0]]) == [Group("0", True)] * 2
+
+
+def test_the_firsts_show_every_event_that_a_story_has_reached() -> None:
+    """A copy that matches an event more than the first begins a group; later ones join either."""
+    vectors = distinct(1)[[0, 0, 0, 0]]
+    events = [{"a"}, {"a", "b"}, {"b"}, {"a"}]
+    told = [Telling(str(n), frozenset(each)) for n, each in enumerate(events)]
+    found = Groups().place(told, vectors)
+    assert found == [Group("0", True), Group("1", True), Group("1", False), Group("0", False)]

@@ -1,0 +1,155 @@
+"""Groups: matches that say the same share one, named by the first of them; nothing is dropped.
+
+One pass over the matches of a partition in the order of their offsets. Each is compared, by the
+vectors that the matching made, with the firsts of the groups met lately, and joins the oldest that
+says the same or begins a group of its own. It is not compared with the other members: chains of
+small changes would run together (`docs/judging.md`, "Stories").
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.embeddings import Embeddings
+from encoder.model.weights import F32, I32, I64
+from encoder.score.exact import pair_scores, rounding
+from encoder.support.jit import jit
+from encoder.support.readonly import fixed
+from worker.match.records import Group, Telling
+
+ALIKE = np.float32(0.8)  # the score from which two posts say the same
+FIRSTS = 1024  # of groups that are remembered,
+BYTES = 2**21  # and what they may take
+BLOCK = 128  # matches at a time
+COST = 1024  # bytes of a first besides its vector
+PLACES = 2**12  # of words
+
+
+class First(NamedTuple):
+    """The first match of a group."""
+
+    told: Telling
+    size: int
+
+
+class Groups:
+    """The groups of one partition's matches: those met lately, within bounds.
+
+    A match joins a group only if the group's first matches all events that it does: so the firsts
+    alone show all that an event was told. A function of the matches and their order, however they
+    come in batches.
+    """
+
+    def __init__(self, most: int = FIRSTS, size: int = BYTES) -> None:
+        self._most, self._room = most, size
+        self._count = 0  # of matches: the number of the next one
+        self._firsts: OrderedDict[int, First] = OrderedDict()  # by number, met longest ago first
+        self._vectors: Embeddings | None = None  # of firsts, and of a few that are forgotten
+        self._numbers: list[int] = []  # of these rows, rising
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Group]:
+        """The group of each match, in order; vectors has a row for each."""
+        places: list[Group] = []
+        for start in range(0, len(told), BLOCK):
+            span = slice(start, start + BLOCK)
+            places += self._place(told[span], vectors[span])
+        return places
+
+    def _place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Group]:
+        known = vectors[:0] if self._vectors is None else self._vectors
+        older: list[list[int]] = [[] for _ in told]
+        for row, other in alike(vectors, known):
+            older[row].append(self._numbers[other])
+        for row, other in alike(vectors, vectors):
+            if other < row:
+                older[row].append(self._count + other)
+        sizes = bytes_of(vectors).tolist()
+        places = [
+            self._join(self._count + row, First(each, COST + sizes[row]), older[row])
+            for row, each in enumerate(told)
+        ]
+        self._keep(known, vectors)
+        return places
+
+    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> Group:
+        """The group of one match; those alike are numbered too, by age."""
+        for other in alike_ones:
+            first = self._firsts.get(other)
+            if first is not None and match.told.events <= first.told.events:
+                self._firsts.move_to_end(other)
+                name = first.told.match_id
+                return Group(name, name == match.told.match_id)  # it may have come once more
+        self._firsts[number] = match
+        self._room -= match.size
+        while self._room < 0 or len(self._firsts) > self._most:
+            self._room += self._firsts.popitem(last=False)[1].size
+        return Group(match.told.match_id, True)
+
+    def _keep(self, known: Embeddings, vectors: Embeddings) -> None:
+        """Add the vectors of new firsts; now and then let go of those that are forgotten."""
+        rows = [row for row in range(len(vectors)) if self._count + row in self._firsts]
+        numbers = self._numbers + [self._count + row for row in rows]
+        self._count += len(vectors)
+        if rows:
+            known = Embeddings.concat([known, vectors[rows]])
+        if len(numbers) > self._most + BLOCK:
+            alive = [at for at, number in enumerate(numbers) if number in self._firsts]
+            known, numbers = known[alive], [numbers[at] for at in alive]
+        self._vectors, self._numbers = known, numbers
+
+
+def alike(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
+    """The pairs of rows that say the same, in order: few have the words for it, these are scored.
+
+    The score is summed up in one order, so that it does not depend on what stands beside a post.
+    """
+    mix = posts.mix
+    least = (ALIKE - (1 - mix)) / mix if mix else -1.0  # of the words, if the rest is the same
+    slack = rounding(posts.dense.shape[1] + int(np.diff(others.lexical.indptr).max(initial=0)))
+    mine, theirs = posts.lexical, others.lexical
+    may = may_share(
+        *(fixed(mine.indptr), fixed(mine.slots), fixed(mine.weights)),
+        *(fixed(theirs.indptr), fixed(theirs.slots), fixed(theirs.weights)),
+        float(least - slack),
+    )
+    pairs: I64 = np.argwhere(may)
+    sides = (posts.dense, mine), (others.dense, theirs)
+    kept = pairs[pair_scores(*sides, mix, pairs) >= ALIKE]
+    return [(row, other) for row, other in kept.tolist()]
+
+
+@jit()
+def may_share(
+    indptr: I64, slots: I32, weights: F32,
+    other_indptr: I64, other_slots: I32, other_weights: F32, least: float,
+) -> NDArray[np.bool_]:  # fmt: skip
+    """Whether the product of the words of each two rows may reach this: [n, m].
+
+    Words that fall together in a table that the cache holds only make it larger.
+    """
+    out = np.empty((len(indptr) - 1, len(other_indptr) - 1), np.bool_)
+    table = np.zeros(PLACES, np.float32)  # of one row's weights
+    for row in range(out.shape[0]):
+        for e in range(indptr[row], indptr[row + 1]):
+            table[slots[e] % PLACES] += weights[e]
+        for other in range(out.shape[1]):
+            same = np.float32(0)
+            for e in range(other_indptr[other], other_indptr[other + 1]):
+                same += table[other_slots[e] % PLACES] * other_weights[e]
+            out[row, other] = same >= least
+        for e in range(indptr[row], indptr[row + 1]):
+            table[slots[e] % PLACES] = 0
+    return out
+
+
+def bytes_of(vectors: Embeddings) -> I64:
+    """What the vectors of each row take: [n]."""
+    words = np.diff(vectors.lexical.indptr)
+    cost: I64 = vectors.dense.shape[1] * 4 + words * 8
+    return cost
