@@ -18,7 +18,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed
-from worker.match.records import Group, Telling
+from worker.match.records import Story, Telling
 
 ALIKE = np.float32(0.8)  # the score from which two posts say the same
 FIRSTS = 1024  # of groups that are remembered,
@@ -35,7 +35,7 @@ class First(NamedTuple):
     size: int
 
 
-class Groups:
+class Stories:
     """The groups of one partition's matches: those met lately, within bounds.
 
     A match joins a group only if the group's first matches all events that it does: so the firsts
@@ -53,15 +53,15 @@ class Groups:
     def __len__(self) -> int:
         return len(self._firsts)
 
-    def place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Group]:
+    def place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Story]:
         """The group of each match, in order; vectors has a row for each."""
-        places: list[Group] = []
+        places: list[Story] = []
         for start in range(0, len(told), BLOCK):
             span = slice(start, start + BLOCK)
             places += self._place(told[span], vectors[span])
         return places
 
-    def _place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Group]:
+    def _place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Story]:
         known = vectors[:0] if self._vectors is None else self._vectors
         older: list[list[int]] = [[] for _ in told]
         for row, other in alike(vectors, known):
@@ -77,19 +77,19 @@ class Groups:
         self._keep(known, vectors)
         return places
 
-    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> Group:
+    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> Story:
         """The group of one match; those alike are numbered too, by age."""
         for other in alike_ones:
             first = self._firsts.get(other)
             if first is not None and match.told.events <= first.told.events:
                 self._firsts.move_to_end(other)
                 name = first.told.match_id
-                return Group(name, name == match.told.match_id)  # it may have come once more
+                return Story(name, name == match.told.match_id)  # it may have come once more
         self._firsts[number] = match
         self._room -= match.size
         while self._room < 0 or len(self._firsts) > self._most:
             self._room += self._firsts.popitem(last=False)[1].size
-        return Group(match.told.match_id, True)
+        return Story(match.told.match_id, True)
 
     def _keep(self, known: Embeddings, vectors: Embeddings) -> None:
         """Add the vectors of new firsts; now and then let go of those that are forgotten."""

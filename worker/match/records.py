@@ -66,7 +66,7 @@ class Telling(NamedTuple):
     events: frozenset[str]
 
 
-class Group(NamedTuple):
+class Story(NamedTuple):
     """The first match that says the same, and whether this is it."""
 
     match_id: str
@@ -162,9 +162,9 @@ def to_match_record(
     return Record("match", key, encode_json(value), headers, index, telling=telling)
 
 
-def with_group(record: Record, group: Group) -> Record:
+def with_group(record: Record, story: Story) -> Record:
     """A match record with its group: two keys more before its last brace."""
-    hints = encode_json({"group": group.match_id, "new": group.new})
+    hints = encode_json({"group": story.match_id, "new": story.new})
     return replace(record, value=(record.value or b"{}")[:-1] + b"," + hints[1:])
 
 

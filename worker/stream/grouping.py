@@ -3,9 +3,9 @@
 from collections import defaultdict
 
 from encoder.embeddings import Embeddings
-from worker.match.groups import Groups
+from worker.match.groups import Stories
 from worker.match.pipeline import Outcome
-from worker.match.records import Group, Telling, with_group
+from worker.match.records import Story, Telling, with_group
 from worker.stream.ledger import Batch
 
 MINUTE_MS = 60_000
@@ -19,7 +19,7 @@ class Grouping:
 
     def __init__(self) -> None:
         self._epoch = -1
-        self._groups: dict[int, Groups] = {}
+        self._groups: dict[int, Stories] = {}
 
     def place(self, batch: Batch, outcome: Outcome) -> None:
         """Write its group into each match record, and count the stories of each event."""
@@ -35,17 +35,17 @@ class Grouping:
             partitions[message.partition].append(number)
         vectors = Embeddings.concat(outcome.vectors)  # a row for each match
         for partition, numbers in partitions.items():
-            groups = self._groups.setdefault(partition, Groups())
+            groups = self._groups.setdefault(partition, Stories())
             found = groups.place([matches[number][1] for number in numbers], vectors[numbers])
-            for number, group in zip(numbers, found, strict=True):
-                self._note(batch, outcome, *matches[number], group)
+            for number, story in zip(numbers, found, strict=True):
+                self._note(batch, outcome, *matches[number], story)
 
     def _note(
-        self, batch: Batch, outcome: Outcome, at: int, telling: Telling, group: Group
+        self, batch: Batch, outcome: Outcome, at: int, telling: Telling, story: Story
     ) -> None:
         record = outcome.records[at]
-        outcome.records[at] = with_group(record, group)
+        outcome.records[at] = with_group(record, story)
         outcome.told.update(telling.events)
-        if group.new:
+        if story.new:
             minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
             outcome.stories.update((event, minute) for event in telling.events)
