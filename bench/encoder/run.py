@@ -39,7 +39,7 @@ def measure_encoder(
     work = Workload(data, model, POSTS, EARLIER)
     parts: dict[str, Callable[[], Part]] = {
         "single": lambda: single(work, seconds / 50),
-        "start": lambda: starts(model),
+        "start": lambda: fresh_starts(model),
         "errors": lambda: errors(work),
     }
     if odd := only - ROWS.keys() - parts.keys():
@@ -105,7 +105,7 @@ def single(work: Workload, seconds: float) -> Part:
     return Part("single", "One post alone, 1 thread", ("", "p50 ms", "p99 ms", "posts"), [row])
 
 
-def starts(model: str) -> Part:
+def fresh_starts(model: str) -> Part:
     """The start of a fresh process: medians, after one that fills the caches."""
     _, *found = [fresh_start(model) for _ in range(STARTS + 1)]
     *figures, torch, path = zip(*found, strict=True)

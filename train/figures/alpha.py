@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from encoder.model.weights import F32, Weights
-from train.figures.style import BLUE, GREY, VERMILION, page
-from train.figures.subject import Sheet, Subject
+from train.figures.style import BLUE, GREY, VERMILION, Sheet, page
+from train.figures.subject import Subject
 
 PARTS = {"ring": (BLUE, "o"), "star": (VERMILION, "*")}
 MARKS = {1.0: "softmax", 1.5: "1.5-entmax", 2.0: "sparsemax"}

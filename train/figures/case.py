@@ -4,25 +4,28 @@ A folder holds `seeds/`, a Markdown file for each event or a folder of them, its
 line, and `posts.jsonl` (or .csv, .tsv, .gz) with the keys `text` and `event`, empty for none.
 """
 
-import csv
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib.axes import Axes
 
 from encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from train.data.readers import Passed, Row, Story, read_markdown, read_rows, text_under
+from train.figures.style import GREY, Sheet, fonts, page, shown
+from train.figures.subject import MissingDataError, Subject
 
 SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
-NONE = "none"
+NONE = -1  # the number of no event
 OFF_TOPIC = "off-topic"
-COLUMNS = ("rank", "score", "threshold", "labelled", "found", "post")
+LISTED = 10  # posts at either end
+POST_COLUMNS = 84
+EVENT_COLUMNS = 20
+LINE = 0.1  # inches
 
 
 class LabelledPost(NamedTuple):
@@ -43,22 +46,21 @@ class Case:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What came of every post: its best score, the event that found it, or -1."""
+    """What came of every post: its best score, its label, and the event that it was found for."""
 
     case: Case
     score: F32  # [n], the maximum over all seeds
-    threshold: F32  # [n], that of the seed with the best score, or of the one that found the post
-    labelled: I64  # [n], -1 for no event
-    found: I64  # [n], -1 for none
+    labelled: I64  # [n]
+    found: I64  # [n]
 
-    def event(self, number: int) -> str:
-        """The name of an event by its number."""
-        return NONE if number < 0 else self.case.events[number]
 
-    def cells(self, i: int) -> tuple[str, str, str, str]:
-        """Score, threshold, label and event found of a post."""
-        numbers = f"{self.score[i]:.4f}", f"{self.threshold[i]:.4f}"
-        return *numbers, self.event(self.labelled[i]), self.event(self.found[i])
+def draw_case(subject: Subject) -> list[Sheet]:
+    """A sheet for the matrix and one for the posts."""
+    folder = subject.case or SAMPLES
+    if not folder.is_dir():
+        raise MissingDataError(f"needs --case FOLDER with seeds/ and posts.jsonl; {folder} is none")
+    result = judge(subject.encoder, read_case(folder, subject.passed), subject.rate)
+    return [matrix_sheet(result), posts_sheet(result)]
 
 
 def read_case(folder: Path, passed: Passed) -> Case:
@@ -78,31 +80,34 @@ def read_case(folder: Path, passed: Passed) -> Case:
     return Case(events, seeds, posts)
 
 
+def _post(row: Row, events: Sequence[str]) -> LabelledPost:
+    event = None if row.get("label") == OFF_TOPIC else row.get("event") or None
+    if event is not None and event not in events:
+        raise ValueError(f"is about {event!r}, on which there is no article")
+    return LabelledPost(text_under(row, "text"), event)
+
+
 def judge(enc: Encoder, case: Case, rate: float) -> Result:
     """Score every post with every article, and cut at the automatic thresholds."""
     articles = enc.articles([story for _, story in case.seeds])
     scores = enc.posts([post.text for post in case.posts]).similarity(articles)
-    number = {event: i for i, event in enumerate(case.events)}
-    owner = np.array([number[event] for event, _ in case.seeds], np.int64)
-    labelled = [-1 if post.event is None else number[post.event] for post in case.posts]
-    cuts = enc.thresholds(articles, rate)
-    found, seed = decide(scores, cuts, owner)
-    return Result(case, scores.max(1), cuts[seed], np.array(labelled, np.int64), found)
+    number = {None: NONE} | {event: i for i, event in enumerate(case.events)}
+    owner = np.array([number[event] for event, _ in case.seeds])
+    labelled = np.array([number[post.event] for post in case.posts])
+    found = decide(scores, enc.thresholds(articles, rate), owner)
+    return Result(case, scores.max(1), labelled, found)
 
 
-def decide(scores: F32, cuts: F32, owner: I64) -> tuple[I64, NDArray[np.int64]]:
-    """For each post the event whose seed finds it with the highest score, or -1; and that seed."""
+def decide(scores: F32, cuts: F32, owner: I64) -> I64:
+    """For each post the event whose seed it reaches with the highest score, if any: [n]."""
     passing = np.where(scores >= cuts, scores, -np.inf)
-    reached = np.isfinite(passing).any(1)
-    seed = np.where(reached, passing.argmax(1), scores.argmax(1))
-    return np.where(reached, owner[seed], -1), seed
+    return np.where(np.isfinite(passing).any(1), owner[passing.argmax(1)], NONE)
 
 
 def confusion(result: Result) -> I64:
     """How many posts of each label (row) each event found (column); the last are none."""
-    count = len(result.case.events) + 1
-    table = np.zeros((count, count), np.int64)
-    np.add.at(table, (result.labelled % count, result.found % count), 1)
+    table = np.zeros([len(result.case.events) + 1] * 2, np.int64)
+    np.add.at(table, (result.labelled, result.found), 1)
     return table
 
 
@@ -114,48 +119,56 @@ def precision_and_recall(table: I64) -> tuple[float, float]:
     return (float(right / found) if found else nan), (float(right / about) if about else nan)
 
 
-def ranking(result: Result) -> I64:
-    """The posts by falling score, equal ones in their own order."""
-    return np.argsort(-result.score, kind="stable").astype(np.int64)
+def matrix_sheet(result: Result) -> Sheet:
+    """The confusion matrix at the automatic thresholds."""
+    table = confusion(result)
+    side = 1.5 + 0.42 * len(table)
+    figure = page(side + 0.1, side + 0.2)
+    axes = figure.subplots()
+    events = [shown(event, EVENT_COLUMNS) for event in result.case.events]
+    cells(axes, table, [*events, "no event"], [*events, "not found"])
+    precision, recall = (100 * x for x in precision_and_recall(table))
+    axes.set_title(
+        f"{len(result.case.posts)} posts at the automatic threshold:\n"
+        f"precision {precision:.1f} %, recall {recall:.1f} %"
+    )
+    return Sheet("case-confusion", "Confusion matrix of the case study", figure)
 
 
-def as_csv(result: Result) -> bytes:
-    """All posts by falling score, their texts as they are."""
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for rank, i in enumerate(ranking(result), 1):
-        table.writerow((rank, *result.cells(i), result.case.posts[i].text))
-    return out.getvalue().encode(errors="backslashreplace")
+def cells(axes: Axes, table: I64, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """The counts, shaded by the share of their row, the numbers in ink that stands out."""
+    share = table / np.maximum(table.sum(1, keepdims=True), 1)
+    axes.imshow(share, cmap="Greys", vmin=0, vmax=1.25)
+    for (i, j), count in np.ndenumerate(table):
+        ink = "white" if share[i, j] > 0.6 else "black" if count else GREY
+        axes.text(j, i, str(count), ha="center", va="center", color=ink, fontsize=9)
+    axes.set_xticks(range(len(columns)), columns, rotation=35, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set(xlabel="found for (number of posts)", ylabel="labelled as")
+    axes.spines[:].set_visible(True)
 
 
-def as_lines(result: Result, count: int, shown: Callable[[str], str]) -> list[str]:
-    """The blocks of posts as lines of columns, the text as it is shown last."""
-    lines = [f"{'score':>7}  {'labelled':<19}{'found for':<19}post", ""]
-    for title, chosen in listed(result, count):
-        lines += [title, "-" * len(title)]
+def posts_sheet(result: Result) -> Sheet:
+    """The most and the least similar posts as a table."""
+    lines = listed(result)
+    height = LINE * (len(lines) + 1)
+    figure = page(height, arranged=False)
+    figure.text(
+        0.01, 1 - LINE / height, "\n".join(lines), va="top", fontsize=6,
+        fontfamily=["DejaVu Sans Mono", *fonts()],
+    )  # fmt: skip
+    return Sheet("case-posts", "Most and least similar posts", figure)
+
+
+def listed(result: Result) -> list[str]:
+    """The posts at either end by falling score, as lines of columns."""
+    order = np.argsort(-result.score, kind="stable").tolist()
+    names = [*result.case.events, "none"]  # NONE is the last
+    lines = [f"{'score':>7}  {'labelled':<19}{'found for':<19}post"]
+    for title, chosen in (("Most similar", order[:LISTED]), ("Least similar", order[-LISTED:])):
+        lines += ["", title, "-" * len(title)]
         for i in chosen:
-            score, _, label, found = result.cells(i)
-            lines.append(f"{score:>7}  {label:<18} {found:<18} {shown(result.case.posts[i].text)}")
-        lines.append("")
+            label, found = (names[numbers[i]] for numbers in (result.labelled, result.found))
+            post = shown(result.case.posts[i].text, POST_COLUMNS)
+            lines.append(f"{result.score[i]:>7.4f}  {label:<18} {found:<18} {post}")
     return lines
-
-
-def listed(result: Result, count: int) -> list[tuple[str, Sequence[int]]]:
-    """The most and the least similar posts, and where the score errs most, by their numbers."""
-    order = ranking(result)
-    about = result.labelled[order] >= 0
-    found = {
-        "Most similar": order[:count],
-        "Most similar of those about no event": order[~about][:count],
-        "Least similar of those about an event": order[about][-count:],
-        "Least similar": order[-count:],
-    }
-    return [(title, chosen.tolist()) for title, chosen in found.items() if len(chosen)]
-
-
-def _post(row: Row, events: Sequence[str]) -> LabelledPost:
-    event = None if row.get("label") == OFF_TOPIC else row.get("event") or None
-    if event is not None and event not in events:
-        raise ValueError(f"is about {event!r}, on which there is no article")
-    return LabelledPost(text_under(row, "text"), event)

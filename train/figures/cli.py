@@ -1,14 +1,11 @@
 """`newsift figures`: the paper's figures, drawn for a model."""
 
-from importlib import import_module
 from pathlib import Path
 
 import click
 
 from encoder.errors import InputError
 from train.protocol.cli import DEVICE, RATE, SPLITS
-
-NEEDED = ("matplotlib", "sklearn")
 
 
 @click.command()
@@ -23,23 +20,26 @@ NEEDED = ("matplotlib", "sklearn")
     help="A case study: seeds/*.md and posts.jsonl; the samples if not given.",
 )  # fmt: skip
 @click.option(
-    "--only", multiple=True, metavar="NAMES", help="attention, tsne, alpha, case, appendix."
+    "--only", default="", metavar="NAMES", help="attention, tsne, alpha, case, appendix, by commas."
 )
 @click.option("--split", default="test", type=click.Choice(list(SPLITS)), show_default=True)
 @RATE
 @DEVICE
 def figures(
-    model: str, data: Path | None, out: Path, case: Path | None, only: tuple[str, ...],
+    model: str, data: Path | None, out: Path, case: Path | None, only: str,
     split: str, rate: float, device: str,
 ) -> None:  # fmt: skip
     """Draw the paper's figures for MODEL, a name or a directory, as SVG and PNG.
 
     A figure whose data is not there is passed over, with a line that says what it needs.
     """
-    require(NEEDED)
-    from train.figures.draw import chosen, draw
-    from train.figures.subject import Subject
-
+    try:
+        from train.figures.draw import chosen, draw
+        from train.figures.subject import Subject
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f'{error.name} is not installed; figures need it: pip install "newsift[figures]"'
+        ) from error
     subject = Subject(model, data, case, SPLITS[split], rate, device)
     written = 0
     for file in draw(subject, chosen(only), out, _say):
@@ -49,17 +49,6 @@ def figures(
         _say(str(subject.passed))
     if not written:
         raise InputError("nothing to draw: none of the figures has the data that it needs")
-
-
-def require(packages: tuple[str, ...]) -> None:
-    """Refuse to go on without what draws."""
-    for package in packages:
-        try:
-            import_module(package)
-        except ImportError as error:
-            raise InputError(
-                f'{package} is not installed; figures need it: pip install "newsift[figures]"'
-            ) from error
 
 
 def _say(line: str) -> None:

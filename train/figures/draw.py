@@ -1,15 +1,15 @@
 """Every figure by its name, and the files that they become."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from encoder.errors import InputError
 from encoder.support.files import write_atomically
 from train.figures.alpha import draw_alpha
-from train.figures.case_sheets import draw_case
+from train.figures.case import draw_case
 from train.figures.softmax import draw_attention, draw_sums
-from train.figures.style import paper, rendered
-from train.figures.subject import MissingDataError, Sheet, Subject
+from train.figures.style import Sheet, paper, rendered
+from train.figures.subject import MissingDataError, Subject
 from train.figures.tsne import draw_tsne
 
 FIGURES: dict[str, Callable[[Subject], list[Sheet]]] = {
@@ -21,17 +21,17 @@ FIGURES: dict[str, Callable[[Subject], list[Sheet]]] = {
 }
 
 
-def chosen(only: Sequence[str]) -> list[str]:
-    """The figures of these names, commas allowed; all if none is named."""
-    names = [name.strip() for part in only for name in part.split(",") if name.strip()]
+def chosen(only: str) -> list[str]:
+    """The figures of these names, by commas; all if none is named."""
+    names = [name.strip() for name in only.split(",") if name.strip()]
     for name in names:
         if name not in FIGURES:
             raise InputError(f"--only: no figure {name!r}; there are {', '.join(FIGURES)}")
-    return list(dict.fromkeys(names)) or list(FIGURES)
+    return names or list(FIGURES)
 
 
 def draw(
-    subject: Subject, names: Sequence[str], out: Path, say: Callable[[str], None]
+    subject: Subject, names: list[str], out: Path, say: Callable[[str], None]
 ) -> Iterator[Path]:
     """Draw the figures one after another and write them; one without its data is passed over."""
     for name in names:
@@ -44,12 +44,12 @@ def draw(
 
 
 def write(sheet: Sheet, out: Path) -> Iterator[Path]:
-    """Write a sheet as SVG and PNG, and what stands beside it."""
+    """Write a sheet as SVG and PNG."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out}: cannot be made ({error.strerror})") from error
-    for ending, content in (rendered(sheet.figure, sheet.title) | sheet.beside).items():
+    for ending, content in rendered(sheet).items():
         file = out / f"{sheet.name}.{ending}"
         write_atomically(file, content)
         yield file

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import sinh
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from encoder.model.entmax import entmax
-from train.figures.style import BLUE, GREEN, VERMILION, grid, page, plain_numbers
-from train.figures.subject import Sheet, Subject
+from encoder.model.weights import I64
+from train.figures.style import BLUE, GREEN, VERMILION, Sheet, page
+from train.figures.subject import Subject
 
 F64 = NDArray[np.float64]
 ALPHAS = {1.0: "softmax (α = 1)", 1.5: "1.5-entmax", 2.0: "sparsemax (α = 2)"}
@@ -41,21 +42,12 @@ def attention_weights(logits: F64) -> dict[float, F64]:
     return {alpha: entmax(z, alpha).numpy() for alpha in ALPHAS}
 
 
-class Sums(NamedTuple):
-    """Σ exp z over many draws of S values z: the mean and the middle 95 %."""
-
-    sizes: tuple[int, ...]
-    mean: F64
-    low: F64
-    high: F64
-
-
-def simulate(sizes: Sequence[int] = SIZES, draws: int = DRAWS, seed: int = 0) -> Sums:
-    """Draw z ~ U(-1, 1) and sum up exp z."""
-    rng = np.random.default_rng(seed)
-    sums = [np.exp(rng.uniform(-1, 1, (draws, size))).sum(1) for size in sizes]
-    low, high = np.array([np.percentile(x, MIDDLE) for x in sums]).T
-    return Sums(tuple(sizes), np.array([x.mean() for x in sums]), low, high)
+def simulate(sizes: Sequence[int] | I64 = SIZES, draws: int = DRAWS) -> tuple[F64, F64, F64]:
+    """Σ exp z over draws of so many z ~ U(-1, 1): the mean and the middle 95 %, by size."""
+    rng = np.random.default_rng(0)
+    sums = np.stack([np.exp(rng.uniform(-1, 1, (draws, size))).sum(1) for size in sizes])
+    low, high = np.percentile(sums, MIDDLE, axis=1)
+    return sums.mean(1), low, high
 
 
 def draw_attention(_subject: Subject) -> list[Sheet]:
@@ -84,26 +76,25 @@ def bars(axes: Axes, weights: dict[float, F64]) -> None:
         )
     step = 1 if count < 9 else 4
     axes.set(xticks=range(1, count + 1, step), xlim=(0.4, count + 0.6))
-    grid(axes)
-    axes.grid(False, axis="x")
+    axes.grid(axis="y")
 
 
 def draw_sums(_subject: Subject) -> list[Sheet]:
     """The appendix: E[Σ exp z] is a straight line in the number of embeddings."""
-    sums = simulate()
+    mean, low, high = simulate()
     figure = page(3.3, 3.6)
     axes = figure.subplots()
-    sizes = np.array(sums.sizes, np.float64)
-    spread = np.stack([sums.mean - sums.low, sums.high - sums.mean])
+    sizes = np.array(SIZES)
     axes.plot(sizes, MEAN_EXP * sizes, color=VERMILION, label=f"expectation: {MEAN_EXP:.4f} · S")
     axes.errorbar(
-        sizes, sums.mean, spread, fmt="o", color=BLUE, markersize=4, capsize=3, linewidth=1,
-        label=f"simulation: mean and middle 95 % of {DRAWS:,} draws",
+        sizes, mean, (mean - low, high - mean), fmt="o", color=BLUE, markersize=4, capsize=3,
+        linewidth=1, label=f"simulation: mean and middle 95 % of {DRAWS:,} draws",
     )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="number of embeddings S")
     axes.set_ylabel("Σ exp z over S scores z ~ U(−1, 1)")
-    plain_numbers(axes.xaxis)
-    plain_numbers(axes.yaxis)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:,g}")  # 10³ takes a formula to set
+    axes.minorticks_off()
     figure.legend(loc="outside upper center")
-    grid(axes)
+    axes.grid()
     return [Sheet("appendix", "E[Σ exp z] against simulation", figure)]

@@ -5,16 +5,14 @@ import textwrap
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 WIDTH = 6.9  # inches, both columns of a printed page
 DPI = 200
@@ -28,7 +26,15 @@ OTHER_FONTS = ("Noto Sans", "Source Han Sans", "Noto Emoji", "Symbola")
 MARKS = ("Mn", "Me")  # are dropped where no font has them
 UNSEEN = ("Cf", "Cc")  # joiners, soft hyphens and what steers a terminal
 HOLES = re.compile("□[□ ]*□")
-SHAPED = mpl.__version_info__[:2] >= (3, 11)  # from here on Arabic is joined and turned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """A drawn figure."""
+
+    name: str
+    title: str
+    figure: Figure
 
 
 @cache
@@ -62,6 +68,9 @@ def paper() -> Iterator[None]:
         "axes.linewidth": 0.6,
         "lines.linewidth": 1.2,
         "hatch.linewidth": 0.5,
+        "grid.color": "#DDDDDD",
+        "grid.linewidth": 0.5,
+        "axes.axisbelow": True,
         "text.parse_math": False,  # a post may hold two dollar signs
         "svg.hashsalt": SALT,
         "svg.fonttype": "path",
@@ -86,36 +95,17 @@ def shown(text: str, columns: int = 40, lines: int = 1) -> str:
 
 
 def drawable(text: str) -> str:
-    """The text with one □ for every run of what no font can draw, or what would be set reversed."""
-    line = " ".join(text.split())
-    seen = (c for c in line if ord(c) in glyphs() or unicodedata.category(c) not in MARKS)
-    seen = (c for c in seen if unicodedata.category(c) not in UNSEEN)
-    return HOLES.sub("□", "".join(c if _drawn(c) else "□" for c in seen))
+    """The text with one □ for every run of what no font can draw."""
+    seen = (c for c in " ".join(text.split()) if unicodedata.category(c) not in UNSEEN)
+    drawn = (c for c in seen if ord(c) in glyphs() or unicodedata.category(c) not in MARKS)
+    return HOLES.sub("□", "".join(c if ord(c) in glyphs() else "□" for c in drawn))
 
 
-def _drawn(character: str) -> bool:
-    turned = unicodedata.bidirectional(character) in ("R", "AL") and not SHAPED
-    return ord(character) in glyphs() and not turned
-
-
-def plain_numbers(axis: Axis) -> None:
-    """Powers of ten on a logarithmic axis as 1, 10, 100: what 10³ says takes a formula to set."""
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def grid(axes: Axes) -> None:
-    """Faint lines to read values by, behind what is drawn."""
-    axes.grid(True, color="#DDDDDD", linewidth=0.5)
-    axes.set_axisbelow(True)
-
-
-def rendered(figure: Figure, title: str) -> dict[str, bytes]:
+def rendered(sheet: Sheet) -> dict[str, bytes]:
     """The figure as SVG and PNG, the same bytes each time: no date, no version, no random name."""
-    kinds = {"svg": {"Date": None, "Title": title}, "png": {"Software": None, "Title": title}}
     made = {}
-    for kind, metadata in kinds.items():
+    for kind, unsaid in (("svg", "Date"), ("png", "Software")):
         out = BytesIO()
-        figure.savefig(out, format=kind, metadata=metadata)
+        sheet.figure.savefig(out, format=kind, metadata={unsaid: None, "Title": sheet.title})
         made[kind] = out.getvalue()
     return made

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 import encoder
 from encoder import Encoder
 from encoder.errors import InputError
@@ -18,26 +16,16 @@ class MissingDataError(InputError):
     """A figure cannot be drawn for want of data; the message says what it needs."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sheet:
-    """A drawn figure, and what stands beside it as files by their endings."""
-
-    name: str
-    title: str
-    figure: Figure
-    beside: dict[str, bytes] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, eq=False)
 class Subject:
     """The model and the data; each part is read when a figure first asks for it."""
 
-    model: str = "default"
-    data: Path | None = None
-    case: Path | None = None
-    split: Split | None = "test"
-    rate: float = 0.001
-    device: str = "auto"
+    model: str
+    data: Path | None
+    case: Path | None
+    split: Split | None
+    rate: float
+    device: str
     passed: Passed = field(default_factory=Passed)
 
     @cached_property

@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 
 from encoder import Encoder
 from encoder.model.weights import F32, I64
-from train.figures.style import COLOURS, MARKERS, page, shown
-from train.figures.subject import MissingDataError, Sheet, Subject
+from train.figures.style import COLOURS, MARKERS, Sheet, page, shown
+from train.figures.subject import MissingDataError, Subject
 from train.protocol.sets import PairSet
 
 ARTICLES = 10

@@ -86,7 +86,7 @@ class Drill:
         posts, stories, own = self._draw_pairs(rng)
         cap = CAPS[rng.integers(len(CAPS))]
         rows = table.rows(posts.take(drop, rng), stories.take(drop, rng, cap))
-        return Step("pairs", rows, self._loss(compared(rows, own, stories), posts, stories))
+        return Step("pairs", rows, self._loss(batch_of(rows, own, stories), posts, stories))
 
     def _draw_pairs(self, rng: np.random.Generator) -> tuple[Shelf, Shelf, Bool]:
         """Posts, articles, and which belong together: [n, k]."""
@@ -131,7 +131,7 @@ class Drill:
             rest.append(np.delete(ids, np.s_[start : start + width]))
         rows = table.rows(flat(cut), flat(rest))
         own = np.eye(len(shelf), dtype=np.bool_)
-        loss = contrastive(compared(rows, own, shelf), losses.temperature)
+        loss = contrastive(batch_of(rows, own, shelf), losses.temperature)
         return Step("cloze", rows, losses.cloze * loss)
 
     def _project(self, vectors: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ class Drill:
         return torch.nn.functional.normalize(vectors @ self._directions, dim=1)
 
 
-def compared(rows: StepRows, own: Bool, stories: Shelf) -> Batch:
+def batch_of(rows: StepRows, own: Bool, stories: Shelf) -> Batch:
     """The posts of a step scored with its articles; which belong together is given: [n, k]."""
     score = rows.embed(0, Side.POST) @ rows.embed(1, Side.ARTICLE).T
     alike = own.astype(np.float32) @ copies(stories).astype(np.float32) > 0

@@ -134,4 +134,4 @@ def test_a_post_alone_is_timed_at_least_five_times(place: Path) -> None:
 def test_medians_of_starts_are_shown_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter((x, 2 * x, 3 * x, 100 * x, 200 * x, False, "kernel") for x in (9.0, 1.0, 3.0, 2.0))
     monkeypatch.setattr(run, "fresh_start", lambda _: next(found))
-    assert [row[1] for row in run.starts("any").rows] == [2, 4, 6, 200, 400]
+    assert [row[1] for row in run.fresh_starts("any").rows] == [2, 4, 6, 200, 400]

@@ -13,18 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from encoder.directory import write_model
-from encoder.errors import InputError
 from tests.encoder.small import small_model
 from tests.train.figures.test_numbers import study
 from tests.train.folders import folder, write
 from tests.worker.fake import Command
 from train.data.readers import Passed
-from train.figures import cli
 from train.figures.case import confusion, judge, read_case
 from train.figures.draw import FIGURES, chosen, draw
 from train.figures.softmax import MEAN_EXP, attention_weights, random_logits
-from train.figures.style import paper, rendered
-from train.figures.subject import Sheet, Subject
+from train.figures.style import Sheet, paper, rendered
+from train.figures.subject import Subject
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +86,10 @@ def test_the_matrix_says_every_count(subject: Subject) -> None:
     assert rows == [*read.events, "no event"]
 
 
-def test_the_table_of_posts_stands_beside_its_files(subject: Subject) -> None:
-    sheet = sheets("case", subject)["case-posts"]
-    drawn = words(sheet.figure)
+def test_the_table_of_posts_shows_both_ends(subject: Subject) -> None:
+    drawn = words(sheets("case", subject)["case-posts"].figure)
     for text in ("storm flood river", "a cat", "Most similar", "Least similar"):
         assert text in drawn
-        assert text in sheet.beside["txt"].decode()
-    assert sheet.beside["csv"].decode().count("\n") == 5
 
 
 def test_posts_are_marked_and_numbered_by_article(subject: Subject, tmp_path: Path) -> None:
@@ -105,7 +100,7 @@ def test_posts_are_marked_and_numbered_by_article(subject: Subject, tmp_path: Pa
         for i in range(4)
     ]
     write(tmp_path / "pairs" / "shared.jsonl", rows)
-    one = Subject(subject.model, tmp_path, split=None, device="cpu")
+    one = Subject(subject.model, tmp_path, None, None, 0.01, "cpu")
     figure = sheets("tsne", one)["tsne"].figure
     axes = figure.axes[0]
     assert len({line.get_marker() for line in axes.lines}) == 3
@@ -128,9 +123,8 @@ def test_the_appendix_draws_the_expectation(subject: Subject) -> None:
 def test_a_figure_has_named_axes_and_the_same_bytes_each_time(name: str, subject: Subject) -> None:
     once, again = FIGURES[name](subject), FIGURES[name](subject)
     for sheet, other in zip(once, again, strict=True):
-        made = rendered(sheet.figure, sheet.title)
-        assert made == rendered(other.figure, other.title)
-        assert sheet.beside == other.beside
+        made = rendered(sheet)
+        assert made == rendered(other)
         assert ET.fromstring(made["svg"]).tag.endswith("svg")
         assert b"<dc:date>" not in made["svg"]
         for axes in sheet.figure.axes:
@@ -144,7 +138,7 @@ def named_up(figure: Figure, axes: Axes) -> bool:
 
 def test_a_figure_without_its_data_is_passed_over(subject: Subject, tmp_path: Path) -> None:
     said: list[str] = []
-    bare = Subject(subject.model, None, tmp_path / "none", device="cpu")
+    bare = Subject(subject.model, None, tmp_path / "none", None, 0.01, "cpu")
     files = [file.name for file in draw(bare, list(FIGURES), tmp_path, said.append)]
     assert {file.partition(".")[0] for file in files} == {"attention", "alpha", "appendix"}
     assert [line.partition(":")[0] for line in said] == [
@@ -183,12 +177,15 @@ def test_what_cannot_be_drawn_ends_with_two(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_library_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(InputError, match=r'sklearn is not installed.*"newsift\[figures\]"'):
-        cli.require(cli.NEEDED)
+def test_a_missing_library_is_named_with_its_remedy(
+    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "train.figures.draw", None)
+    done = newsift("figures", "default", "--out", tmp_path)
+    assert done.code == 2
+    assert 'is not installed; figures need it: pip install "newsift[figures]"' in done.err
 
 
-def test_names_may_be_repeated_and_joined_by_commas() -> None:
-    assert chosen(["alpha, case", "alpha"]) == ["alpha", "case"]
-    assert chosen([]) == list(FIGURES)
+def test_names_are_joined_by_commas() -> None:
+    assert chosen("alpha, case") == ["alpha", "case"]
+    assert chosen("") == list(FIGURES)

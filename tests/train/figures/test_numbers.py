@@ -1,7 +1,5 @@
 """The figures' numbers against scikit-learn, scipy, the entmax package and slow loops."""
 
-import csv
-import io
 from collections import Counter
 from math import exp
 from pathlib import Path
@@ -48,12 +46,13 @@ def test_the_appendix_expects_what_the_integral_says_and_the_simulation_agrees()
     first, second = (quad(lambda z, k=k: exp(k * z) / 2, -1, 1)[0] for k in (1, 2))
     assert pytest.approx(first) == MEAN_EXP
     assert f"{MEAN_EXP:.4f}" == "1.1752"
-    sums = simulate((3, 40), draws=4000)
-    error = np.sqrt((second - first**2) * np.array(sums.sizes) / 4000)
-    assert (np.abs(sums.mean - first * np.array(sums.sizes)) < 4 * error).all()
+    sizes = np.array([3, 40])
+    mean, low, high = simulate(sizes, draws=4000)
+    error = np.sqrt((second - first**2) * sizes / 4000)
+    assert (np.abs(mean - first * sizes) < 4 * error).all()
     # Far from the ends the sum is as good as normal: the middle 95 % is ± 1.96 deviations.
     spread = 1.96 * np.sqrt((second - first**2) * 40)
-    assert sums.high[1] - sums.low[1] == pytest.approx(2 * spread, rel=0.05)
+    assert high[1] - low[1] == pytest.approx(2 * spread, rel=0.05)
 
 
 def test_every_head_of_every_layer_has_its_alpha() -> None:
@@ -110,9 +109,9 @@ def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarr
         for i, e in enumerate(labels.tolist())
     )
     seeds = tuple((events[e], Story("", "text")) for i, e in enumerate(owner.tolist()))
-    found, seed_of = case.decide(scores, cuts, owner)
+    found = case.decide(scores, cuts, owner)
     whole = case.Case(events, seeds, posts)
-    return case.Result(whole, scores.max(1), cuts[seed_of], labels, found), scores, cuts, owner
+    return case.Result(whole, scores.max(1), labels, found), scores, cuts, owner
 
 
 def test_a_post_is_found_for_the_best_article_that_it_reaches() -> None:
@@ -120,8 +119,6 @@ def test_a_post_is_found_for_the_best_article_that_it_reaches() -> None:
     for i, row in enumerate(scores.tolist()):
         reached = [(s, j) for j, s in enumerate(row) if s >= cuts[j]]
         assert made.found[i] == (owner[max(reached)[1]] if reached else -1)
-        best = max(reached)[1] if reached else row.index(max(row))
-        assert made.threshold[i] == cuts[best]
     assert {-1, 0, 1, 2} == set(made.found.tolist())
 
 
@@ -137,22 +134,19 @@ def test_the_confusion_matrix_is_that_of_scikit_learn() -> None:
     assert np.isnan(case.precision_and_recall(np.zeros((2, 2), np.int64))).all()
 
 
-def test_the_table_lists_every_post_by_falling_score() -> None:
+def test_the_posts_at_either_end_are_listed_by_falling_score() -> None:
     made, scores, _, _ = result()
-    rows = list(csv.DictReader(io.StringIO(case.as_csv(made).decode())))
     best = scores.max(1)
     order = sorted(range(60), key=lambda i: (-best[i], i))
-    assert [row["post"] for row in rows] == [made.case.posts[i].text for i in order]
-    assert [row["score"] for row in rows] == [f"{best[i]:.4f}" for i in order]
-    assert [row["labelled"] for row in rows] == [made.case.posts[i].event or "none" for i in order]
-    blocks = dict(case.listed(made, 4))
-    about = [i for i in order if made.case.posts[i].event]
-    assert blocks["Most similar"] == order[:4]
-    assert blocks["Least similar"] == order[-4:]
-    assert blocks["Least similar of those about an event"] == about[-4:]
-    assert (
-        blocks["Most similar of those about no event"] == [i for i in order if i not in about][:4]
-    )
+    lines = case.listed(made)
+    most, least = lines.index("Most similar"), lines.index("Least similar")
+    for start, chosen in ((most + 2, order[:10]), (least + 2, order[-10:])):
+        for line, i in zip(lines[start : start + 10], chosen, strict=True):
+            score, label, _, *words = line.split()
+            assert score == f"{best[i]:.4f}"
+            assert label == (made.case.posts[i].event or "none")
+            assert words[:2] == ["post", f"{i},"]
+    assert len(lines) == least + 12
 
 
 def study(root: Path) -> Path:
@@ -209,4 +203,4 @@ def test_a_case_is_judged_at_the_automatic_thresholds(tmp_path: Path) -> None:
         row = enc.posts([post.text]).similarity(articles)[0]
         assert made.score[i] == pytest.approx(row.max(), abs=1e-6)
         hits = [event for (event, _), s, c in zip(read.seeds, row, cuts, strict=True) if s >= c]
-        assert made.event(int(made.found[i])) in (hits or ["none"])
+        assert [*read.events, "none"][made.found[i]] in (hits or ["none"])

@@ -1,6 +1,5 @@
 """Texts from outside as they are drawn: no missing glyph, nothing too wide, nothing read as TeX."""
 
-import unicodedata
 import warnings
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.figures import style
-from train.figures.style import drawable, glyphs, page, paper, rendered, shown
+from train.figures.style import Sheet, drawable, glyphs, page, paper, rendered, shown
 
 
 @pytest.fixture(autouse=True)
@@ -41,14 +40,6 @@ def test_what_no_font_can_draw_is_one_box_a_run() -> None:
     assert drawable("ca\u00adfé") == "café"  # a soft hyphen is drawn as nothing
 
 
-def test_scripts_that_run_to_the_left_are_not_set_reversed(monkeypatch: pytest.MonkeyPatch) -> None:
-    arabic = "حريق"
-    assert all(unicodedata.bidirectional(c) == "AL" for c in arabic)
-    for shaped in (False, True):
-        monkeypatch.setattr(style, "SHAPED", shaped)
-        assert drawable(f"a {arabic} b") == (f"a {arabic} b" if shaped else "a □ b")
-
-
 def test_a_wide_character_takes_two_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(style, "glyphs", lambda: set(map(ord, "天気 a…")))
     assert all(len(line) <= 5 for line in shown("天気" * 20, 10, 9).split("\n"))
@@ -59,7 +50,7 @@ def test_dollars_and_underscores_are_drawn_as_they_are() -> None:
         warnings.simplefilter("error")
         figure = page(1)
         figure.text(0, 0, shown("$1 and $2 \\frac {x} 天"))
-        assert rendered(figure, "a")["svg"]
+        assert rendered(Sheet("a", "A", figure))["svg"]
 
 
 def test_a_name_that_begins_with_an_underscore_stands_in_a_legend() -> None:
