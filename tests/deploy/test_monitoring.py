@@ -82,7 +82,7 @@ def test_every_alert_says_what_it_means_and_what_to_do_and_is_tested() -> None:
     alerts = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
     assert tested == set(alerts)
     for rule in alerts.values():
-        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert set(rule["annotations"]) == {"summary", "description"}
 
 

@@ -1,4 +1,4 @@
-"""What people's labels say of an event: its threshold, its recall and its profile.
+"""What labels and counts say of an event: its threshold, its recall, its profile, its bursts.
 
 Pure, without Kafka, clock and files. Labels come from `worker.cli` and the desk; a threshold, an
 interval or a profile goes back to them, and is published as a record that `worker.seeds` reads.

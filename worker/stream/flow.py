@@ -1,6 +1,7 @@
 """Flow: what becomes of a batch: it is matched, what came of it is delivered, and it is done."""
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from worker import crashpoint
 from worker.config import TopicsConfig
+from worker.judge.bursts import Bursts
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record, to_dead_letter, without_input_headers
 from worker.posts.read import Reason
@@ -25,6 +27,7 @@ from worker.stream.producer import Letter
 from worker.watch.metrics import Metrics
 
 THREADS = min(2, os.cpu_count() or 1)  # batches at a time: while one is in the kernel, the next
+log = logging.getLogger("newsift.stream")
 
 
 class Flow:
@@ -44,6 +47,7 @@ class Flow:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sift")
         self._in_turn = ThreadPoolExecutor(1, thread_name_prefix="group")
         self._grouping = Grouping()
+        self._bursts, self._epoch = Bursts(0), -1
         self.finished = 0
 
     async def match(self, batch: Batch) -> Outcome:
@@ -86,12 +90,25 @@ class Flow:
         at = time.time()
         self._metrics.batch(outcome, ages((message.timestamp for message in batch.messages), at))
         self._metrics.progress(at)
+        self._tell_bursts(batch.epoch, outcome, int(at // 60))
         self.finished += 1
         self._ledger.finish(batch)
 
     def _matched(self, batch: Batch, seeds: SeedSet) -> Outcome:
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         return self._pipeline.run(batch.messages, seeds, now)
+
+    def _tell_bursts(self, epoch: int, outcome: Outcome, minute: int) -> None:
+        """Tell of each event that has more new stories than its history lets expect."""
+        if epoch != self._epoch:  # other partitions, other rates
+            self._bursts, self._epoch = Bursts(minute), epoch
+        for burst in self._bursts.add(outcome.stories, minute):
+            self._metrics.burst(burst.event)
+            log.warning(
+                "event %s: a burst of %d new stories in the minute of %s, after %d in %d minutes",
+                *(burst.event, burst.stories, rfc3339(burst.minute * 60_000), burst.before),
+                burst.minutes,
+            )
 
     def _group(self, batch: Batch, outcome: Outcome) -> None:
         began = perf_counter()

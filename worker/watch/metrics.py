@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from worker.match.pipeline import Outcome
 
 EVENTS = 100
-OF_EVENTS = ("matches_total", "event_posts_total", "stories_total")
+OF_EVENTS = ("matches_total", "event_posts_total", "stories_total", "bursts_total")
 LONGEST_EVENT = 100  # characters
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -63,6 +63,10 @@ class Metrics:
     def stage(self, name: str, seconds: float) -> None:
         """Note how long a batch spent in a stage: wait, group, produce or commit."""
         self._made["stage_seconds"].labels(name).observe(seconds)
+
+    def burst(self, event: str) -> None:
+        """Count a minute with far more stories of an event than the hour before."""
+        self._made["bursts_total"].labels(self._event(event)).inc()
 
     def lag(self, partition: int, posts: int) -> None:
         """Note how far this worker is behind in a partition that it holds."""

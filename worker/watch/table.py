@@ -52,6 +52,8 @@ METRICS = (
     _row("event_posts_total", Counter, "Posts that match, by the events that their records name",
          "event", (OTHER,)),
     _row("stories_total", Counter, "Those of them that are the first to say so", "event", (OTHER,)),
+    _row("bursts_total", Counter, "Minutes with far more stories than the hour before", "event",
+         (OTHER,)),
     _row("batch_posts", Histogram, "Messages in a batch", buckets=SIZES),
     _row("stage_seconds", Histogram, "Seconds that a batch spends in a stage", "stage", STAGES,
          SECONDS),

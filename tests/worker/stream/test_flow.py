@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -180,6 +181,29 @@ def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_overtake
         assert {row["group"] for row in rows} == {rows[0]["matches"][0]["match_id"]}
 
     asyncio.run(run())
+
+
+def test_a_burst_is_logged_and_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 28_000_000  # minutes since 1970
+    monkeypatch.setattr("worker.stream.flow.time.time", lambda: 60.0 * now)
+
+    async def run() -> str:
+        nonlocal now
+        bench = Bench()
+        bench.flow.finish(bench.ledger.add([Mail(b"")]), Outcome())
+        now += 20
+        outcome = Outcome(stories=Counter({("fire", now): 5}))
+        bench.flow.finish(bench.ledger.add([Mail(b"")]), outcome)
+        return bench.metrics.render().decode()
+
+    page = asyncio.run(run())
+    assert 'newsift_bursts_total{event="fire"} 1.0' in page
+    told = [record.getMessage() for record in caplog.records]
+    minute = "2023-03-28T11:00:00.000Z"
+    burst = f"event fire: a burst of 5 new stories in the minute of {minute}, after 0 in 19 minutes"
+    assert told == [burst]
 
 
 def test_posts_without_a_timestamp_have_no_latency() -> None:

@@ -22,6 +22,7 @@ STABLE = {
     "newsift_posts_passed_over_total": "why", "newsift_posts_without_seeds_total": "",
     "newsift_posts_rejected_total": "reason", "newsift_matches_total": "event",
     "newsift_event_posts_total": "event", "newsift_stories_total": "event",
+    "newsift_bursts_total": "event",
     "newsift_batch_posts": "", "newsift_stage_seconds": "stage", "newsift_latency_seconds": "",
     "newsift_lag_posts": "partition", "newsift_offsets_lost_total": "", "newsift_seeds": "state",
     "newsift_open_transaction_messages": "topic partition",
