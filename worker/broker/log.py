@@ -1,7 +1,6 @@
 """The log of one partition: batches in order of offset, read by offset and by time."""
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from worker.broker.batch import StoredBatch, placed, read_records
@@ -88,16 +87,11 @@ class Log:
 
     def drop_bytes(self, wanted: int) -> None:
         """Forget the oldest batches until that many bytes of memory are free."""
-        self._drop_while(lambda freed, _: freed < wanted)
-
-    def keep_bytes(self, limit: int) -> None:
-        """Forget the oldest batches as long as at least this many bytes stay."""
-        size = self.size
-        self._drop_while(lambda freed, batch: size - freed - len(batch.data) >= limit)
-
-    def keep_since(self, timestamp: int) -> None:
-        """Forget the oldest batches while all their records are older than this time."""
-        self._drop_while(lambda _, batch: batch.max_timestamp < timestamp)
+        count = 0
+        while wanted > 0 and count < len(self._batches):
+            wanted -= len(self._batches[count].data) + OVERHEAD
+            count += 1
+        self._drop(count)
 
     def replace(self, batches: list[StoredBatch]) -> None:
         """Put what compaction left in place of what was there."""
@@ -110,16 +104,6 @@ class Log:
     def delete(self) -> None:
         """Forget everything."""
         self._drop(len(self._batches))
-
-    def _drop_while(self, goes: Callable[[int, StoredBatch], bool]) -> None:
-        """Forget the oldest batches while, after so many bytes that went, the next goes too."""
-        freed = count = 0
-        for batch in self._batches:
-            if not goes(freed, batch):
-                break
-            freed += len(batch.data)
-            count += 1
-        self._drop(count)
 
     def _drop(self, count: int) -> None:
         if count:

@@ -35,14 +35,6 @@ class Address(str):
         """Start the broker again."""
         self.call(self.broker.start())
 
-    def drop_connections(self) -> None:
-        """Hang up on every client."""
-        self.call(self.broker.drop_connections())
-
-    def compact(self, topic: str) -> None:
-        """Compact a topic now."""
-        self.call(self.broker.cluster.topics.compact(topic))
-
 
 @contextmanager
 def running(port: int = 0, **options: Any) -> Iterator[Address]:

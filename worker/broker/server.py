@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import time
 from typing import Any
 
 from worker.broker.handlers import TABLE
@@ -23,7 +22,6 @@ log = logging.getLogger(__name__)
 
 BUFFER = 2**16  # bytes read ahead for a connection, or twice as many
 HEAVY = 2**16  # bytes of a request that is decoded in a thread, while others are served
-EXPIRY_EVERY_S = 300
 ANY_HOST = {"0.0.0.0", "::"}
 
 
@@ -89,14 +87,10 @@ class Broker:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_clean(self) -> None:
-        expired = time.monotonic()
         while True:
             await asyncio.sleep(self.settings.clean_every_s)
             try:
                 await self.cluster.topics.clean()
-                if time.monotonic() - expired >= EXPIRY_EVERY_S:
-                    self.cluster.topics.expire()
-                    expired = time.monotonic()
             except Exception as error:  # noqa: BLE001 - a log that cannot be cleaned stays as it is
                 log.error("cleaning: %s: %s", type(error).__name__, error)
 

@@ -96,17 +96,8 @@ class Topics(dict[str, Topic]):
         offset = log.append(data, header)
         if header.producer_id >= 0:
             log.sequences.remember(header, offset)
-        if topic.config["retention.bytes"] >= 0 and topic.config.is_trimmed:
-            log.keep_bytes(topic.config["retention.bytes"])
         self._tell()
         return offset
-
-    async def compact(self, name: str) -> None:
-        """Compact every partition of a topic now."""
-        topic = self[name]
-        for log in topic.logs:
-            self._compact(topic, log)
-            await asyncio.sleep(0)  # whoever waits for the broker gets a turn
 
     async def clean(self) -> None:
         """Compact what is dirty enough; what every broker does now and then."""
@@ -114,15 +105,7 @@ class Topics(dict[str, Topic]):
             for log in topic.logs if topic.config.is_compacted else ():
                 if is_due(log, self.clock(), topic.config["min.cleanable.dirty.ratio"]):
                     self._compact(topic, log)
-                    await asyncio.sleep(0)
-
-    def expire(self) -> None:
-        """Forget the records that are older than their topic keeps them."""
-        now = self.clock()
-        for topic in self.values():
-            if topic.config.is_trimmed and topic.config["retention.ms"] >= 0:
-                for log in topic.logs:
-                    log.keep_since(now - topic.config["retention.ms"])
+                    await asyncio.sleep(0)  # whoever waits for the broker gets a turn
 
     def _compact(self, topic: Topic, log: Log) -> None:
         compact(log, self.clock(), topic.config["delete.retention.ms"])

@@ -200,36 +200,34 @@ def _length(frame: bytes, at: int, width: int, compact: bool) -> tuple[int, int]
     return max(int.from_bytes(frame[at : at + width], signed=True), 0), at + width
 
 
-def _named(thing: Any) -> int:
-    """How many things the lists of a decoded request hold, at every depth."""
-    if isinstance(thing, list):
-        return len(thing) + sum(map(_named, thing))
-    return sum(_named(getattr(thing, name, None)) for name in getattr(thing, "__slots__", ()))
+def _fields(thing: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Every field of a decoded request, at every depth: its name, its kind and what it holds."""
+    for each in thing if isinstance(thing, list) else [thing]:
+        for name, kind in each._struct.fields.items() if hasattr(each, "_struct") else ():
+            found = getattr(each, name, None)
+            yield name, kind, found
+            yield from _fields(found)
 
 
-def _shorten(thing: Any) -> None:
+def _named(body: Any) -> int:
+    """How many things the lists of a decoded request hold."""
+    return sum(len(found) for _, _, found in _fields(body) if isinstance(found, list))
+
+
+def _shorten(body: Any) -> None:
     """Leave of every list in a decoded request the first item alone."""
-    for each in thing if isinstance(thing, list) else [thing]:
-        for name in getattr(each, "__slots__", ()):
-            found = getattr(each, name, None)
-            if isinstance(found, list):
-                del found[1:]
-                _shorten(found)
+    for _, _, found in _fields(body):
+        if isinstance(found, list):
+            del found[1:]
 
 
-def _check_nulls(request: str, thing: Any, version: int) -> None:
+def _check_nulls(request: str, body: Any, version: int) -> None:
     """Refuse what has nothing where the protocol wants something, as no client ever sends it."""
-    for each in thing if isinstance(thing, list) else [thing]:
-        for name, field in each._struct.fields.items() if hasattr(each, "_struct") else ():
-            found = getattr(each, name, None)
-            if found is not None:
-                _check_nulls(request, found, version)
-            elif (
-                field.for_version_q(version)
-                and not field.nullable_for_version_q(version)
-                and field.type_str != "uuid"  # the id of nothing, all zeros, is read as None
-            ):
-                raise BadFrameError(f"{request}: malformed ({name} is null)")
+    for name, kind, found in _fields(body):
+        if found is not None or kind.type_str == "uuid":  # of which all zeros are read as None
+            continue
+        if kind.for_version_q(version) and not kind.nullable_for_version_q(version):
+            raise BadFrameError(f"{request}: malformed ({name} is null)")
 
 
 def _client_id(frame: bytes, at: int) -> tuple[str, int]:

@@ -35,8 +35,8 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  #
     Its limits:
     - All is in memory: topics, records, groups and their offsets end with the process. Started
       again it is empty: restart the workers too, and publish the seeds again. Beyond
-      --retention-mb the oldest records of topics that are not compacted are forgotten; a full
-      compacted topic refuses more.
+      --retention-mb the oldest records of topics that are not compacted are forgotten, and no
+      other: retention.ms and retention.bytes change nothing. A full compacted topic refuses more.
     - A request has at most 64 MiB (1 MiB without records) and names at most 10,000 things; a
       batch unpacks to at most 64 MiB and 131,072 records and headers. Beyond: MESSAGE_TOO_LARGE
       for a batch, INVALID_REQUEST for the first of too many names, and the connection is kept; one

@@ -79,7 +79,7 @@ def test_dropped_connections_lose_and_double_nothing(broker: Address) -> None:
             for n, value in enumerate(sent):
                 waiting.append(await producer.send("t", value, partition=0))
                 if n % 100 == 50:
-                    await asyncio.to_thread(broker.drop_connections)
+                    await asyncio.to_thread(broker.call, broker.broker.drop_connections())
             await asyncio.gather(*waiting)
         consumer = AIOKafkaConsumer(bootstrap_servers=broker, auto_offset_reset="earliest")
         async with consumer:
@@ -115,7 +115,7 @@ def test_a_consumer_goes_over_the_gaps_of_compaction(broker: Address) -> None:
         producer.send("seeds", key=b"0", value=None)
         producer.send("seeds", key=b"1", value=b"100")
         producer.flush(10)
-    broker.compact("seeds")
+    broker.call(broker.broker.cluster.topics.clean())
 
     async def story() -> list[bytes]:
         consumer = AIOKafkaConsumer(bootstrap_servers=broker, auto_offset_reset="earliest")

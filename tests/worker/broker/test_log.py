@@ -57,15 +57,6 @@ class LogMachine(RuleBasedStateMachine):
             self.model.rows.append(Row(offset + n, 1_000 + n, key, value))
         self.model.end += len(records)
 
-    @rule(limit=st.integers(0, 400))
-    def keep_bytes(self, limit: int) -> None:
-        before = self.log.batches
-        self.log.keep_bytes(limit)
-        dropped = len(before) - len(self.log)
-        assert self.log.size >= limit or not dropped
-        if dropped < len(before):
-            assert self.log.size - len(before[dropped].data) < limit
-
     @rule(wanted=st.integers(0, 1000))
     def drop_bytes(self, wanted: int) -> None:
         used, size = self.budget.used, len(self.log)
@@ -158,16 +149,6 @@ def test_offset_by_time_is_the_first_record_not_older(times: list[list[int]], wa
     flat = [time for each in times for time in each]
     expected = next(((t, n) for n, t in enumerate(flat) if t >= wanted), None)
     assert log.at_time(wanted) == expected
-
-
-def test_records_older_than_a_time_go() -> None:
-    log = Log(Budget(MANY))
-    for time in (10, 30, 20):
-        append(log, batch([(b"k", b"v")], times=[time]))
-    log.keep_since(20)
-    assert log.start == 1
-    log.keep_since(31)
-    assert (log.start, log.end, len(log)) == (3, 3, 0)
 
 
 def test_a_tombstone_outlives_its_retention_only() -> None:

@@ -143,19 +143,6 @@ def test_a_retry_is_stored_once() -> None:
     assert len(book.values()) == 2
 
 
-def test_a_topics_own_limits_hold() -> None:
-    book = Book()
-    book.create(retention_bytes="1000", retention_ms="60000")
-    for n in range(100):
-        book.send(batch([(b"k", b"%03d" % n)], times=[NOW + n]))
-    log = book.topics["t"].log(0)
-    assert 1000 <= log.size < 1000 + len(numbered(1)) + 10
-    assert book.values()[-1] == b"099"
-    book.now = NOW + 60_000 + 98
-    book.topics.expire()
-    assert book.values() == [b"098", b"099"]
-
-
 def test_the_broker_stays_within_its_memory_and_forgets_the_oldest_of_the_fullest() -> None:
     book = Book(LITTLE)
     book.create("small")
@@ -175,7 +162,7 @@ def test_a_compacted_topic_that_fills_the_broker_is_thinned_out() -> None:
     for n in range(2000):
         book.send(batch([(b"%d" % (n % 10), b"x" * 200)]))
         assert book.budget.used <= LITTLE
-    asyncio.run(book.topics.compact("t"))
+    asyncio.run(book.topics.clean())
     assert len(book.values()) == 10
 
 

@@ -72,28 +72,28 @@ async def describe_configs(cluster: Cluster, call: Call) -> Any:
     results = []
     for asked in call.body.resources:
         entries: list[Any] = []
-        code, why = refusal_of(_describe, cluster, asked, entries)
-        results.append(
-            DESCRIBED(
-                error_code=code, error_message=why, resource_type=asked.resource_type,
-                resource_name=asked.resource_name, configs=entries,
-            )
-        )  # fmt: skip
+        told = _told(asked, *refusal_of(_describe, cluster, asked, entries))
+        results.append(DESCRIBED(configs=entries, **told))
     return DescribeConfigsResponse(version=call.version, results=results)
 
 
 async def alter_configs(cluster: Cluster, call: Call) -> Any:
     """Set and unset single settings of a topic."""
-    responses = []
-    for asked in call.body.resources:
-        code, why = refusal_of(_alter, cluster, asked, call.body.validate_only)
-        responses.append(
-            IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-                error_code=code, error_message=why, resource_type=asked.resource_type,
-                resource_name=asked.resource_name,
-            )
-        )  # fmt: skip
-    return IncrementalAlterConfigsResponse(version=call.version, responses=responses)
+    kind, only_check = IncrementalAlterConfigsResponse, call.body.validate_only
+    responses = [
+        kind.AlterConfigsResourceResponse(
+            **_told(asked, *refusal_of(_alter, cluster, asked, only_check))
+        )
+        for asked in call.body.resources
+    ]
+    return kind(version=call.version, responses=responses)
+
+
+def _told(asked: Any, code: Code, why: str | None) -> dict[str, Any]:
+    return {
+        "error_code": code, "error_message": why, "resource_type": asked.resource_type,
+        "resource_name": asked.resource_name,
+    }  # fmt: skip
 
 
 def _check_replicas(copies: int, assignments: Iterable[Any] | None) -> None:
