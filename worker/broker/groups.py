@@ -1,6 +1,6 @@
 """All consumer groups of a broker, and the offsets they have committed."""
 
-from asyncio import AbstractEventLoop
+from asyncio import get_running_loop
 
 from worker.broker.codes import Code, Refused
 from worker.broker.group import Group
@@ -10,16 +10,12 @@ from worker.broker.members import GroupState
 class Groups(dict[str, Group]):
     """The groups by name."""
 
-    def __init__(self, loop: AbstractEventLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
     def made(self, name: str) -> Group:
         """The group of this name, made if it is new."""
         if not name:
             raise Refused(Code.INVALID_GROUP_ID, "a group needs a name")
         if name not in self:
-            self[name] = Group(name, self._loop)
+            self[name] = Group(name, get_running_loop())
         return self[name]
 
     def existing(self, name: str, code: Code = Code.UNKNOWN_MEMBER_ID) -> Group:

@@ -35,7 +35,6 @@ class Log:
         self.sequences = Sequences()
         self._budget = budget
         self._batches: list[StoredBatch] = []
-        self._lasts: list[int] = []  # the last offset of each batch, to find one by bisection
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -50,7 +49,6 @@ class Log:
         base = self.end
         last = base + header.last_offset_delta
         self._batches.append(StoredBatch(base, last, header.max_timestamp, placed(data, base)))
-        self._lasts.append(last)
         self.end = last + 1
         self.dirty += len(data)
         self._count(len(data), 1)
@@ -63,7 +61,7 @@ class Log:
                 Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in [{self.start}, {self.end}]"
             )
         found: list[bytes] = []
-        for at in range(bisect_left(self._lasts, offset), len(self._batches)):
+        for at in range(self._at(offset), len(self._batches)):
             data = self._batches[at].data
             max_bytes -= len(data)
             if max_bytes < 0 and (found or not at_least_one):
@@ -82,7 +80,7 @@ class Log:
 
     def delete_before(self, offset: int) -> None:
         """Move the start up to an offset and forget the batches that lie wholly before it."""
-        self._drop(bisect_left(self._lasts, offset))
+        self._drop(self._at(offset))
         self.start = max(self.start, offset)
 
     def drop_bytes(self, wanted: int) -> None:
@@ -97,7 +95,6 @@ class Log:
         """Put what compaction left in place of what was there."""
         size, count = self.size, len(self._batches)
         self._batches = batches
-        self._lasts = [batch.last for batch in batches]
         self.dirty = 0
         self._count(sum(len(batch.data) for batch in batches) - size, len(batches) - count)
 
@@ -105,12 +102,15 @@ class Log:
         """Forget everything."""
         self._drop(len(self._batches))
 
+    def _at(self, offset: int) -> int:
+        """Where the batch stands that holds an offset, or the first after it."""
+        return bisect_left(self._batches, offset, key=lambda batch: batch.last)
+
     def _drop(self, count: int) -> None:
         if count:
-            self.start = max(self.start, self._lasts[count - 1] + 1)
+            self.start = max(self.start, self._batches[count - 1].last + 1)
             self._count(-sum(len(batch.data) for batch in self._batches[:count]), -count)
             del self._batches[:count]
-            del self._lasts[:count]
 
     def _count(self, size: int, batches: int) -> None:
         self.size += size

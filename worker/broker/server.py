@@ -31,7 +31,7 @@ class Broker:
     def __init__(self, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
         self.settings = Settings(host, port, **options)
         self.port = port
-        self._cluster: Cluster | None = None
+        self.cluster = Cluster.of(self.settings)
         self._server: asyncio.Server | None = None
         self._cleaner: asyncio.Task[None] | None = None
         self._held = HeldBytes(self.settings.held_bytes)
@@ -44,16 +44,8 @@ class Broker:
         host = "127.0.0.1" if self.settings.host in ANY_HOST else self.settings.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
-    @property
-    def cluster(self) -> Cluster:
-        """The topics and groups, once it has been started."""
-        assert self._cluster is not None, "the broker has not been started"
-        return self._cluster
-
     async def start(self) -> None:
         """Listen; on the same port as before, if it was stopped."""
-        if self._cluster is None:
-            self._cluster = Cluster.of(self.settings, asyncio.get_running_loop())
         host = self.settings.host
         try:
             serving = asyncio.start_server(self._connected, host, self.port, limit=BUFFER)

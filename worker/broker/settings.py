@@ -59,10 +59,10 @@ class Cluster:
     producer_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
 
     @classmethod
-    def of(cls, settings: Settings, loop: asyncio.AbstractEventLoop) -> Self:
+    def of(cls, settings: Settings) -> Self:
         """An empty cluster with these settings."""
         topics = Topics(Budget(settings.retention_bytes), settings.partitions, now_ms)
-        return cls(settings, topics, Groups(loop))
+        return cls(settings, topics, Groups())
 
     def refusing(self, why: str) -> Self:
         """The same node for a request that is refused: each part of it is answered with a code."""

@@ -17,7 +17,7 @@ class Asking:
 
     def __init__(self, **settings: Any) -> None:
         self.loop = asyncio.new_event_loop()
-        self.cluster = Cluster.of(Settings(**settings), self.loop)
+        self.cluster = Cluster.of(Settings(**settings))
 
     def close(self) -> None:
         """End it, with all that waits."""

@@ -6,7 +6,6 @@ A batch that is not read is replaced by one record that says so, which no produc
 
 import json
 import secrets
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import time
@@ -32,8 +31,6 @@ from worker.posts.unreadable import Unreadable, UnreadableError, bad, too_large
 
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
 WIDEST = 2**31 - 1  # from the first to the last offset of a batch
-PATIENCE = 3  # times that a batch is asked for again
-REMEMBERED = 1000  # batches
 ROOMY = 1000  # bytes beside what a marker says
 COST = 8  # so many batches that were refused, after all the work, count as one that is kept
 
@@ -53,7 +50,6 @@ class Opener:
     walk: Walk = walk
     mark: str = field(default_factory=lambda: f"newsift.{secrets.token_hex(16)}")
     has_marked: bool = False  # whether any batch was not read, so far
-    early: Counter[bytes] = field(default_factory=Counter)  # batches beyond a stated end, by header
 
     def room(self) -> Room:
         """The room for one answer: what is over is cut off, and asked for again."""
@@ -66,14 +62,14 @@ class Opener:
         if data and not frames:
             frames = [view]  # no length to go by: then it is one batch that cannot be read
         for number, frame in enumerate(frames):
-            if room.left <= 0:
+            if room.left <= 0 or at >= end:  # written since the end was stated: comes again
                 break
             try:
                 last, part = self.read(frame)
                 if last < at:
                     raise bad("the record batch has offsets that are over")
-                if last >= end and self._is_early(frame):
-                    break
+                if last >= end:  # a disk has changed the first offset, which no checksum covers
+                    raise bad("the record batch has offsets beyond the partition's end")
                 room.left -= len(part[1]) if len(part) > 1 else 0
             except UnreadableError as error:
                 following = frames[number + 1 :]
@@ -104,21 +100,6 @@ class Opener:
         first, why, detail = json.loads(found.headers[0][1])
         place = (found.topic, found.partition, first, found.offset)
         return Unreadable(*place, found.timestamp, Reason(why), detail)
-
-    def _is_early(self, frame: memoryview) -> bool:
-        """Whether a batch may be beyond the stated end for now; one that stays there is refused.
-
-        A broker states the end and then reads, so what is written between the two comes along.
-        Asked again, it states an end after that; only a first offset that a disk has changed, which
-        no checksum covers, stays beyond it.
-        """
-        if len(self.early) > REMEMBERED:
-            self.early.clear()
-        header = bytes(frame[: HEADER.size])
-        self.early[header] += 1
-        if self.early[header] > PATIENCE:
-            raise bad("the record batch has offsets beyond the partition's end")
-        return True
 
     def _check(self, header: Header, body: Bytes) -> None:
         """Refuse records that are not as many, as long or in such an order as they say."""

@@ -28,7 +28,7 @@ def opened() -> Target:
     loop = asyncio.new_event_loop()
 
     def feed(frame: bytes) -> bool:
-        cluster = Cluster.of(Settings(retention_bytes=2**24), loop)
+        cluster = Cluster.of(Settings(retention_bytes=2**24))
         log = cluster.topics.create("fuzz", 1).logs[0]
         data = numbered(3)
         log.append(data, read_header(data))

@@ -212,7 +212,6 @@ def test_a_sound_batch_does_not_lead_past_the_end() -> None:
     """The checksum leaves the first offset out, so a disk may have changed it."""
     opener = Opener(LIMIT)
     data = batch(values(10), 0, 2**40)
-    assert [opened(data, 100, 110, opener) for _ in range(3)] == [b""] * 3
     assert told(opened(data, 100, 110, opener), opener) == [("109-109", "bad_batch")]
 
 
