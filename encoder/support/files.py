@@ -49,7 +49,7 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 def read_regular(path: Path, most: int) -> bytes:
     """The bytes of a file; OSError, unread, where there are more, or it is a pipe or a device."""
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open(path, "rb", opener=without_waiting) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "no regular file, but a pipe or a device", str(path))
@@ -58,7 +58,7 @@ def read_regular(path: Path, most: int) -> bytes:
         return file.read(found.st_size)
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def without_waiting(path: str, flags: int) -> int:
     """Open a file; a pipe that nobody writes to would keep us waiting for ever."""
     return os.open(path, flags | os.O_NONBLOCK)
 

@@ -34,10 +34,6 @@ class Handler(BaseHTTPRequestHandler):
         self.say(gzip.compress(ARTICLE.encode()), coding="gzip")
 
     def page_deflate(self) -> None:
-        packer = zlib.compressobj(wbits=-15)
-        self.say(packer.compress(ARTICLE.encode()) + packer.flush(), coding="deflate")
-
-    def page_zlib(self) -> None:
         self.say(zlib.compress(ARTICLE.encode()), coding="deflate")
 
     def page_chunked(self) -> None:

@@ -42,7 +42,6 @@ COMMANDS = {
     "config": ("worker.cli.config:config", "Check the configuration, or show it."),
     "broker": ("worker.cli.broker:broker", "Run a Kafka broker in memory, to try things out."),
     "schemas": ("worker.cli.schemas:schemas", "Print the JSON Schemas of the records."),
-    "completion": ("worker.cli.completion:completion", "Print what completes a shell's words."),
     "train": ("train.cli:train", "Train a model by a recipe."),
     "evaluate": ("train.protocol.cli:evaluate", "Judge models beside what one could take instead."),
     "figures": ("train.figures.cli:figures", "Draw the paper's figures for a model."),

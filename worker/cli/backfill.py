@@ -2,21 +2,21 @@
 
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import click
 
+from worker.cli.offline import Sum, prepared, present
 from worker.cli.options import CSV, RECORDS, kafka_options, since_option
 from worker.cli.seeds.topic import SeedTopic, known
 from worker.cli.terminal import say
+from worker.cli.view.match import Show, view, when_written
 from worker.cli.view.table import tallied
 from worker.config import Config
+from worker.files.matches import read_match
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
-
-if TYPE_CHECKING:
-    from worker.cli.view.match import Show
-    from worker.match.pipeline import Outcome
+from worker.match.pipeline import Outcome
+from worker.seeds.set import SeedBook
 
 ORIGIN = ("origin", b"backfill")
 
@@ -36,10 +36,6 @@ def backfill(
     It ends with the last post that was there when it began. The workers and their offsets are
     not touched.
     """
-    from worker.cli.offline import Sum, prepared, present
-    from worker.cli.view.match import view, when_written
-    from worker.seeds.set import SeedBook
-
     show, total, book = view(as_json, as_csv, when_written), Sum(), SeedBook(config.limits)
     topic = config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
@@ -62,10 +58,8 @@ def backfill(
     say(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
 
 
-def _emit(outcome: "Outcome", show: "Show", outbox: Outbox | None, topic: str) -> None:
+def _emit(outcome: Outcome, show: Show, outbox: Outbox | None, topic: str) -> None:
     """Send the matches of a batch, where that is asked for, and print them."""
-    from worker.files.matches import read_match
-
     for record in outcome.records:
         if record.kind != "match" or record.value is None:
             continue

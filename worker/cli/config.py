@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from encoder.encoder import model_directory
 from encoder.errors import NewsiftError
 from worker.cli.options import CONFIG, KAFKA, ONE_JSON
-from worker.config import Config
-from worker.config.load import Loaded, load, overridden
+from worker.config import KEYS
+from worker.config.load import load, overridden
 from worker.config.text import as_values, packaged, rendered
 from worker.errors import ConfigError
 from worker.kafka.settings import tls_context
@@ -28,16 +29,16 @@ def check(config_file: Path | None, kafka: str | None) -> None:
     """Check the file, the variables, and the certificates and the model that they name."""
     found = load(config_file, overridden(os.environ, kafka))
     tls_context(found.config)
-    _check_model(found)
-    usual = as_values(Config())
+    try:
+        model_directory(found.config.model.name)
+    except NewsiftError as error:
+        raise ConfigError(f"{found.origins['model.name']}: model.name: {error}") from error
     changed = [
-        f"{section}.{key}"
-        for section, values in as_values(found.config).items()
-        for key, value in values.items()
-        if value != usual[section][key]
-    ]
+        f"{section}.{name}" for section, keys in KEYS.items() for name, key in keys.items()
+        if getattr(getattr(found.config, section), name) != key.default
+    ]  # fmt: skip
     said = f"not by default: {', '.join(changed)}" if changed else "every key has its default"
-    click.echo(escaped(f"{_file(found)}: right; {said}"), err=True)
+    click.echo(escaped(f"{found.file or 'the defaults'}: right; {said}"), err=True)
 
 
 @config.command()
@@ -57,16 +58,3 @@ def show(config_file: Path | None, kafka: str | None, as_json: bool, template: b
         click.echo(json.dumps({"file": file, "values": values, "origins": dict(found.origins)}))
         return
     click.echo(rendered(found), nl=False)
-
-
-def _check_model(found: Loaded) -> None:
-    from encoder.encoder import model_directory
-
-    try:
-        model_directory(found.config.model.name)
-    except NewsiftError as error:
-        raise ConfigError(f"{found.origins['model.name']}: model.name: {error}") from error
-
-
-def _file(found: Loaded) -> str:
-    return "the defaults" if found.file is None else str(found.file)

@@ -7,7 +7,9 @@ import click
 
 from worker.cli.options import CSV, RECORDS, kafka_options, since_option
 from worker.cli.terminal import say
+from worker.cli.view.match import view, when_found
 from worker.config import Config
+from worker.files.matches import read_match
 from worker.kafka.reading import StoredMessage, TopicReader, connected
 
 
@@ -32,9 +34,6 @@ def matches(
 
     With --since, or --no-follow for all that is kept, it ends with the last one that is there.
     """
-    from worker.cli.view.match import view, when_found
-    from worker.files.matches import read_match
-
     live = follow if follow is not None else start is None
     shown = unread = 0
     show = view(as_json, as_csv, when_found)

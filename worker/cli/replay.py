@@ -17,7 +17,6 @@ from worker.files.read import each_line, too_long
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
 from worker.posts.read import Post, Reading, Rejected, read_post
-from worker.posts.times import milliseconds
 
 GRACE = 5.0  # seconds for what is under way when it ends early
 FARTHEST_BEHIND = 1.0  # seconds; what is later than that is not caught up with
@@ -25,33 +24,20 @@ SHORTEST_SLEEP = 0.002
 
 
 class Pace:
-    """When the next post is due: so many a second, or as the posts were made, or at once."""
+    """When the next post is due: so many a second, or at once."""
 
-    def __init__(self, rate: float | None, speed: float | None) -> None:
-        self._rate, self._speed = rate, speed
-        self._began = time.monotonic()
-        self._count = 0
-        self._first: float | None = None
+    def __init__(self, rate: float | None) -> None:
+        self._step = 1 / rate if rate else 0.0
+        self._due = time.monotonic()
 
-    def wait(self, created_at: str | None) -> None:
-        """Wait until a post is due that was made then."""
-        late = time.monotonic() - self._began - self._due(created_at)
+    def wait(self) -> None:
+        """Wait until a post is due."""
+        late = time.monotonic() - self._due
         if late < -SHORTEST_SLEEP:
             time.sleep(-late)
-        elif late > FARTHEST_BEHIND and self._rate:
-            self._began += late
-        self._count += 1
-
-    def _due(self, created_at: str | None) -> float:
-        """Seconds after the start."""
-        if self._rate:
-            return self._count / self._rate
-        if not self._speed or created_at is None:
-            return 0.0
-        made = milliseconds(created_at) / 1000
-        if self._first is None:
-            self._first = made
-        return (made - self._first) / self._speed
+        elif late > FARTHEST_BEHIND:
+            self._due += late
+        self._due += self._step
 
 
 @click.command()
@@ -60,43 +46,32 @@ class Pace:
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="Posts a second."
 )
-@click.option("--speed", type=click.FloatRange(0, min_open=True), metavar="X",
-              help="As the posts were made, X times as fast.")  # fmt: skip
 @click.option("--form", type=click.Choice(FORMATS), help="Of the posts; else as configured.")
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
               help="Pass over the first N posts: to go on where it ended.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Send nothing: say what the worker could read.")
 @kafka_options
 def replay(
-    files: tuple[Path, ...], rate: float | None, speed: float | None, form: str | None,
-    skip: int, check: bool, config: Config,
-) -> None:  # fmt: skip
+    files: tuple[Path, ...], rate: float | None, form: str | None, skip: int, config: Config
+) -> None:
     """Send the posts of files, one JSON object a line, to the posts topic; - is standard input.
 
     Each line's bytes are sent as they are, gzip is unpacked, empty lines are passed over. A
     record's key is the post's id, where it can be read.
     """
-    if rate and speed:
-        raise click.UsageError("--rate and --speed exclude each other")
-    lines = islice(read_lines(files, form or config.posts.format, config.limits), skip, None)
+    lines = read_lines(files, form or config.posts.format, config.limits)
     progress, odd = ProgressLine(), Counter[str]()
-    if check:
-        _check(lines, progress, odd)
-        return
     topic = config.topics.posts
     with connected(config) as cluster:
         cluster.partitions(topic)
     with sending(config) as outbox:
-        pace, all_sent = Pace(rate, speed), False
+        pace, all_sent = Pace(rate), False
         try:
-            for value, found in _counted(lines, progress, odd):
-                key, made = (
-                    (found.id.encode(), found.created_at)
-                    if isinstance(found, Post)
-                    else (None, None)
-                )
-                pace.wait(made)
-                outbox.send(topic, value, key)
+            for value, found in islice(lines, skip, None):
+                if isinstance(found, Rejected):
+                    odd[found.reason.value] += 1
+                pace.wait()
+                outbox.send(topic, value, found.id.encode() if isinstance(found, Post) else None)
+                progress.add(1, "posts")
             outbox.settle()
             all_sent = True
         finally:
@@ -117,23 +92,3 @@ def read_lines(files: Sequence[Path], form: str, limits: Limits) -> Iterator[tup
                 raise InputError(f"{file}: line {number} {refused}")
             if value.strip():
                 yield value, read_post(value, form, limits)
-
-
-def _counted(
-    lines: Iterator[tuple[bytes, Reading]], progress: ProgressLine, odd: Counter[str]
-) -> Iterator[tuple[bytes, Reading]]:
-    for value, found in lines:
-        if isinstance(found, Rejected):
-            odd[found.reason.value] += 1
-        yield value, found
-        progress.add(1, "posts")
-
-
-def _check(
-    lines: Iterator[tuple[bytes, Reading]], progress: ProgressLine, odd: Counter[str]
-) -> None:
-    """Count what the worker could read of the lines; nothing is sent."""
-    read = sum(1 for _ in _counted(lines, progress, odd))
-    click.echo(f"{read:,} lines, {read - odd.total():,} the worker can read")
-    if odd:
-        raise InputError(f"{odd.total():,} lines are no posts: {tallied(odd)}")

@@ -1,7 +1,6 @@
 """`newsift schemas`: the JSON Schemas of the records on the topics."""
 
 import json
-from difflib import get_close_matches
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -24,7 +23,9 @@ def schemas(name: str | None, as_json: bool) -> None:
     """
     found = named()
     if name is not None:
-        click.echo(_chosen(name, found).read_text("utf-8"), nl=False)
+        if name not in found:
+            raise InputError(f"no schema {name!r}; there are {', '.join(found)}")
+        click.echo(found[name].read_text("utf-8"), nl=False)
         return
     parsed = {
         each: json.loads(file.read_text("utf-8"))
@@ -47,11 +48,3 @@ def named() -> dict[str, Traversable]:
         raise InputError("schemas: are not in this installation; install newsift from its wheel")
     inside = sorted(folder.iterdir(), key=lambda file: file.name)
     return {file.name.rpartition(".")[0]: file for file in inside if file.name.endswith(SUFFIXES)}
-
-
-def _chosen(name: str, found: dict[str, Traversable]) -> Traversable:
-    if name in found:
-        return found[name]
-    close = get_close_matches(name, found, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(found)}"
-    raise InputError(f"no schema {name!r}; {hint}")

@@ -3,10 +3,11 @@
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import click
+from kafka.errors import KafkaError
 
 from worker.cli.options import ONE_JSON, kafka_options
 from worker.cli.seeds.show import rows_of
@@ -32,20 +33,14 @@ class Reading:
     """Where everything stands at one moment."""
 
     at: float
-    first: Offsets  # of the posts, by partition
-    end: Offsets
-    committed: Offsets
+    posts: dict[int, Backlog]  # by partition
     matches: Offsets | None
     rejected: Offsets | None
-
-    def backlog(self, partition: int) -> Backlog:
-        """What waits in a partition."""
-        return Backlog(self.first[partition], self.committed.get(partition), self.end[partition])
 
     @property
     def lag(self) -> dict[int, int]:
         """Posts that wait, by partition."""
-        return {partition: self.backlog(partition).lag for partition in self.end}
+        return {partition: backlog.lag for partition, backlog in self.posts.items()}
 
 
 @click.command()
@@ -53,23 +48,24 @@ class Reading:
 @kafka_options
 def status(as_json: bool, config: Config) -> None:
     """Show workers, lag by partition, seeds, rates over a second, and the output's offsets."""
+    topics = config.topics
     with connected(config) as cluster, administering(config) as admin:
-        cluster.partitions(config.topics.posts)
+        cluster.partitions(topics.posts)
         before = reading(cluster, admin, config)
         time.sleep(APART)
-        after = reading(cluster, admin, config)
+        now = reading(cluster, admin, config)
         state, workers = group(admin, config)
         found = {
             "kafka": config.kafka.bootstrap_servers,
             "group": config.kafka.group,
             "state": state,
             "workers": workers,
-            "posts": {"topic": config.topics.posts, "partitions": partitions(after, workers)},
-            "lag": sum(after.lag.values()),
-            "rates": rates(before, after),
+            "posts": {"topic": topics.posts, "partitions": partitions(now, workers)},
+            "lag": sum(now.lag.values()),
+            "rates": rates(before, now),
             "seeds": seed_states(cluster, config),
-            "matches": ends(config.topics.matches, after.matches),
-            "dead_letters": ends(config.topics.rejected, after.rejected),
+            "matches": {"topic": topics.matches, "end_offsets": _by_name(now.matches)},
+            "dead_letters": {"topic": topics.rejected, "end_offsets": _by_name(now.rejected)},
         }
     if as_json:
         print_json([found])
@@ -85,20 +81,15 @@ def reading(cluster: TopicReader, admin: Any, config: Config) -> Reading:
         place.partition: found.offset for place, found in offsets.items()
         if place.topic == posts and found.offset >= 0
     }  # fmt: skip
-
-    def there(topic: str) -> Offsets | None:
-        return cluster.ends(topic) if cluster.exists(topic) else None
-
-    return Reading(
-        time.monotonic(), cluster.beginnings(posts), cluster.ends(posts), committed,
-        there(config.topics.matches), there(config.topics.rejected),
-    )  # fmt: skip
+    first, end = cluster.beginnings(posts), cluster.ends(posts)
+    backlogs = {n: Backlog(first[n], committed.get(n), end[n]) for n in sorted(end)}
+    output = (config.topics.matches, config.topics.rejected)
+    there = (cluster.ends(topic) if cluster.exists(topic) else None for topic in output)
+    return Reading(time.monotonic(), backlogs, *there)
 
 
 def patiently(ask: Callable[[], T]) -> T:
     """An answer about a group, asked for again while the broker only just begins to keep groups."""
-    from kafka.errors import KafkaError
-
     ends_at = time.monotonic() + COORDINATOR_S
     while True:
         try:
@@ -129,51 +120,42 @@ def partitions(now: Reading, workers: list[Row]) -> list[Row]:
     """How far each partition is, and whose it is."""
     owners = {number: worker["id"] for worker in workers for number in worker["partitions"]}
     return [
-        {
-            "partition": number, "first": now.first[number], "end": end,
-            "committed": now.committed.get(number), "lag": now.backlog(number).lag,
-            "worker": owners.get(number),
-        }
-        for number, end in sorted(now.end.items())
-    ]  # fmt: skip
+        {"partition": number, **asdict(backlog), "lag": backlog.lag, "worker": owners.get(number)}
+        for number, backlog in now.posts.items()
+    ]
 
 
 def rates(before: Reading, after: Reading) -> dict[str, float]:
     """Posts that came, posts that are done, and matches that went out, a second."""
     seconds = max(after.at - before.at, 1e-3)
-    done = sum(after.backlog(p).done - before.backlog(p).done for p in before.end if p in after.end)
-    moved = {
-        "posts_in": _total(after.end) - _total(before.end),
-        "posts_done": done,
-        "matches": _total(after.matches) - _total(before.matches),
-    }
-    return {name: round(max(count, 0) / seconds, 1) for name, count in moved.items()}
+    names = ("posts_in", "posts_done", "matches")
+    pairs = zip(names, _totals(before), _totals(after), strict=True)
+    return {name: round(max(now - then, 0) / seconds, 1) for name, then, now in pairs}
+
+
+def _totals(found: Reading) -> tuple[int, int, int]:
+    posts = found.posts.values()
+    matches = sum((found.matches or {}).values())
+    return sum(each.end for each in posts), sum(each.done for each in posts), matches
 
 
 def seed_states(cluster: TopicReader, config: Config) -> Row | None:
     """How many seeds are live, refused or expired; None without the topic."""
     if not cluster.exists(config.topics.seeds):
         return None
-    latest = SeedTopic(cluster, config).latest()
-    rows = rows_of(latest, config)
+    rows = rows_of(SeedTopic(cluster, config).latest(), config)
     count = Counter(row["state"] for row in rows)
     refused = {row["id"]: row["reason"] for row in rows if row["state"] == "refused"}
-    states = {state: count[state] for state in ("live", "expired", "paused")}
-    return states | {"refused": refused}
+    return {state: count[state] for state in ("live", "expired", "paused")} | {"refused": refused}
 
 
-def ends(topic: str, offsets: Offsets | None) -> Row:
-    """The end offsets of an output topic; null where it is missing."""
-    return {"topic": topic, "end_offsets": offsets and {str(p): offsets[p] for p in offsets}}
-
-
-def _total(offsets: Offsets | None) -> int:
-    return sum(offsets.values()) if offsets else 0
+def _by_name(offsets: Offsets | None) -> dict[str, int] | None:
+    return None if offsets is None else {str(number): at for number, at in offsets.items()}
 
 
 def print_status(found: Row) -> None:
     """The state of everything, a line each, and a table of the partitions."""
-    workers, rates = found["workers"], found["rates"]
+    workers, rates, seeds = found["workers"], found["rates"], found["seeds"]
     lines = {
         "kafka": found["kafka"],
         "workers": f"{len(workers)} in {found['group']} ({found['state']})" if workers
@@ -181,28 +163,24 @@ def print_status(found: Row) -> None:
         "lag": f"{found['lag']:,} posts",
         "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
         f"{rates['matches']:,.1f} matches/s",
-        "seeds": _seeds(found["seeds"]),
+        "seeds": _seeds(seeds) if seeds else MISSING,
         "matches": _output(found["matches"]),
         "dead letters": _output(found["dead_letters"]),
     }  # fmt: skip
     for name, line in lines.items():
         click.echo(f"{name:<13} {line}")
-    for name, reason in ((found["seeds"] or {}).get("refused") or {}).items():
+    for name, reason in (seeds["refused"] if seeds else {}).items():
         click.echo(f"{'refused':<13} {shown(name)}: {one_line(reason)}")
     click.echo()
-    rows = found["posts"]["partitions"]
     header = ("partition", "first", "committed", "end", "lag", "worker")
-    table(header, [[row[name] for name in header] for row in rows])
+    table(header, [[row[name] for name in header] for row in found["posts"]["partitions"]])
 
 
-def _seeds(found: Row | None) -> str:
-    if found is None:
-        return MISSING
-    parts = [f"{found['live']:,} live"]
-    parts += [f"{found['expired']:,} expired"] if found["expired"] else []
-    parts += [f"{found['paused']:,} paused"] if found["paused"] else []
-    parts += [f"{len(found['refused']):,} refused"] if found["refused"] else []
-    return ", ".join(parts)
+def _seeds(found: Row) -> str:
+    count = {state: found[state] for state in ("expired", "paused")}
+    count["refused"] = len(found["refused"])
+    more = [f", {number:,} {state}" for state, number in count.items() if number]
+    return f"{found['live']:,} live{''.join(more)}"
 
 
 def _output(found: Row) -> str:

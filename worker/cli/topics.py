@@ -1,17 +1,15 @@
 """`newsift topics`: make the four topics, or say where they are not as they should be."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
 from worker.cli.options import JSON, kafka_options
 from worker.cli.view.table import print_json
 from worker.config import Config
+from worker.kafka.rules import Difference
+from worker.kafka.topics import check_topics, create_topics
 from worker.visible import one_line
-
-if TYPE_CHECKING:
-    from worker.kafka.rules import Difference
 
 WRONG = 1  # the exit code when something is not as the worker needs it
 
@@ -29,8 +27,6 @@ def create(as_json: bool, config: Config) -> int:
 
     Exits with 1 if one of those is not as the worker needs it, and says so.
     """
-    from worker.kafka.topics import check_topics, create_topics
-
     made = create_topics(config)
     if as_json:
         print_json({"topic": name} for name in made)
@@ -50,8 +46,6 @@ def check(as_json: bool, config: Config) -> int:
 
     Exits with 1 if something must change, with 0 if there is only advice, or nothing.
     """
-    from worker.kafka.topics import check_topics
-
     found = check_topics(config)
     if not found:
         click.echo("all four topics are as they should be", err=True)
@@ -60,7 +54,7 @@ def check(as_json: bool, config: Config) -> int:
     return _told(found, silent=as_json)
 
 
-def _told(found: "list[Difference]", err: bool = False, silent: bool = False) -> int:
+def _told(found: list[Difference], err: bool = False, silent: bool = False) -> int:
     """Tell what differs, and the exit code that it makes."""
     for each in () if silent else found:
         word = "must" if each.serious else "should"

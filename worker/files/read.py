@@ -4,6 +4,7 @@ import gzip
 import os
 import stat
 import sys
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,11 +12,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from encoder.errors import InputError
+from encoder.support.files import without_waiting
 
 DASH = Path("-")  # standard input; where a command writes, standard output
 LONGEST_LINE = 16 * 2**20
 LARGEST_FILE = 2**26  # of what is read whole
 CHUNK = 2**18
+WRITER_S = 3.0  # that a pipe's writer may take to come
 BOM = b"\xef\xbb\xbf"
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -55,15 +58,37 @@ def too_long(line: bytes) -> str | None:
 def read_whole(file: Path) -> bytes:
     """All bytes of a file, a pipe or standard input; what has no end, or too many, is refused."""
     try:
-        with _opened(file) as raw:
-            if file != DASH and not _ends(os.fstat(raw.fileno()).st_mode):
-                raise InputError(f"{file}: is no regular file and no pipe")
-            content = raw.read(LARGEST_FILE + 1)
+        if file == DASH:
+            content = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with open(file, "rb", opener=without_waiting) as raw:
+                content = _begun(file, raw.fileno())
+                content += raw.read(LARGEST_FILE + 1)
     except OSError as error:
         raise _unreadable(file, error) from error
     if len(content) > LARGEST_FILE:
         raise InputError(f"{_named(file)}: is larger than {LARGEST_FILE >> 20} MiB; split it")
     return content
+
+
+def _begun(file: Path, handle: int) -> bytes:
+    """The first bytes of a pipe, once there is somebody who writes to it."""
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return b""
+    if not stat.S_ISFIFO(mode):
+        raise InputError(f"{file}: is no regular file and no pipe")
+    ends = time.monotonic() + WRITER_S
+    while time.monotonic() < ends:
+        try:
+            first = os.read(handle, CHUNK)
+        except BlockingIOError:  # somebody is there, and takes his time
+            first = None
+        if first != b"":
+            os.set_blocking(handle, True)
+            return first or b""
+        time.sleep(0.01)
+    raise InputError(f"{file}: nobody writes to this pipe; give a file")
 
 
 def read_text(file: Path) -> str:
@@ -117,10 +142,6 @@ def _read(stream: BinaryIO, number: int) -> bytes:
 
 def _named(file: Path) -> str:
     return "standard input" if file == DASH else str(file)
-
-
-def _ends(mode: int) -> bool:
-    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
 
 def _unreadable(file: Path, error: OSError) -> InputError:

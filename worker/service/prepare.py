@@ -122,7 +122,7 @@ class Parts:
         return self.control.seeds
 
     def _state(self) -> Health:
-        return Health("", self.missing or self.control.lost, self.control.seeds)
+        return Health(self.missing or self.control.lost, self.control.seeds)
 
     def _seeds_are_lost(self, why: str) -> None:
         """Hold the posts up for a reason, or go on for none."""

@@ -8,11 +8,13 @@ import sys
 import threading
 import traceback
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import faust
 from aiokafka.errors import KafkaError
 from faust.cli import worker as faust_cli
+from faust.cli.base import now_builtin_worker_options, option
+from faust.cli.params import TCPPort
 
 from encoder.errors import NewsiftError
 from worker.config import Config
@@ -30,6 +32,11 @@ class worker(faust_cli.worker):  # type: ignore[misc]
     """Start the worker."""
 
     redirect_stdouts = False
+    options: ClassVar = [  # Faust's others are about its own web server
+        option("--web-port", "-p", type=TCPPort(), help="Port of the web server."),
+        option("--web-bind", "-b", help="Address on which the web server listens."),
+        *now_builtin_worker_options,
+    ]
 
     def _init_worker_options(
         self, *args: Any, web_port: int | None, web_bind: str | None, **options: Any

@@ -13,7 +13,7 @@ from prometheus_client import (
 )
 
 from worker.visible import escaped
-from worker.watch.table import METRICS, OTHER, PAUSES, STATES, Exported
+from worker.watch.table import METRICS, OTHER, STATES, Exported
 
 if TYPE_CHECKING:
     from worker.match.pipeline import Outcome
@@ -79,14 +79,13 @@ class Metrics:
 
     def paused(self, why: str) -> None:
         """Note that reading has paused; why is one of PAUSES."""
-        why = why if why in PAUSES else OTHER
         self._made["pauses_total"].labels(why).inc()
         self._pausing.add(why)
         self._made["paused"].set(1)
 
     def resumed(self, why: str) -> None:
         """Note that this is no reason to pause any more; reading goes on if none is left."""
-        self._pausing.discard(why if why in PAUSES else OTHER)
+        self._pausing.discard(why)
         self._made["paused"].set(int(bool(self._pausing)))
 
     def rebalanced(self) -> None:

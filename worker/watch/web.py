@@ -31,9 +31,8 @@ log = logging.getLogger("newsift.web")
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the worker is at this moment: a reason for each thing that it is not."""
+    """How the worker is at this moment: why it is not ready, if so, and its seeds."""
 
-    not_healthy: str = ""
     not_ready: str = ""
     seeds: SeedSet | None = None
 
@@ -106,11 +105,10 @@ class Web:
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
-        return _verdict("healthy", self._state().not_healthy)
+        return _verdict("healthy", "")
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
-        state = self._state()
-        return _verdict("ready", state.not_ready or state.not_healthy)
+        return _verdict("ready", self._state().not_ready)
 
     async def _get_seeds(self, _request: web.Request) -> web.Response:
         seeds = self._state().seeds

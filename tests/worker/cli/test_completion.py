@@ -1,20 +1,10 @@
-"""`newsift completion`, and what a shell is told without waiting."""
+"""What a shell that completes is told without waiting."""
 
 import os
 import subprocess
 import sys
 
-import pytest
-
-from tests.worker.fake import Command
 from worker.cli import COMMANDS
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_for_every_shell(newsift: Command, shell: str) -> None:
-    done = newsift("completion", shell)
-    assert done.code == 0
-    assert f"_NEWSIFT_COMPLETE={shell}_complete" in done.out
 
 
 def test_the_names_of_commands_come_without_their_modules() -> None:

@@ -112,16 +112,6 @@ def test_json_loses_nothing(newsift: Command, given: dict[str, str]) -> None:
     assert (whole["title"], whole["event"]) == (EVIL, EVIL)
 
 
-def test_raw_bytes_go_to_no_terminal(
-    newsift: Command, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert newsift("dead-letters", "show", EVIL, "--raw").out == EVIL
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    done = newsift("dead-letters", "show", EVIL, "--raw")
-    assert (done.code, done.out) == (2, "")
-    assert "send them to a file or a pipe" in done.err
-
-
 class Rude(BaseHTTPRequestHandler):
     """Answers with what it can put into a head."""
 

@@ -47,6 +47,15 @@ def ids(out: str) -> list[str]:
     return [json.loads(line)["post"]["id"] for line in out.splitlines()]
 
 
+def test_a_record_may_say_more_than_is_known_here() -> None:
+    value = json.loads(record("a"))
+    plain = read_match(json.dumps(value).encode())
+    for part in (value, value["post"], value["source"], value["matches"][0]):
+        part["said_later"] = [{"a": None}]
+    assert plain is not None
+    assert read_match(json.dumps(value).encode()) == plain
+
+
 def test_everything_kept_comes_out_as_it_is(newsift: Command, kafka: Kafka) -> None:
     sent = [record(str(n), text=f"é {n}\u2028") for n in range(30)]
     for n, value in enumerate(sent):

@@ -33,5 +33,4 @@ def test_all_together_are_valid_schemas(newsift: Command) -> None:
 def test_an_unknown_name_is_refused(newsift: Command) -> None:
     done = newsift("schemas", "matches")
     assert (done.code, done.out) == (2, "")
-    assert "did you mean 'match'?" in done.err
-    assert "there are asyncapi" in newsift("schemas", "zzz").err
+    assert "no schema 'matches'; there are asyncapi" in done.err

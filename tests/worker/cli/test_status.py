@@ -10,6 +10,7 @@ import worker.cli.status
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 from worker.cli.status import Reading, rates
+from worker.stream.offsets import Backlog
 
 GROUP = "newsift-ingest"
 
@@ -104,12 +105,13 @@ def test_without_posts_there_is_no_status(
 
 
 def test_rates_come_from_two_readings() -> None:
-    before = Reading(10.0, {0: 0, 1: 100}, {0: 10, 1: 300}, {0: 4}, {0: 1}, None)
-    after = Reading(12.0, {0: 0, 1: 100}, {0: 30, 1: 310}, {0: 8, 1: 150}, {0: 2}, {0: 5})
-    assert rates(before, after) == {"posts_in": 15.0, "posts_done": 27.0, "matches": 0.5}
+    before = {0: Backlog(0, 4, 10), 1: Backlog(100, None, 300)}
+    after = {0: Backlog(0, 8, 30), 1: Backlog(100, 150, 310)}
+    found = rates(Reading(10.0, before, {0: 1}, None), Reading(12.0, after, {0: 2}, {0: 5}))
+    assert found == {"posts_in": 15.0, "posts_done": 27.0, "matches": 0.5}
 
 
 def test_posts_that_are_gone_are_no_lag() -> None:
     """Retention may outrun a group, and a new group begins with the first post that is there."""
-    now = Reading(0.0, {0: 90, 1: 5}, {0: 100, 1: 9}, {0: 20}, None, None)
+    now = Reading(0.0, {0: Backlog(90, 20, 100), 1: Backlog(5, None, 9)}, None, None)
     assert now.lag == {0: 10, 1: 4}

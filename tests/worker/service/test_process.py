@@ -201,6 +201,11 @@ def test_options_of_fausts_command_line_are_followed(tmp_path: Path) -> None:
     assert f"{tmp_path}/log (info)" in done.stdout.replace("\n", "")
 
 
+def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path) -> None:
+    done = faust("-A", "worker", "worker", "--without-web", folder=tmp_path)
+    assert (done.returncode, "No such option: --without-web" in done.stderr) == (2, True)
+
+
 def test_faust_lists_the_agent_and_refuses_one_that_would_never_receive(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from worker import app\n\n@app.agent(app.topic('matched-tweets'))\n"

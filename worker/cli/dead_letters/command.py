@@ -1,6 +1,5 @@
 """`newsift dead-letters`: messages that the worker could not work on, and another attempt."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
 
@@ -10,7 +9,7 @@ from encoder.errors import InputError
 from worker.cli.dead_letters.read import DeadLetter, dead_letters_of, sent_again
 from worker.cli.options import JSON, kafka_options, since_option
 from worker.cli.terminal import say
-from worker.cli.view.table import bytes_in_json, print_json, shown, tallied
+from worker.cli.view.table import bytes_in_json, print_fields, print_json, tallied
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
@@ -21,15 +20,11 @@ DETAIL = 60
 SINCE = since_option("Only from this time on: 2h, or RFC 3339.")
 
 
-def known_reason(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
-    """The reason that was given, which has to be one of the list."""
-    if given not in (None, *Reason):
-        raise InputError(f"--reason {given!r}: is no reason; give one of {', '.join(Reason)}")
-    return given
-
-
 REASON = click.option(
-    "--reason", metavar="CODE", callback=known_reason, help="Only those with this reason."
+    "--reason",
+    metavar="CODE",
+    type=click.Choice([reason.value for reason in Reason]),
+    help="Only those with this reason.",
 )
 
 
@@ -54,7 +49,7 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
             if as_json:
                 print_json([letter.row()])
             else:
-                print_line(letter)
+                _print_line(letter)
     if not as_json:
         told = f"{reasons.total():,}: {tallied(reasons)}" if reasons else "none"
         say(f"dead letters: {told}")
@@ -63,23 +58,19 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
 @dead_letters.command()
 @click.argument("name", metavar="ID")
 @JSON
-@click.option("--raw", is_flag=True, help="Print the input's bytes alone, as they are.")
 @kafka_options
-def show(name: str, as_json: bool, raw: bool, config: Config) -> None:
+def show(name: str, as_json: bool, config: Config) -> None:
     """Show one dead letter with its bytes."""
     with connected(config) as cluster:
         found = [letter for letter in dead_letters_of(cluster, config) if letter.id == name]
     if not found:
         raise _unknown(name)
     row, key, value = found[-1].row(), found[-1].message.key, found[-1].message.value
-    if raw:
-        _write_raw(value or b"")
-    elif as_json:
+    if as_json:
         print_json([row | {"key": bytes_in_json(key), "value": bytes_in_json(value)}])
     else:
-        for told, cell in row.items():
-            click.echo(f"{told:<12} {shown(cell)}")
-        click.echo(f"{'key':<12} {_text(key)}\n\n{_text(value)}")
+        print_fields(row | {"key": _text(key)})
+        click.echo(f"\n{_text(value)}")
 
 
 @dead_letters.command()
@@ -108,14 +99,14 @@ def retry(
 
         cluster.partitions(config.topics.posts)
         done = sent_again(cluster, config, chosen())
-        _check(wanted, done, chosen())
+        if wanted:
+            _check(wanted, done, chosen())
         kept = _resend(config, chosen(), done)
     if kept:
         say(f"not retried: {tallied(kept)}")
 
 
-def print_line(letter: DeadLetter) -> None:
-    """One dead letter in one line."""
+def _print_line(letter: DeadLetter) -> None:
     when = f"{letter.row()['rejected_at'][:19]}Z"
     told = one_line(letter.detail)[:DETAIL]
     attempt, reason = f"attempt {letter.attempt}", one_line(letter.reason)
@@ -124,8 +115,6 @@ def print_line(letter: DeadLetter) -> None:
 
 def _check(wanted: set[str], done: set[str], there: Iterable[DeadLetter]) -> None:
     """Refuse, before anything is sent, ids that are unknown or that cannot be retried."""
-    if not wanted:
-        return
     found = {letter.id: _obstacle(letter, done) for letter in there}
     for name in sorted(wanted):
         if name not in found:
@@ -155,12 +144,6 @@ def _obstacle(letter: DeadLetter, done: set[str]) -> str | None:
 
 def _unknown(name: str) -> InputError:
     return InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
-
-
-def _write_raw(value: bytes) -> None:
-    if sys.stdout.isatty():
-        raise InputError("--raw: these bytes could steer a terminal; send them to a file or a pipe")
-    click.get_binary_stream("stdout").write(value)
 
 
 def _text(value: bytes | None) -> str:

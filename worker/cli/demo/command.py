@@ -5,10 +5,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import kafka
 
+from worker.broker.running import running
 from worker.cli.demo.hint import hint
 from worker.cli.demo.process import WorkerProcess, worker_process
 from worker.cli.demo.samples import read_articles, read_posts, seed_record
@@ -18,10 +20,9 @@ from worker.cli.options import model_options
 from worker.cli.terminal import colour_wanted
 from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.files.matches import read_match
+from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import kafka_python_settings
-
-if TYPE_CHECKING:
-    from worker.kafka.sending import Outbox
+from worker.kafka.topics import ensure_topics
 
 HEAR_MS = 10
 DRAIN_S = 15.0
@@ -46,8 +47,6 @@ def demo(seconds: float, port: int, model: str, device: str, threads: int | None
     and one removed. At the end it says how well the posts were found, and ends what it started.
     Articles and posts are invented; nothing outside this machine is used.
     """
-    from worker.broker.running import running
-
     # The worker runs in another folder: a model's directory needs its whole path there.
     name = str(Path(model).resolve()) if Path(model).is_dir() else model
     settings = {"NEWSIFT_MODEL__NAME": name, "NEWSIFT_MODEL__DEVICE": device}
@@ -60,9 +59,6 @@ def demo(seconds: float, port: int, model: str, device: str, threads: int | None
 
 
 def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str]) -> None:
-    from worker.kafka.sending import sending
-    from worker.kafka.topics import ensure_topics
-
     articles = {name: seed_record(*article) for name, article in read_articles().items()}
     ensure_topics(config)
     with sending(config) as outbox, listening(config) as consumer:
@@ -89,8 +85,6 @@ def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str
 @contextmanager
 def listening(config: Config) -> Iterator[Any]:
     """A consumer of all matches, from the first on."""
-    import kafka
-
     settings = kafka_python_settings(config) | {"metrics_enabled": False}
     topic = config.topics.matches
     with closing(kafka.KafkaConsumer(topic, **settings, auto_offset_reset="earliest")) as consumer:
@@ -98,7 +92,7 @@ def listening(config: Config) -> Iterator[Any]:
 
 
 def play(
-    script: Script, articles: dict[str, bytes], audience: "Audience", outbox: "Outbox",
+    script: Script, articles: dict[str, bytes], audience: "Audience", outbox: Outbox,
     topics: TopicsConfig,
 ) -> None:  # fmt: skip
     """Send everything at its moment, and print the matches as they come."""

@@ -19,7 +19,11 @@ def hint() -> Iterator[str]:
     yield "Next, your own files, without a broker:"
     yield _step("filter POSTS.jsonl --seeds ARTICLE.md", "the posts that match an article")
     yield "Or a stream, each in a terminal of its own:"
-    broker = _kafka()
+    try:
+        named = load_config().kafka.bootstrap_servers
+    except NewsiftError:
+        named = Config().kafka.bootstrap_servers
+    broker = None if named == Config().kafka.bootstrap_servers else named
     if broker is None:
         yield _step("broker", "or any Kafka: NEWSIFT_KAFKA=host:port")
     where = "the worker, on that broker" if broker is None else f"the worker, on {broker}"
@@ -31,15 +35,6 @@ def hint() -> Iterator[str]:
 
 def _step(typed: str, does: str, command: str = "newsift") -> str:
     return f"  {command + ' ' + typed:<58}  {does}"
-
-
-def _kafka() -> str | None:
-    """The broker that the user has named, if any."""
-    try:
-        named = load_config().kafka.bootstrap_servers
-    except NewsiftError:
-        return None
-    return None if named == Config().kafka.bootstrap_servers else named
 
 
 def _near(path: Path) -> str:

@@ -12,23 +12,18 @@ ON_X, ON_MASTODON = 1_890_000_000_000_000_000, 113_000_000_000_000_000  # their 
 
 POISON: tuple[bytes | None, ...] = (
     b'{"id": "poison-1", "text": "cut off in the mid',
-    b"<html><body>502 Bad Gateway</body></html>",
     b'["a list", "is no post"]',
     b'{"id": "poison-2", "text": ' + b"[" * 500 + b"]" * 500 + b"}",
     b'{"id": "poison-3", "text": "caf\xe9 on fire"}',
     b'{"id": "poison-4", "text": "half of an emoji: \\ud83d"}',
     b'{"text": "nobody knows which post this is"}',
-    b'{"id": "", "text": "nor this"}',
-    b'{"id": "poison-5", "text": null}',
-    b'{"id": "poison-6", "text": 404}',
+    b'{"id": "poison-5", "text": 404}',
     None,
-    b"",
     b'{"temperature": 21.5, "room": "kitchen"}',
 )
 EVENT = '{"did": "%s", "kind": "commit", "commit": {"operation": "%s", "collection": "%s"}}'
 HARMLESS: tuple[bytes, ...] = (
     b'{"delete": {"status": {"id": 1, "id_str": "1", "user_id": 7}}}',
-    b'{"did": "did:plc:newsiftdemo", "kind": "identity", "identity": {"handle": "a.example"}}',
     (EVENT % (DID, "create", "app.bsky.feed.like")).encode(),
     (EVENT % (DID, "delete", "app.bsky.feed.post")).encode(),
     b'{"id": "picture-1", "text": ""}',

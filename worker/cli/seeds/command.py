@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,10 +18,8 @@ from worker.cli.view.table import print_json
 from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
+from worker.seeds.record import Seed, read_seed
 from worker.visible import one_line
-
-if TYPE_CHECKING:
-    from worker.seeds.record import Seed
 
 AUTO = "auto"
 NEVER = "never"
@@ -99,8 +97,6 @@ def show(name: str, as_json: bool, config: Config) -> None:
     """Show one seed whole."""
     with seed_topic(config) as topic:
         latest = topic.latest()
-    from worker.seeds.record import read_seed
-
     record = latest[known(latest, name)]
     found = described(read_seed(record.key, record.value, config.limits), record, whole=True)
     assert found is not None  # a deleted seed is not known
@@ -161,10 +157,8 @@ def _changed(draft: SeedDraft, name: str | None, changes: dict[str, Any]) -> See
     return SeedDraft(name or draft.id, draft.record | given, draft.source, draft.ignored)
 
 
-def _validated(draft: SeedDraft, config: Config) -> "Seed":
+def _validated(draft: SeedDraft, config: Config) -> Seed:
     """The seed as every worker will read it; refused here rather than there."""
-    from worker.seeds.record import Seed, read_seed
-
     found = read_seed(draft.key, draft.value, config.limits)
     if not isinstance(found, Seed):
         raise InputError(f"{draft.source}: {getattr(found, 'reason', 'is empty')}")

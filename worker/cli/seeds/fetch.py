@@ -4,11 +4,11 @@ import http.client
 import socket
 import ssl
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeVar
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
@@ -19,13 +19,13 @@ SECONDS = 20.0
 STEP_SECONDS = 8.0  # for one answer of the network
 LARGEST_PAGE = 5 * 2**20
 REDIRECTS = 5
-CODINGS = ("identity", "gzip", "x-gzip", "deflate")
-GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+REDIRECTED = (301, 302, 303, 307, 308)
+GZIP = 16 + zlib.MAX_WBITS
 PAGES = ("text/html", "application/xhtml+xml", "text/plain")
 REQUEST = {
     "User-Agent": "newsift (seed articles)",
     "Accept": ", ".join(PAGES),
-    "Accept-Encoding": "gzip, deflate",
+    "Accept-Encoding": "gzip",
     "Connection": "close",
 }
 NAT64 = IPv6Network("64:ff9b::/96")
@@ -66,7 +66,7 @@ class Bounds:
     size: int = LARGEST_PAGE
     redirects: int = REDIRECTS
     resolve: Resolve = resolved
-    allow: Callable[[str], bool] = field(default=is_public)
+    allow: Callable[[str], bool] = is_public
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,46 +78,40 @@ class Page:
     charset: str | None
 
 
-def fetch(url: str, bounds: Bounds | None = None) -> Page:
+def fetch(url: str, bounds: Bounds = Bounds()) -> Page:
     """The page behind an address of the web; refused with a reason where it cannot be had."""
-    bounds = bounds or Bounds()
     return within(bounds.seconds, lambda: _fetch(url, bounds), url)
 
 
 def within(seconds: float, work: Callable[[], T], url: str) -> T:
     """The result of the work, given up after so many seconds, whatever it is waiting for."""
-    done: list[T] = []
-    failed: list[BaseException] = []
+    result: Future[T] = Future()
 
     def attempt() -> None:
         try:
-            done.append(work())
+            result.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
-            failed.append(error)
+            result.set_exception(error)
 
-    thread = threading.Thread(target=attempt, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failed:
-        raise failed[0]
-    if not done:
-        raise InputError(f"{url}: took longer than {seconds:g} s; save the text and add the file")
-    return done[0]
+    threading.Thread(target=attempt, daemon=True).start()
+    try:
+        return result.result(seconds)
+    except TimeoutError:
+        said = f"{url}: took longer than {seconds:g} s; save the text and add the file"
+        raise InputError(said) from None
 
 
 def _fetch(url: str, bounds: Bounds) -> Page:
-    deadline = time.monotonic() + bounds.seconds
     for _ in range(bounds.redirects + 1):
-        target = _target(url)
         try:
-            with _opened(target, bounds) as answer:
-                if answer.status in (301, 302, 303, 307, 308) and answer.getheader("Location"):
-                    url = urljoin(url, answer.getheader("Location") or "")
-                    continue
-                return _page(url, answer, bounds.size, deadline)
+            with _opened(_target(url), bounds) as answer:
+                there = answer.getheader("Location")
+                if answer.status not in REDIRECTED or not there:
+                    return _page(url, answer, bounds.size)
+                url = urljoin(url, there)
+        except InputError:
+            raise
         except (OSError, http.client.HTTPException, ValueError, zlib.error) as error:
-            if isinstance(error, InputError):
-                raise
             raise InputError(f"{url}: cannot be fetched ({_reason(error)})") from error
     raise InputError(f"{url}: redirects more than {bounds.redirects} times; give the last address")
 
@@ -164,54 +158,37 @@ def _connected(host: str, port: int, bounds: Bounds) -> socket.socket:
                 f"{host} is at {address}, which is no address of the open Internet; "
                 "save the text and add the file"
             )
-    failed: OSError | None = None
+    failed = OSError("the name has no address")
     for address in addresses:
         try:
             return socket.create_connection((address, port), timeout=STEP_SECONDS)
         except OSError as error:
             failed = error
-    raise failed or OSError("the name has no address")
+    raise failed
 
 
-def _page(url: str, answer: http.client.HTTPResponse, size: int, deadline: float) -> Page:
+def _page(url: str, answer: http.client.HTTPResponse, size: int) -> Page:
     if answer.status != 200:
         raise InputError(f"{url}: answers {answer.status} {answer.reason}; save the text instead")
     kind = answer.headers.get_content_type()
     if kind not in PAGES:
         raise InputError(f"{url}: is no page of text but {kind}; save the text and add the file")
-    if (answer.length or 0) > size:
+    body = answer.read(size + 1) if (answer.length or 0) <= size else b""
+    if len(body) > size or (answer.length or 0) > size:
         raise _too_large(url, size)
-    coding = (answer.getheader("Content-Encoding") or "identity").strip().lower()
-    if coding not in CODINGS:
-        raise InputError(f"{url}: is packed as {coding!r}; save the text and add the file")
-    body = b"".join(_chunks(url, answer, size, deadline))
-    if coding != "identity" and body:
-        body = _unpacked(url, body, size)
-    return Page(url, body, answer.headers.get_content_charset())
-
-
-def _chunks(
-    url: str, answer: http.client.HTTPResponse, size: int, deadline: float
-) -> Iterator[bytes]:
-    read = 0
-    while chunk := answer.read1(2**16):
-        read += len(chunk)
-        if read > size:
-            raise _too_large(url, size)
-        if time.monotonic() > deadline:
-            raise InputError(f"{url}: took too long")
-        yield chunk
     if answer.length:
         raise InputError(f"{url}: ends {answer.length} bytes early; try again")
+    coding = (answer.getheader("Content-Encoding") or "identity").strip().lower()
+    if coding in ("gzip", "x-gzip"):
+        body = _unpacked(url, body, size)
+    elif coding != "identity":
+        raise InputError(f"{url}: is packed as {coding!r}; save the text and add the file")
+    return Page(url, body, answer.headers.get_content_charset())
 
 
 def _unpacked(url: str, body: bytes, size: int) -> bytes:
     """The body without its compression, never more than the size."""
-    try:
-        zlib.decompressobj(GZIP_OR_ZLIB).decompress(body, 1)
-        unpack = zlib.decompressobj(GZIP_OR_ZLIB)
-    except zlib.error:  # some servers send deflate without zlib's head
-        unpack = zlib.decompressobj(-zlib.MAX_WBITS)
+    unpack = zlib.decompressobj(GZIP)
     found = unpack.decompress(body, size + 1)
     if len(found) > size:
         raise _too_large(url, size)

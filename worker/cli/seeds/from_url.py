@@ -2,7 +2,6 @@
 
 import re
 import sys
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -12,10 +11,8 @@ from worker.cli.seeds.article import article_of
 from worker.cli.seeds.fetch import fetch
 from worker.cli.seeds.files import SeedDraft
 from worker.cli.view.table import cut
+from worker.seeds.record import Seed
 from worker.visible import one_line
-
-if TYPE_CHECKING:
-    from worker.seeds.record import Seed
 
 LEAD = 300
 LONGEST_ID = 60
@@ -48,7 +45,7 @@ def seed_id(title: str, url: str) -> str:
     return made.strip("-") or cut(words[0], LONGEST_ID)
 
 
-def confirmed(seed: "Seed") -> bool:
+def confirmed(seed: Seed) -> bool:
     """Show what was taken from the page, and ask whether that is what was meant."""
     click.echo(f"id      {one_line(seed.id)}", err=True)
     click.echo(f"title   {one_line(seed.title) or '-'}", err=True)

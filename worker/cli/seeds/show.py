@@ -2,20 +2,19 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from worker.cli.seeds.topic import Latest
 from worker.cli.terminal import say
-from worker.cli.view.table import print_json, shown, table
+from worker.cli.view.table import print_fields, print_json, table
 from worker.config import Config
 from worker.kafka.reading import StoredMessage
 from worker.posts.times import rfc3339
+from worker.seeds.record import RefusedSeed, Seed, read_seed
+from worker.seeds.set import too_many
 from worker.visible import one_line
-
-if TYPE_CHECKING:
-    from worker.cli.seeds.topic import Latest
-    from worker.seeds.record import RefusedSeed, Seed
 
 SeedRow = dict[str, Any]
 
@@ -23,11 +22,9 @@ HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "ti
 
 
 def described(
-    found: "Seed | RefusedSeed | None", record: StoredMessage, whole: bool = False
+    found: Seed | RefusedSeed | None, record: StoredMessage, whole: bool = False
 ) -> SeedRow | None:
     """A seed, or one that is refused, as a row of JSON; None if it is deleted."""
-    from worker.seeds.record import Seed
-
     if found is None:
         return None
     published = {"published_at": rfc3339(max(record.timestamp, 0))}
@@ -38,11 +35,8 @@ def described(
     return row | {"text": found.text} if whole else row | {"characters": len(found.text)}
 
 
-def rows_of(latest: "Latest", config: Config) -> list[SeedRow]:
+def rows_of(latest: Latest, config: Config) -> list[SeedRow]:
     """Every seed as a row, those that are refused too, sorted by id."""
-    from worker.seeds.record import Seed, read_seed
-    from worker.seeds.set import too_many
-
     limits = config.limits
     found = {key: read_seed(key, record.value, limits) for key, record in latest.items()}
     over = too_many(found.values(), limits)
@@ -54,7 +48,7 @@ def rows_of(latest: "Latest", config: Config) -> list[SeedRow]:
     return sorted((row for row in rows if row), key=lambda row: str(row["id"]))
 
 
-def fields(seed: "Seed") -> SeedRow:
+def fields(seed: Seed) -> SeedRow:
     """What is said of a seed everywhere."""
     over = seed.expires_at is not None and seed.expires_at <= time.time() * 1000
     return {
@@ -86,15 +80,13 @@ def _told(row: SeedRow) -> SeedRow:
 
 def print_seed(row: SeedRow) -> None:
     """Everything about one seed, its text last."""
-    for name, value in row.items():
-        if name not in ("text", "value"):
-            click.echo(f"{name:<13} {shown(value)}")
+    print_fields({name: told for name, told in row.items() if name not in ("text", "value")})
     click.echo()
     for line in str(row.get("text") or row.get("value") or "").splitlines():
         click.echo(one_line(line))
 
 
-def print_told(seed: "Seed", said: str, config: Config, as_json: bool) -> None:
+def print_told(seed: Seed, said: str, config: Config, as_json: bool) -> None:
     """Say what was published, and what threshold will hold."""
     if as_json:
         print_json([fields(seed) | {"published": said}])

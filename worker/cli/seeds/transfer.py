@@ -1,9 +1,7 @@
 """`newsift seeds export` and `import`: all records of the control topic, as they are, in a file."""
 
-import base64
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -11,11 +9,12 @@ from encoder.errors import InputError
 from worker.cli.options import kafka_options
 from worker.cli.seeds.topic import seed_topic
 from worker.cli.terminal import say
-from worker.cli.view.table import bytes_in_json
+from worker.cli.view.table import bytes_in_json, bytes_of_json
 from worker.config import Config
 from worker.files.read import DASH, each_line
 from worker.files.write import check_targets, writing
 from worker.posts.times import rfc3339
+from worker.seeds.record import RefusedSeed, read_seed
 from worker.visible import escaped_json
 
 NAMED = 10  # refused seeds that are told by their ids
@@ -51,8 +50,6 @@ def import_seeds(file: Path, config: Config) -> None:
 
     Nothing is published before every line is understood. Seeds that are not in FILE stay.
     """
-    from worker.seeds.record import RefusedSeed, read_seed
-
     records = _records(file)
     bare = records.pop(b"", None)
     found = (read_seed(key, value, config.limits) for key, value in records.items())
@@ -86,18 +83,11 @@ def _records(file: Path) -> dict[bytes, bytes | None]:
 def _record(line: bytes, where: str) -> tuple[bytes, bytes]:
     try:
         row = json.loads(line)
-        key, value = _bytes(row["key"]), _bytes(row["value"])
-    except (ValueError, RecursionError, KeyError, TypeError):
+        key, value = row["key"], row["value"]
+        if value is None:
+            raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
+        return bytes_of_json("" if key is None else key), bytes_of_json(value)
+    except InputError:
+        raise
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise InputError(f"{where}: is not {WANTED}") from None
-    if value is None:
-        raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
-    return key or b"", value
-
-
-def _bytes(told: Any) -> bytes | None:
-    """What `bytes_in_json` told."""
-    if isinstance(told, dict):
-        return base64.b64decode(told["base64"], validate=True)
-    if told is not None and not isinstance(told, str):
-        raise TypeError
-    return None if told is None else told.encode()

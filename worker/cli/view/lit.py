@@ -21,58 +21,44 @@ def lit(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
     The strongest word burns brightest, a word that takes from the score is grey. The entry ""
     (what no word accounts for) is not shown, nor is any character that would steer a terminal.
     """
-    shown = [(seen, part) for word, part in pairs if (seen := printable(word))]
-    return " ".join(painted(shown) if colour else numbered(shown))
-
-
-def painted(pairs: Sequence[tuple[str, float]]) -> list[str]:
-    """The words in colours that can be read on a dark and on a light ground."""
-    top = max((part for _, part in pairs), default=0.0)
-    bottom = min((part for _, part in pairs), default=0.0)
-    strongest = max(top, -bottom)
-    return [paint(word, part / strongest if strongest else 0.0) for word, part in pairs]
-
-
-def paint(word: str, strength: float) -> str:
-    """One word by its strength, from -1 to 1."""
-    if abs(strength) < FAINT:
-        return word
-    if strength < 0:
-        return click.style(word, fg=GREY)
-    lamp = min(int(strength * len(LAMPS)), len(LAMPS) - 1)
-    background, text = LAMPS[lamp]
-    return click.style(word, fg=text, bg=background, bold=lamp == len(LAMPS) - 1 or None)
-
-
-def numbered(pairs: Sequence[tuple[str, float]]) -> list[str]:
-    """The words, the few with the largest parts followed by it: hurricane[0.21]."""
-    sizes = [abs(part) for _, part in pairs]
-    ranked = sorted(range(len(pairs)), key=lambda i: -sizes[i])
-    chosen = {i for i in ranked[:NUMBERED] if sizes[i] >= max(VISIBLE, FAINT * sizes[ranked[0]])}
-    return [f"{word}[{part:.2f}]" if i in chosen else word for i, (word, part) in enumerate(pairs)]
+    words = [(seen, part) for word, part in pairs if (seen := printable(word))]
+    sizes = [abs(part) for _, part in words]
+    ranked = sorted(range(len(words)), key=lambda i: -sizes[i])
+    chosen = set(ranked if colour else ranked[:NUMBERED])
+    top = max(sizes, default=0.0)
+    lights = (_lit(*pair, top, colour) if i in chosen else pair[0] for i, pair in enumerate(words))
+    return " ".join(lights)
 
 
 def lit_text(text: str, why: Sequence[tuple[str, float]], colour: bool) -> str:
     """A text with those words lit, or numbered without colour, that made its score."""
     parts = {word.lower(): part for word, part in why if word}
-    strongest = max((abs(part) for part in parts.values()), default=0.0)
-    if not strongest:
+    top = max(map(abs, parts.values()), default=0.0)
+    if not top:
         return text
     longest_first = map(re.escape, sorted(parts, key=len, reverse=True))
     inside = re.compile("|".join(longest_first), re.IGNORECASE)
 
     def light(word: str) -> str:
-        part = parts.get(word.lower(), 0.0)
-        if colour:
-            return paint(word, part / strongest)
-        return f"{word}[{part:.2f}]" if abs(part) >= max(VISIBLE, FAINT * strongest) else word
+        return _lit(word, parts.get(word.lower(), 0.0), top, colour)
 
     def one(found: re.Match[str]) -> str:
         sign, word = found.groups()
         if word.lower() in parts:
             return sign + light(word)
-        if not sign:
-            return word
-        return sign + inside.sub(lambda piece: light(piece[0]), word)
+        return sign + inside.sub(lambda piece: light(piece[0]), word) if sign else word
 
     return WORD.sub(one, text)
+
+
+def _lit(word: str, part: float, top: float, colour: bool) -> str:
+    """One word by its part of a score whose largest part is this."""
+    if abs(part) < FAINT * top or not part:
+        return word
+    if not colour:
+        return f"{word}[{part:.2f}]" if abs(part) >= VISIBLE else word
+    if part < 0:
+        return click.style(word, fg=GREY)
+    lamp = min(int(part / top * len(LAMPS)), len(LAMPS) - 1)
+    background, text = LAMPS[lamp]  # they can be read on a dark and on a light ground
+    return click.style(word, fg=text, bg=background, bold=lamp == len(LAMPS) - 1 or None)

@@ -4,7 +4,7 @@ import base64
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
@@ -58,3 +58,16 @@ def bytes_in_json(raw: bytes | None) -> Any:
         return None if raw is None else raw.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(raw or b"").decode()}
+
+
+def bytes_of_json(told: Any) -> bytes:
+    """What `bytes_in_json` told; ValueError, TypeError or AttributeError if it did not."""
+    if isinstance(told, dict):
+        return base64.b64decode(told["base64"], validate=True)
+    return bytes(told.encode())
+
+
+def print_fields(row: Mapping[str, object]) -> None:
+    """Print what is told of one thing, a line each."""
+    for name, value in row.items():
+        click.echo(f"{name:<13} {shown(value)}")

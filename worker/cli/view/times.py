@@ -9,9 +9,6 @@ from worker.posts.times import LAST_MS
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])", re.ASCII)
-MOMENT = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
 
 
 def since(text: str, option: str = "--since") -> int:
@@ -37,9 +34,8 @@ def _moment(text: str, option: str, direction: int) -> int:
 def _milliseconds(text: str, direction: int) -> int | None:
     if span := SPAN.fullmatch(text):
         return int((time.time() + direction * float(span[1]) * UNITS[span[2]]) * 1000)
-    if MOMENT.fullmatch(text):
-        try:
-            return int(datetime.fromisoformat(text.upper()).timestamp() * 1000)
-        except (ValueError, OverflowError):
-            return None
-    return None
+    try:
+        moment = datetime.fromisoformat(text.upper())
+        return int(moment.timestamp() * 1000) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None

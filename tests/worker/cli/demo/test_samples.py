@@ -15,8 +15,8 @@ POSTS = read_posts()
 EVENTS = list(read_articles())
 PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 REASONS = (
-    "bad_json", "bad_json", "wrong_type", "too_deep", "invalid_utf8", "lone_surrogate", "no_id",
-    "no_id", "no_text", "no_text", "empty_value", "empty_value", "unknown_form",
+    "bad_json", "wrong_type", "too_deep", "invalid_utf8", "lone_surrogate", "no_id", "no_text",
+    "empty_value", "unknown_form",
 )  # fmt: skip
 
 

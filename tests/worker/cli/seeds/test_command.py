@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -266,10 +267,29 @@ def test_an_article_without_an_end_is_refused(
     assert kafka.records(SEEDS) == []
 
 
+def write_slowly(pipe: Path, *parts: str) -> None:
+    time.sleep(0.1)
+    with pipe.open("w", encoding="utf-8") as file:
+        for part in parts:
+            time.sleep(0.1)
+            file.write(part)
+            file.flush()
+
+
+def test_a_pipe_that_nobody_writes_to_is_refused(
+    newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.files.read.WRITER_S", 0.1)
+    os.mkfifo(tmp_path / "pipe.md")
+    done = newsift("seeds", "add", tmp_path / "pipe.md")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("pipe.md: nobody writes to this pipe; give a file\n")
+
+
 def test_an_article_may_come_through_a_pipe(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     pipe = tmp_path / "ferry.md"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=("# Fire\n\nA ferry burns.",))
+    writer = threading.Thread(target=write_slowly, args=(pipe, "# Fire\n\nA ferry", " burns."))
     writer.start()
     assert newsift("seeds", "add", pipe).code == 0
     writer.join()
