@@ -7,7 +7,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -113,19 +113,15 @@ def _bare(rows: list[bytes], number: int) -> list[bytes]:
     return [row.removesuffix(b"\r") for row in rows]
 
 
-def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
-
-
 @contextmanager
 def _unpacked(file: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if they are gzip."""
     try:
-        opened = _opened(file)
+        opened = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
     except OSError as error:
         raise _unreadable(file, error) from error
     with opened as raw:
-        packed = raw.peek(2)[:2] == GZIP_MAGIC  # type: ignore[attr-defined]
+        packed = raw.peek(2)[:2] == GZIP_MAGIC  # type: ignore[union-attr]
         yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
 
 

@@ -2,8 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,9 @@ def demo(seconds: float, port: int, model: str, device: str, threads: int | None
 def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str]) -> None:
     articles = {name: seed_record(*article) for name, article in read_articles().items()}
     ensure_topics(config)
-    with sending(config) as outbox, listening(config) as consumer:
+    settled = kafka_python_settings(config) | {"metrics_enabled": False}
+    heard = kafka.KafkaConsumer(config.topics.matches, **settled, auto_offset_reset="earliest")
+    with sending(config) as outbox, closing(heard) as consumer:
         for name in articles.keys() - {ADDED}:
             outbox.send(config.topics.seeds, articles[name], name.encode())
         outbox.settle()
@@ -80,15 +81,6 @@ def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str
             passed_over = worker.counted("newsift_posts_passed_over_total").total()
     click.echo()
     click.echo("\n".join(summary(audience.tally, list(articles), rejected, passed_over)))
-
-
-@contextmanager
-def listening(config: Config) -> Iterator[Any]:
-    """A consumer of all matches, from the first on."""
-    settings = kafka_python_settings(config) | {"metrics_enabled": False}
-    topic = config.topics.matches
-    with closing(kafka.KafkaConsumer(topic, **settings, auto_offset_reset="earliest")) as consumer:
-        yield consumer
 
 
 def play(

@@ -1,6 +1,7 @@
 """`newsift seeds`: the articles that posts are compared with, on the control topic."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,10 @@ def add(
     drafts = read_seed_files(files) if url is None else [draft_of_url(url, yes)]
     if len(drafts) > 1 and (name or title):
         raise click.UsageError("--id and --title are for one article")
-    changes = {"event": event, "title": title, "threshold": threshold}
-    changes["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
-    drafts = [_changed(draft, name, changes) for draft in drafts]
+    given = {"event": event, "title": title, "threshold": threshold}
+    given["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
+    changes = {key: value for key, value in given.items() if value is not None}
+    drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
     found = [_validated(draft, config) for draft in drafts]
     if url is not None and not yes and not confirmed(found[0]):
         say("nothing was published")
@@ -98,12 +100,13 @@ def show(name: str, as_json: bool, config: Config) -> None:
     with seed_topic(config) as topic:
         latest = topic.latest()
     record = latest[known(latest, name)]
-    found = described(read_seed(record.key, record.value, config.limits), record, whole=True)
-    assert found is not None  # a deleted seed is not known
+    seed = read_seed(record.key, record.value, config.limits)
+    assert seed is not None  # a deleted seed is not known
+    row = described(seed, record, whole=True)
     if as_json:
-        print_json([found])
+        print_json([row])
     else:
-        print_seed(found)
+        print_seed(row)
 
 
 @seeds.command()
@@ -150,11 +153,6 @@ def change(
         seed = _validated(draft, config)
         topic.publish({key: draft.value})
     print_told(seed, "changed", config, as_json)
-
-
-def _changed(draft: SeedDraft, name: str | None, changes: dict[str, Any]) -> SeedDraft:
-    given = {key: value for key, value in changes.items() if value is not None}
-    return SeedDraft(name or draft.id, draft.record | given, draft.source, draft.ignored)
 
 
 def _validated(draft: SeedDraft, config: Config) -> Seed:

@@ -21,12 +21,8 @@ SeedRow = dict[str, Any]
 HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
 
 
-def described(
-    found: Seed | RefusedSeed | None, record: StoredMessage, whole: bool = False
-) -> SeedRow | None:
-    """A seed, or one that is refused, as a row of JSON; None if it is deleted."""
-    if found is None:
-        return None
+def described(found: Seed | RefusedSeed, record: StoredMessage, whole: bool = False) -> SeedRow:
+    """A seed, or one that is refused, as a row of JSON."""
     published = {"published_at": rfc3339(max(record.timestamp, 0))}
     if not isinstance(found, Seed):
         text = {"value": (record.value or b"").decode("utf-8", "backslashreplace")} if whole else {}
@@ -40,12 +36,11 @@ def rows_of(latest: Latest, config: Config) -> list[SeedRow]:
     limits = config.limits
     found = {key: read_seed(key, record.value, limits) for key, record in latest.items()}
     over = too_many(found.values(), limits)
-    judged = {
-        key: over.get(seed.id, seed) if isinstance(seed, Seed) else seed
-        for key, seed in found.items()
-    }
-    rows = [described(seed, latest[key]) for key, seed in judged.items()]
-    return sorted((row for row in rows if row), key=lambda row: str(row["id"]))
+    rows = [
+        described(over.get(seed.id, seed) if isinstance(seed, Seed) else seed, latest[key])
+        for key, seed in found.items() if seed is not None
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: str(row["id"]))
 
 
 def fields(seed: Seed) -> SeedRow:

@@ -46,9 +46,9 @@ def test_no_time_ends_a_command(newsift: Command, kafka: Kafka) -> None:
 @pytest.mark.parametrize("timestamp", [-1, 0, 2**63 - 1, -(2**63)])
 def test_a_record_of_any_time_is_described(timestamp: int) -> None:
     record: Any = SimpleNamespace(timestamp=timestamp, key=b"a", value=b'{"text": "A"}')
-    found = described(read_seed(b"a", record.value), record)
-    assert found is not None
-    assert found["published_at"].endswith("Z")
+    seed = read_seed(b"a", record.value)
+    assert seed is not None
+    assert described(seed, record)["published_at"].endswith("Z")
 
 
 def test_seeds_beyond_the_limit_are_listed_as_refused(
