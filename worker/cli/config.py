@@ -22,10 +22,10 @@ def config() -> None:
     """Check the configuration, or show what is in force."""
 
 
-@config.command()
+@config.command("check")
 @CONFIG
 @KAFKA
-def check(config_file: Path | None, kafka: str | None) -> None:
+def check_config(config_file: Path | None, kafka: str | None) -> None:
     """Check the file, the variables, and the certificates and the model that they name."""
     found = load(config_file, overridden(os.environ, kafka))
     tls_context(found.config)

@@ -55,11 +55,11 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
         say(f"dead letters: {told}")
 
 
-@dead_letters.command()
+@dead_letters.command("show")
 @click.argument("name", metavar="ID")
 @JSON
 @kafka_options
-def show(name: str, as_json: bool, config: Config) -> None:
+def show_letter(name: str, as_json: bool, config: Config) -> None:
     """Show one dead letter with its bytes."""
     with connected(config) as cluster:
         found = [letter for letter in dead_letters_of(cluster, config) if letter.id == name]

@@ -91,11 +91,11 @@ def list_seeds(as_json: bool, config: Config) -> None:
         print_table(rows)
 
 
-@seeds.command()
+@seeds.command("show")
 @click.argument("name", metavar="ID")
 @JSON
 @kafka_options
-def show(name: str, as_json: bool, config: Config) -> None:
+def show_seed(name: str, as_json: bool, config: Config) -> None:
     """Show one seed whole."""
     with seed_topic(config) as topic:
         latest = topic.latest()
