@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from bench.part import Part
+from bench.texts import SHARED
 from train.loop.progress import Talk
 
 DATA = click.option(
@@ -80,6 +81,22 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
 
     options = StreamOptions(only=names(only), **given)
     show(measure_stream(options, Talk().progress), as_json)
+
+
+@bench.command()
+@MODEL
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True), default=SHARED,
+    show_default="../shared/data",
+    help="A folder laid out as for training, with crises and news.",
+)  # fmt: skip
+@click.option("--draws", type=click.IntRange(1), default=10, show_default=True, help="Streams.")
+@JSON
+def profiles(as_json: bool, **given: Any) -> None:
+    """Events that learn: profiles beside seeds, on labelled crises among news."""
+    from bench.profiles.run import measure_profiles
+
+    show(measure_profiles(say=Talk().progress, **given), as_json)
 
 
 @bench.command()

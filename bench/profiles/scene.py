@@ -1,0 +1,97 @@
+"""A crisis among news: what a profile may learn from, and what it is judged on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.embeddings import Embeddings
+from encoder.encoder import Encoder
+from encoder.errors import InputError
+from encoder.model.weights import F32, I64
+from train.data.folder import files
+from train.data.readers import Passed, read_posts
+from train.data.splits import bare
+from train.protocol.ranking import auc_of
+from train.protocol.sets import read_crises
+
+NEWS = "canadian_news_2017"
+RECALL = 0.8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrisisScene:
+    """The seeds of an event, and posts: first the news, then those on the event, then off it."""
+
+    name: str
+    seeds: Embeddings
+    background: Embeddings
+    posts: Embeddings  # [n]
+    news: int
+    on: int
+
+    def draw(self, one_in: int, seed: int) -> "Draw":
+        """Half of the news, one in so many on the event (none at 0); all else judges."""
+        rng = np.random.default_rng(seed)
+        news = rng.permutation(self.news)
+        on = self.news + rng.permutation(self.on)
+        half = self.news // 2
+        taken = round(half / (one_in - 1)) if one_in else 0
+        if taken > self.on // 2:
+            raise InputError(f"{self.name}: {self.on} posts, {2 * taken} are needed")
+        stream = np.concatenate([news[:half], on[:taken]])
+        return Draw(self, rng.permutation(stream), news[half:], on[taken:])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """The places of the posts to learn from, and of those that nothing was learned from."""
+
+    scene: CrisisScene
+    stream: I64
+    news: I64
+    on: I64
+
+    def is_on(self, places: I64) -> NDArray[np.bool_]:
+        """Which of these posts are on the event."""
+        first = self.scene.news
+        return (places >= first) & (places < first + self.scene.on)
+
+    def precision(self, scores: F32, one_in: int) -> float:
+        """The precision at 80 % recall where one post in so many is on the event."""
+        cut = np.sort(scores[self.on])[::-1][int(np.ceil(RECALL * len(self.on))) - 1]
+        hits, alarms = (float((scores[x] >= cut).mean()) for x in (self.on, self.news))
+        return hits / (hits + (one_in - 1) * alarms)
+
+    def off_topic(self, scores: F32) -> float:
+        """The AUC of the judged posts on the event against those gathered with them, off it."""
+        return auc_of(scores[self.on], scores[self.scene.news + self.scene.on :])
+
+
+def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
+    """Every crisis of a folder among its news; no text twice, none of the model's background."""
+    passed = Passed()
+    if NEWS not in (found := files(data, "tweets")):
+        raise InputError(f"--data: {data}/tweets holds no {NEWS}; give the folder of the data")
+    first = {bare(text): text for text in read_posts(found[NEWS], passed)}
+    news = unknown(enc.posts(text for key, text in first.items() if key), enc.background)
+    for crisis in read_crises(data, passed):
+        about = enc.posts((*crisis.on, *crisis.off))
+        posts = Embeddings.concat([news, about])
+        seeds = enc.articles(crisis.seeds)
+        yield CrisisScene(crisis.name, seeds, enc.background, posts, len(news), len(crisis.on))
+
+
+def unknown(posts: Embeddings, background: Embeddings) -> Embeddings:
+    """The posts whose words are no background post's: that a profile was told apart from."""
+    known = set(words_of(background))
+    return posts[np.flatnonzero([words not in known for words in words_of(posts)])]
+
+
+def words_of(posts: Embeddings) -> Sequence[bytes]:
+    """The words of each post, by their slots."""
+    slots, ends = posts.lexical.slots, posts.lexical.indptr
+    return [slots[a:b].tobytes() for a, b in pairwise(ends)]

@@ -1,0 +1,48 @@
+"""The draws and figures of `newsift bench profiles`."""
+
+import numpy as np
+import pytest
+
+from bench.profiles.scene import CrisisScene, unknown
+from encoder import Encoder
+from encoder.backends.choose import open_backend
+from encoder.errors import InputError
+from tests.encoder.small import background, small_model
+
+NEWS, ON, OFF = 60, 20, 5
+
+
+def scene() -> CrisisScene:
+    """An event among random posts."""
+    model = small_model()
+    enc = Encoder(model, *open_backend(model, "cpu", 1))
+    seeds = enc.articles([("storm", "flood river city")])
+    posts = enc.posts(background(NEWS + ON + OFF))
+    return CrisisScene("an event", seeds, enc.background, posts, NEWS, ON)
+
+
+def test_nothing_that_judges_was_learned_from() -> None:
+    draw = scene().draw(11, 0)
+    assert sorted([*draw.stream, *draw.news, *draw.on]) == list(range(NEWS + ON))
+    assert draw.is_on(draw.stream).sum() == 3
+    assert (draw.news < NEWS).all()
+    assert (draw.on >= NEWS).all()
+    assert not draw.is_on(scene().draw(0, 0).stream).any()
+    with pytest.raises(InputError, match="an event: 20 posts, 30 are needed"):
+        scene().draw(3, 0)
+
+
+def test_precision_is_that_of_a_stream_counted_out() -> None:
+    draw = scene().draw(0, 1)
+    scores = np.random.default_rng(2).permutation(NEWS + ON + OFF).astype(np.float32)
+    cut = sorted(scores[draw.on])[-16]
+    on, news = 16 / ON, sum(score >= cut for score in scores[draw.news]) / len(draw.news)
+    counted = 1_000 * on / (1_000 * on + 49_000 * news)
+    assert draw.precision(scores, 50) == pytest.approx(counted)
+
+
+def test_a_post_of_the_background_judges_nothing() -> None:
+    whole = scene()
+    again = unknown(whole.background[:9], whole.background)
+    assert len(again) == 0
+    assert len(unknown(whole.posts, whole.background[:0])) == NEWS + ON + OFF
