@@ -18,6 +18,7 @@ DATA = click.option(
 MODEL = click.option(
     "--model", default="default", show_default=True, help="A model's name or directory."
 )
+BETWEEN = click.FloatRange(0, 1, min_open=True, max_open=True)
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
 
 
@@ -107,6 +108,29 @@ def languages(model: str, as_json: bool) -> None:
     from bench.languages import measure_languages
 
     show([measure_languages(model)], as_json)
+
+
+@bench.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True),
+    help="A folder with crisis/ and tweets/.",
+)
+@MODEL
+@click.option(
+    "--repetitions", type=click.IntRange(1), default=2_000, show_default=True,
+    help="How often each stream is drawn.",
+)  # fmt: skip
+@click.option("--precision", type=BETWEEN, default=0.8, show_default=True)
+@click.option("--confidence", type=BETWEEN, default=0.9, show_default=True)
+@JSON
+def promise(precision: float, confidence: float, as_json: bool, **given: Any) -> None:
+    """How often a promised precision is broken, on labelled crises drawn again and again."""
+    from bench.promise.run import measure_promise
+    from bench.promise.ways import Promise
+
+    say = Talk().progress
+    show([measure_promise(promise=Promise(precision, confidence), say=say, **given)], as_json)
 
 
 def show(parts: Sequence[Part], as_json: bool) -> None:

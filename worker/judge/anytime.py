@@ -10,13 +10,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from encoder.errors import InputError
-from worker.judge.distributions import beta_below, log_beta
+from worker.judge.distributions import REMEMBERED, beta_below, log_beta
 from worker.judge.promise import ROUNDING, finite, promised
 
 FIRST, GROWTH = 25, 1.6  # ranks of the matches at which cuts are made
@@ -92,6 +93,7 @@ def cut_ranks(count: int) -> list[int]:
     return ranks
 
 
+@lru_cache(REMEMBERED)
 def log_evidence(positives: int, n: int, precision: float) -> float:
     """The logarithm of the evidence of so many right ones of n for more than the precision.
 

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 CLOSE = 1e-15  # where another term changes nothing but by rounding
 TERMS = 100_000  # of a fraction: it takes some √a + √b of them
 TINY = 1e-300  # in the place of a zero that would be divided by
+REMEMBERED = 2**14  # answers: each look at labels asks for those of the looks before
 HALVINGS = 200  # more than a float can tell apart
 
 
+@lru_cache(REMEMBERED)
 def binomial_tail(n: int, p: float, least: int) -> float:
     """The probability of `least` successes or more in n trials."""
     if not 0 < least <= n:

@@ -133,3 +133,22 @@ def test_nonsense_is_refused_by_name(
 def test_scores_without_their_hashes_are_refused() -> None:
     with pytest.raises(InputError, match=r"^hashes: 1 of them and 2 scores"):
         FrozenCuts((1.0,)).look([2.0, 1.0], ["a"], lambda _: None)
+
+
+@pytest.mark.parametrize("size", [25, 40, 64, 102])
+def test_a_set_that_is_one_match_short_passes_seldom_in_any_order(size: int) -> None:
+    """Counted exactly: matches drawn without putting back, the precision of all just below 0.8."""
+    right = math.ceil(0.8 * size) - 1
+    chances, passed = {0: 1.0}, 0.0  # of so many right ones so far, without having passed
+    for n in range(size):
+        after: dict[int, float] = {}
+        for hits, chance in chances.items():
+            next_right = (right - hits) / (size - n)
+            for more, share in ((1, next_right), (0, 1 - next_right)):
+                if log_evidence(hits + more, n + 1, 0.8) >= math.log(10):
+                    passed += chance * share
+                else:
+                    after[hits + more] = after.get(hits + more, 0) + chance * share
+        chances = after
+    assert passed + sum(chances.values()) == pytest.approx(1)
+    assert passed <= 0.1
