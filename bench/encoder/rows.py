@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bench.encoder.workload import BATCH, Forward, Workload
+from bench.encoder.published import Published
+from bench.encoder.workload import BATCH, Workload
 from bench.measure import NotAvailable, Run
+from encoder.backends.choose import Backend
 from encoder.errors import InputError
 from encoder.model.config import Side
 from train.teacher.minilm import Teacher
@@ -19,7 +21,7 @@ class Row(NamedTuple):
     prepare: Callable[[Workload, int], Run]
 
 
-def over_ids(work: Workload, path: Forward) -> Run:
+def over_ids(work: Workload, path: Backend | Published) -> Run:
     """A run that takes the next batch of ids through a path."""
     batches = work.id_batches(BATCH)
 
@@ -44,8 +46,6 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
 
 def published(work: Workload) -> Run:
     """The published form, with its padding made anew for every batch."""
-    from bench.encoder.published import Published
-
     return over_ids(work, Published(work.weights(False)))
 
 

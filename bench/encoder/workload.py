@@ -4,28 +4,20 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import cycle
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from bench.measure import NotAvailable
 from bench.texts import read_posts
 from encoder import Encoder, load
-from encoder.model.config import AstConfig, Side
+from encoder.backends.choose import Backend
+from encoder.model.config import AstConfig
 from encoder.model.weights import I32, I64, Weights, random_weights
 from encoder.text.tokenizer import Tokenizer, Tokens
 
 BATCH = 256
 
 IdBatch = tuple[I32, I64]
-
-
-class Forward(Protocol):
-    """Anything that turns ids into vectors."""
-
-    def forward(self, ids: I32, offsets: I64, side: Side) -> object:
-        """The vectors of the texts between consecutive offsets."""
-        ...
 
 
 class Workload:
@@ -49,7 +41,7 @@ class Workload:
         made.posts(self.earlier)
         return made
 
-    def _kernel(self, residual: bool, threads: int) -> Forward:
+    def _kernel(self, residual: bool, threads: int) -> Backend:
         """The CPU kernel with random weights, or the reason why this machine has none."""
         from encoder.backends.kernel import KernelBackend, supported
 

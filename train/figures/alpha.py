@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from encoder.model.weights import F32, Weights
+from encoder.model.weights import F32
 from train.figures.style import BLUE, GREY, VERMILION, Sheet, page
 from train.figures.subject import Subject
 
@@ -11,14 +11,10 @@ PARTS = {"ring": (BLUE, "o"), "star": (VERMILION, "*")}
 MARKS = {1.0: "softmax", 1.5: "1.5-entmax", 2.0: "sparsemax"}
 
 
-def learned(weights: Weights) -> list[dict[str, F32]]:
-    """The α of each head by part, for every layer."""
-    return [{"ring": layer.ring.alpha, "star": layer.star.alpha} for layer in weights.layers]
-
-
 def draw_alpha(subject: Subject) -> list[Sheet]:
     """A panel for each layer, a dot for each head of ring and star."""
-    layers = learned(subject.encoder.model.weights)
+    weights = subject.encoder.model.weights
+    layers = [{"ring": layer.ring.alpha, "star": layer.star.alpha} for layer in weights.layers]
     figure = page(2.6, 4.6 if len(layers) == 1 else 6.9)
     panels = figure.subplots(1, len(layers), sharey=True, squeeze=False)[0]
     for number, (axes, alphas) in enumerate(zip(panels, layers, strict=True), 1):

@@ -25,7 +25,7 @@ OFF_TOPIC = "off-topic"
 LISTED = 10  # posts at either end
 POST_COLUMNS = 84
 EVENT_COLUMNS = 20
-LINE = 0.1  # inches
+LINE = 0.105  # inches
 
 
 class LabelledPost(NamedTuple):

@@ -54,11 +54,7 @@ def distances(enc: Encoder, texts: list[str]) -> F32:
 def layout(apart: F32) -> NDArray[np.float32]:
     """Places in the plane by t-SNE, the same each time: [n, 2]."""
     perplexity = min(PERPLEXITY, (len(apart) - 1) / 3)
-    method = "exact" if len(apart) <= 1000 else "barnes_hut"
-    tsne = TSNE(
-        metric="precomputed", init="random", random_state=SEED, perplexity=perplexity,
-        method=method,
-    )  # fmt: skip
+    tsne = TSNE(metric="precomputed", init="random", random_state=SEED, perplexity=perplexity)
     with threadpool_limits(1):  # sums of several threads end in another order each time
         return np.asarray(tsne.fit_transform(apart.copy()), np.float32)  # squares what it is given
 
@@ -80,15 +76,8 @@ def draw_tsne(subject: Subject) -> list[Sheet]:
     return [Sheet("tsne", "t-SNE of posts on the most shared articles", figure)]
 
 
-def middle(places: NDArray[np.float32]) -> tuple[float, float]:
-    """The place that has the shortest way to all the others."""
-    ways = np.linalg.norm(places[:, None] - places[None], axis=2).sum(1)
-    x, y = places[ways.argmin()].tolist()
-    return x, y
-
-
 def scatter(axes: Axes, places: NDArray[np.float32], chosen: Chosen, pairs: PairSet) -> None:
-    """A colour, a marker and a number for each article; the number stands amid its posts."""
+    """A colour and a marker for each article."""
     for number, story in enumerate(chosen.stories):
         mine = places[chosen.group == number]
         about = pairs.stories[story]
@@ -96,11 +85,7 @@ def scatter(axes: Axes, places: NDArray[np.float32], chosen: Chosen, pairs: Pair
         axes.plot(
             *mine.T, MARKERS[number % len(MARKERS)], color=COLOURS[number % len(COLOURS)],
             markersize=4.5, markeredgecolor="white", markeredgewidth=0.4,
-            label=f"{number + 1}  {title} ({len(mine)})",
-        )  # fmt: skip
-        axes.annotate(
-            str(number + 1), middle(mine), fontsize=8, fontweight="bold", ha="center", va="center",
-            bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": "black", "lw": 0.5},
+            label=f"{title} ({len(mine)})",
         )  # fmt: skip
     axes.set(xticks=[], yticks=[], xlabel="t-SNE, first axis (no unit)")
     axes.set_ylabel("t-SNE, second axis (no unit)")

@@ -57,23 +57,21 @@ class StepRows:
     def __init__(self, table: "TokenTable", batches: tuple[Flat, ...]) -> None:
         every = np.concatenate([batch.ids for batch in batches])
         rows, place = np.unique(every, return_inverse=True)
-        device = table.vectors.table.device
+        device = table.device
         self.rows = torch.from_numpy(rows).long().to(device)
         self._place = torch.from_numpy(place).to(device)
         self._ends = np.cumsum([0, *(len(batch.ids) for batch in batches)])
         self._batches = batches
         self._table = table
-        self.vectors = table.vectors.table[self.rows].requires_grad_()
-        gates = None if table.gates is None else table.gates.table[self.rows].requires_grad_()
-        self.gates = gates
+        self.leaves = {
+            name: adam.table[self.rows].requires_grad_() for name, adam in table.adams.items()
+        }
 
     def embed(self, batch: int, side: Side) -> Tensor:
         """The unit vectors of the texts of one batch: [n, d]."""
         ids = self._place[self._ends[batch] : self._ends[batch + 1]]
         offsets = self._batches[batch].offsets
-        named = {VECTORS: self.vectors}
-        if self.gates is not None:
-            named[GATES] = self.gates.T
+        named = {name: rows.T if name == GATES else rows for name, rows in self.leaves.items()}
         parts = []
         for first, last in text_blocks(offsets, AT_ONCE[ids.device.type]):
             own = offsets[first : last + 1]
@@ -84,15 +82,14 @@ class StepRows:
 
     def gradient_sum(self) -> Tensor:
         """The sum of the gradients that the step has left: a number if all of them are."""
-        leaves = (self.vectors, self.gates)
-        grads = [leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None]
+        grads = [leaf.grad for leaf in self.leaves.values() if leaf.grad is not None]
         return torch.stack([grad.sum() for grad in grads]).sum() if grads else torch.zeros(())
 
     def step(self, rate: float) -> None:
         """Move the rows against the gradients that the step has left in them."""
-        for adam, leaf in ((self._table.vectors, self.vectors), (self._table.gates, self.gates)):
-            if adam is not None and leaf is not None and leaf.grad is not None:
-                adam.step(self.rows, leaf.grad, rate)
+        for name, leaf in self.leaves.items():
+            if leaf.grad is not None:
+                self._table.adams[name].step(self.rows, leaf.grad, rate)
 
 
 class TokenTable:
@@ -105,17 +102,15 @@ class TokenTable:
         self.model = model
         self._in_halves = in_halves and isinstance(model, Siamese)
         parameters = dict(model.named_parameters())
-        self.vectors = RowAdam(parameters["embedding"].detach())
-        gates = parameters.get(GATES)
-        # one row a token, as the vectors have it: [vocabulary, sides]
-        self.gates = None if gates is None else RowAdam(gates.detach().T.contiguous())
-        own = set(TABLES)
+        self.adams = {VECTORS: RowAdam(parameters[VECTORS].detach())}
+        if GATES in parameters:  # turned, they have a row for each token too: [vocabulary, sides]
+            self.adams[GATES] = RowAdam(parameters[GATES].detach().T)
         self.rest = {
             name: parameter
             for name, parameter in parameters.items()
-            if name not in own and parameter.requires_grad
+            if name not in TABLES and parameter.requires_grad
         }
-
+        self.device = parameters[VECTORS].device
         self.star = True  # without it the gated mean alone is trained, many times as fast
 
     def rows(self, *batches: Flat) -> StepRows:
@@ -124,28 +119,11 @@ class TokenTable:
 
     def run(self, named: dict[str, Tensor], given: tuple[Tensor, Tensor, Side]) -> Tensor:
         """The vectors of some texts, with these rows in the place of the tables: [n, d]."""
-        if self.star or self.gates is None:
-            with halves(self.vectors.table.device, self._in_halves):
+        if self.star or GATES not in named:
+            with halves(self.device, self._in_halves):
                 return cast(Tensor, functional_call(self.model, named, given)).float()
         ids, offsets, side = given
         mean = self.model.get_submodule(RESIDUAL)
         gates = {GATES.removeprefix(f"{RESIDUAL}."): named[GATES]}
         embedded = F.embedding(ids, named[VECTORS])
         return cast(Tensor, functional_call(mean, gates, (embedded, ids, offsets, side)))
-
-    @property
-    def adams(self) -> dict[str, RowAdam]:
-        """The tables by name."""
-        both = {"vectors": self.vectors, "gates": self.gates}
-        return {name: rows for name, rows in both.items() if rows is not None}
-
-    def settle(self) -> None:
-        """Put the trained gates back into the model; its token vectors are the table itself."""
-        if self.gates is not None:
-            with torch.no_grad():
-                self.model.get_parameter(GATES).copy_(self.gates.table.T)
-
-    def unsettle(self) -> None:
-        """Take the gates out of the model again."""
-        if self.gates is not None:
-            self.gates.table.copy_(self.model.get_parameter(GATES).detach().T)

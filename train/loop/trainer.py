@@ -109,7 +109,6 @@ class Trainer:
         steps, done = self.recipe.steps, self.progress.step
         if done <= steps.average_from * steps.count or done % steps.average_every:
             return
-        self._table.settle()
         self.progress.averaged += 1
         for name, value in self.model.named_parameters():
             if name in self._table.rest or name in TABLES:
@@ -118,7 +117,6 @@ class Trainer:
 
     def _look(self, pace: Pace) -> None:
         """Judge the model, or its average once there is one, and keep the best."""
-        self._table.settle()
         own = {name: value.clone() for name, value in self.model.state_dict().items()}
         shown = own | self._average
         self.model.load_state_dict(shown)
@@ -145,7 +143,6 @@ class Trainer:
 
     def _keep(self) -> None:
         """Write all that the run needs to go on."""
-        self._table.settle()
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
         for i, state in self._adam.state_dict()["state"].items():
             tensors |= {f"adam/{i}/{key}": value for key, value in state.items()}
@@ -183,15 +180,13 @@ class Trainer:
         """Put everything back as it was kept."""
         self.progress = Progress(**last.values["progress"])
         self.model.load_state_dict(under(last.tensors, "model/"))
-        self._table.unsettle()
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in under(last.tensors, "adam/").items():
             number, _, key = name.partition("/")
             state.setdefault(int(number), {})[key] = value
         self._adam.load_state_dict(self._adam.state_dict() | {"state": state})
-        device = self._table.vectors.table.device
         average = under(last.tensors, "average/")
-        self._average = {name: value.to(device) for name, value in average.items()}
+        self._average = {name: value.to(self._table.device) for name, value in average.items()}
         for name, rows in self._table.adams.items():
             rows.first.copy_(last.tensors[f"{name}/first"])
             rows.second.copy_(last.tensors[f"{name}/second"])

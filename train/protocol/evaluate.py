@@ -19,7 +19,7 @@ from train.protocol.judge import Figures, Scores, crisis_figures, pair_figures, 
 from train.protocol.peers import Scorer
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
 from train.teacher.chunks import WIDTH
-from train.teacher.minilm import Kept, Teacher
+from train.teacher.minilm import Teacher, remembering
 from train.teacher.store import VectorStore
 
 DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without intervals
@@ -75,21 +75,21 @@ def judge_all(wanted: Wanted, talk: Talk) -> tuple[list[Judged], Passed]:
 
 def installed_peers(model: Encoder | None, data: Path, talk: Talk) -> dict[str, Scorer]:
     """What a user would take instead; MiniLM only where it is installed."""
-    found = {"BM25": peers.bm25, "TF-IDF, idf of these texts": peers.tf_idf()}
+    found: dict[str, Scorer] = {"BM25": peers.bm25}
     training = training_text(data)
     if training:
         found["TF-IDF, idf of the training text"] = peers.tf_idf(peers.counted_idf(training))
     else:
         talk.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:
-        teacher = Kept(Teacher(), VectorStore(cache_root() / "minilm", WIDTH))
+        store = VectorStore(cache_root() / "minilm", WIDTH)
+        read = remembering(Teacher().texts, store)
     except InputError as error:
         talk.line(f"newsift: no MiniLM: {error}")
         return found
-    found["MiniLM, lead"] = peers.minilm(teacher)
-    found["MiniLM, chunks"] = peers.minilm(teacher, chunked=True)
+    found["MiniLM, chunks"] = peers.minilm(read)
     if model is not None and model.model.idf is not None:
-        found["MiniLM, chunks + words"] = peers.minilm(teacher, chunked=True, lexical=model)
+        found["MiniLM, chunks + words"] = peers.minilm(read, model)
     return found
 
 

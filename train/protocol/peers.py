@@ -19,7 +19,7 @@ from train.data.readers import Story
 from train.model.baseline import Baseline
 from train.model.export import embedded
 from train.teacher.chunks import readable, whole
-from train.teacher.minilm import Embedder
+from train.teacher.minilm import Read
 
 WORD = re.compile(r"\w+")
 K1, B = 1.2, 0.75
@@ -59,17 +59,14 @@ def baseline(made: Baseline, device: str = "auto", mix: float | None = None) -> 
     return score
 
 
-def tf_idf(idf: Idf | None = None) -> Scorer:
-    """Cosine of (1 + log tf)·idf, with the idf given, else counted in the texts compared."""
+def tf_idf(idf: Idf) -> Scorer:
+    """Cosine of (1 + log tf)·idf."""
+
+    def weighed(text: str) -> dict[int, float]:
+        return {at: (1 + log(tf)) * float(idf.table[at]) for at, tf in words(text).items()}
 
     def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
-        texts = [full(story) for story in stories]
-        table = (idf or counted_idf([*posts, *texts])).table
-
-        def weighed(text: str) -> dict[int, float]:
-            return {at: (1 + log(tf)) * float(table[at]) for at, tf in words(text).items()}
-
-        rows = (sparse(map(weighed, part)).unit() for part in (posts, texts))
+        rows = (sparse(map(weighed, part)).unit() for part in (posts, map(full, stories)))
         return SparseRows.dot(*rows)
 
     return score
@@ -89,19 +86,12 @@ def bm25(posts: Sequence[str], stories: Sequence[Story]) -> F32:
     return sparse(map(words, posts)).dot(sparse(map(weighed, counts)))
 
 
-def minilm(teacher: Embedder, chunked: bool = False, lexical: Encoder | None = None) -> Scorer:
-    """all-MiniLM-L6-v2 without training, an article by its lead or by all its chunks.
-
-    With an encoder its lexical half is mixed in.
-    """
+def minilm(read: Read, lexical: Encoder | None = None) -> Scorer:
+    """all-MiniLM-L6-v2 without training, and mixed with it an encoder's lexical half."""
 
     def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
-        asked = unit_rows(teacher.texts([readable(post) for post in posts]))
-        if chunked:
-            told = whole(stories, teacher.texts)
-        else:
-            told = unit_rows(teacher.texts([full(story) for story in stories]))
-        dense: F32 = asked @ told.T
+        asked = unit_rows(read([readable(post) for post in posts]))
+        dense: F32 = asked @ whole(stories, read).T
         if lexical is None:
             return dense
         shared = lexical.posts(posts).lexical.dot(lexical.articles(stories).lexical)

@@ -1,9 +1,9 @@
 """MiniLM as a source of vectors: for each word piece alone, and for whole texts."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +13,9 @@ from encoder.model.weights import F32
 from train.teacher.store import VectorStore
 
 BLOCK = 1024
+
+Read = Callable[[Sequence[str]], F32]
+"""What makes unit vectors of whole texts: [n, width]."""
 
 
 class Teacher:
@@ -57,25 +60,15 @@ class Teacher:
         return np.asarray(torch.cat(vectors).numpy(), dtype=np.float32)
 
 
-class Embedder(Protocol):
-    """Whatever makes vectors of texts."""
-
-    def texts(self, texts: Sequence[str]) -> F32:
-        """The unit vectors of whole texts: [n, width]."""
-        ...
-
-
-class Kept:
+def remembering(read: Read, store: VectorStore) -> Read:
     """A teacher that reads no text twice: its vectors stay on disk, block by block."""
 
-    def __init__(self, teacher: Embedder, store: VectorStore) -> None:
-        self._teacher, self._store = teacher, store
+    def get(texts: Sequence[str]) -> F32:
+        for block in blocks_by_length(store.missing(texts)):
+            store.add(block, read(block))
+        return store.get(texts)
 
-    def texts(self, texts: Sequence[str]) -> F32:
-        """The vectors of whole texts, those not met before embedded now: [n, width]."""
-        for block in blocks_by_length(self._store.missing(texts)):
-            self._store.add(block, self._teacher.texts(block))
-        return self._store.get(texts)
+    return get
 
 
 def blocks_by_length(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -23,9 +23,8 @@ from tests.train.folders import write
 from tests.worker.small import small_encoder
 from train.data.readers import Passed, Story
 from train.figures import case
-from train.figures.alpha import learned
 from train.figures.softmax import MEAN_EXP, attention_weights, random_logits, simulate
-from train.figures.tsne import distances, layout, middle, most_shared
+from train.figures.tsne import distances, layout, most_shared
 
 
 @pytest.mark.parametrize("count", [5, 25])
@@ -55,15 +54,6 @@ def test_the_appendix_expects_what_the_integral_says_and_the_simulation_agrees()
     assert high[1] - low[1] == pytest.approx(2 * spread, rel=0.05)
 
 
-def test_every_head_of_every_layer_has_its_alpha() -> None:
-    weights = small_encoder().model.weights
-    tensors = weights.tensors()
-    for number, layer in enumerate(learned(weights)):
-        for part, values in layer.items():
-            assert values.tolist() == tensors[f"layers.{number}.{part}.alpha"].tolist()
-    assert len(learned(weights)) == weights.config.layers
-
-
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 15)), min_size=1, unique=True))
 def test_the_most_shared_articles_are_those_a_counter_finds(own: list[tuple[int, int]]) -> None:
     chosen = most_shared(np.array(sorted(own), np.int64), 3)
@@ -89,12 +79,6 @@ def test_posts_are_laid_out_beside_those_the_model_finds_similar() -> None:
     places = layout(apart)
     assert trustworthiness(apart, places, n_neighbors=5, metric="precomputed") > 0.85
     assert (layout(apart) == places).all()
-
-
-def test_the_middle_is_the_place_with_the_shortest_way_to_all() -> None:
-    places = np.random.default_rng(2).standard_normal((9, 2)).astype(np.float32)
-    ways = [sum(np.hypot(*(a - b)) for b in places) for a in places]
-    assert middle(places) == tuple(places[int(np.argmin(ways))].tolist())
 
 
 def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarray]:

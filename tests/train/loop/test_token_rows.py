@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from encoder.model.config import Side
 from tests.train.loop.test_trainer import TARGET, Towards, fresh, judge, recipe
-from train.loop.token_rows import AT_ONCE, Flat, RowAdam, TokenTable
+from train.loop.token_rows import AT_ONCE, VECTORS, Flat, RowAdam, TokenTable
 from train.loop.trainer import Trainer
 from train.model.export import text_blocks
 
@@ -41,11 +41,11 @@ def test_rows_get_the_gradients_of_the_whole_table() -> None:
     gates = model.get_parameter("residual.log_gates").grad
     assert whole is not None
     assert gates is not None
-    assert rows.vectors.grad is not None
-    assert rows.gates is not None
-    assert rows.gates.grad is not None
-    assert torch.allclose(rows.vectors.grad, whole[rows.rows], atol=1e-6)
-    assert torch.allclose(rows.gates.grad, gates[:, rows.rows].T, atol=1e-6)
+    found, weighed = rows.leaves.values()
+    assert found.grad is not None
+    assert weighed.grad is not None
+    assert torch.allclose(found.grad, whole[rows.rows], atol=1e-6)
+    assert torch.allclose(weighed.grad, gates[:, rows.rows].T, atol=1e-6)
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
@@ -65,7 +65,7 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = TokenTable(fresh()).rows(batch)
         found = rows.embed(0, Side.POST)
         (found @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
-        made.append((found.detach(), rows.vectors.grad))
+        made.append((found.detach(), rows.leaves[VECTORS].grad))
     assert torch.allclose(made[0][0], made[1][0], atol=1e-6)
     assert made[0][1] is not None
     assert made[1][1] is not None
@@ -86,9 +86,10 @@ def test_halves_are_taken_for_products_where_they_are_fast(
         rows = TokenTable(model, wanted).rows(batch)
         vectors = rows.embed(0, Side.POST)
         (vectors @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
-        assert rows.vectors.grad is not None
-        assert vectors.dtype == rows.vectors.grad.dtype == torch.float32
-        made.append((vectors.detach(), rows.vectors.grad))
+        grad = rows.leaves[VECTORS].grad
+        assert grad is not None
+        assert vectors.dtype == grad.dtype == torch.float32
+        made.append((vectors.detach(), grad))
     for whole, half in zip(*made, strict=True):
         assert torch.equal(whole, half) == (not fast)
         assert torch.allclose(whole, half, atol=0.02 * float(whole.abs().max()))

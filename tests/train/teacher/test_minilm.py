@@ -9,7 +9,7 @@ import pytest
 from encoder.model.weights import F32
 from tests.train import tiny
 from train.teacher.chunks import WIDTH
-from train.teacher.minilm import BLOCK, Kept, blocks_by_length
+from train.teacher.minilm import BLOCK, blocks_by_length, remembering
 from train.teacher.store import VectorStore
 
 
@@ -29,9 +29,9 @@ class Counting(tiny.Teacher):
 
 def test_a_text_is_read_once_and_has_the_same_vector_ever_after(tmp_path: Path) -> None:
     teacher, texts = Counting(), ["a storm", "a flood", "a storm"]
-    found = Kept(teacher, VectorStore(tmp_path, WIDTH)).texts(texts)
+    found = remembering(teacher.texts, VectorStore(tmp_path, WIDTH))(texts)
     assert np.allclose(found, tiny.vectors(texts), atol=2e-3)  # they are kept in half precision
-    again = Kept(teacher, VectorStore(tmp_path, WIDTH)).texts(texts[::-1])
+    again = remembering(teacher.texts, VectorStore(tmp_path, WIDTH))(texts[::-1])
     assert np.array_equal(again, found[::-1])
     assert sorted(teacher.asked) == ["a flood", "a storm"]
 
@@ -40,8 +40,8 @@ def test_what_was_read_before_a_stop_is_kept(tmp_path: Path) -> None:
     texts = [f"post {i}" for i in range(BLOCK + 10)]
     dying, after = Counting(dies_after=BLOCK), Counting()
     with pytest.raises(KeyboardInterrupt):
-        Kept(dying, VectorStore(tmp_path, WIDTH)).texts(texts)
-    assert len(Kept(after, VectorStore(tmp_path, WIDTH)).texts(texts)) == len(texts)
+        remembering(dying.texts, VectorStore(tmp_path, WIDTH))(texts)
+    assert len(remembering(after.texts, VectorStore(tmp_path, WIDTH))(texts)) == len(texts)
     assert len(after.asked) == 10
     assert not set(after.asked) & set(dying.asked)
 
