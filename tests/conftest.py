@@ -26,6 +26,7 @@ SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shar
 WAITING = ("broker", "faults", "hostile", "worker/cli", "worker/service", "worker/watch")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One test more than there are cores: many wait."""
     return min(4, (os.cpu_count() or 1) + 1)
