@@ -7,11 +7,11 @@ of its folded values with what comes back from its readers. So the parts add up 
 
 from typing import Any, NamedTuple
 
-from numpy import float32, int32, int64
+from numpy import float32, int32, int64, sqrt
 
 from encoder.backends.kernel.arrays import TEXTS
-from encoder.backends.kernel.encode import encode_text, finish, text_at
-from encoder.backends.kernel.relay import STAR_ROWS, star_outputs, star_probes, sum_gated, sum_rows
+from encoder.backends.kernel.encode import begin_block, finish, read_text
+from encoder.backends.kernel.relay import STAR_ROWS, star_outputs
 from encoder.model.weights import F32, I32, I64
 from encoder.simd.across import sum_registers
 from encoder.simd.lanewise import to_float
@@ -23,36 +23,36 @@ from encoder.support.jit import jit
 HALF_BITS = int32(16)
 
 
-class FlatTexts(NamedTuple):
-    """Texts side by side, none of them empty: text i is ids[offsets[i]:offsets[i + 1]]."""
-
-    ids: I32
-    offsets: I64
-    residual: bool
-    gates: F32  # [vocabulary], and
-    places: F32  # by position, weigh the residual; both are empty where there is none
-    shares: F32  # [tokens], each token's part of the residual's mean
-
-
 class Asked(NamedTuple):
-    """The pairs of a text and an article, text by text, and what is asked back for each article."""
+    """The pairs of a text and an article, the articles' rows, and what is to be told."""
 
-    firsts: I64  # [texts + 1], the pairs of text i are firsts[i] to firsts[i + 1]
-    rows: I64  # [pairs], the article
-    begins: I64  # [pairs], where the pair's parts begin
-    direct: F32  # [articles · width], by the residual, on the scale of an embedding's integers
-    nodes: F32  # [articles · width], by the maximum
-    heads: F32  # [articles · slots · width], by a head of the star
+    pairs: I64  # [pair_count, 2]
+    pair_count: int
+    rows: F32  # [articles, width], 0 beyond the model's own
+    ends: I64  # [pair_count + 1], the parts of pair k are parts[ends[k]:ends[k + 1]]
+    parts: F32  # each token's part of the cosine of its text's y with the row; to be written
+
+
+class Projections(NamedTuple):
+    """What the way back reads beside the kernel's tables, padded to whole blocks."""
+
+    pairs: I32  # the table, in each number the values of two heads
+    output: F32  # [dim · result_width], of the star
+    values: F32  # [inner · width], of the star
 
 
 class Way(NamedTuple):
-    """What the way back reads of the kernel's table, and its working memory."""
+    """The working memory of the way back."""
 
-    values: I32  # the table, in each number the values of two heads
     top: I64  # [width], which node is the maximum, the first among equals
+    results: F32  # [result_width], what comes back to the results of the star's heads
+    heads: F32  # [articles · slots · width], what comes back to what they attended to
     nodes: F32  # [tokens · width], what comes back to a node
     relay: F32  # [slots · width], what comes back to the relay by a head of the ring
     mean: F32  # [width], what comes back to the relay by the star
+    shares: F32  # [tokens], each token's part of the residual's mean
+    lanes: F32  # [16]
+    y: F32  # [TEXTS · dim], and before that what is asked of the star
 
 
 class Pair(NamedTuple):
@@ -61,9 +61,7 @@ class Pair(NamedTuple):
     ids: Any
     length: int
     step: int  # from one entry of the ring's weights to the next
-    shares: Any  # [tokens]
-    direct: Any  # [width]
-    nodes: Any  # [width]
+    row: Any  # [width]
     heads: Any  # [slots · width]
 
 
@@ -71,6 +69,47 @@ class Pair(NamedTuple):
 def step_of(shape: Any, length: int) -> int:
     """From one entry of the ring's weights to the next, as the kernel leaves them."""
     return int((length * shape.slots + 2 * LANES - 1) // LANES * LANES)
+
+
+@jit(fast=True, inline=True)
+def half(tables: Any, row: Any, d: int) -> Any:
+    """What comes back to the maximum, and to the star's new vector, in one dimension."""
+    return row[d] * tables.gain[d] * float32(0.5)
+
+
+@jit(fast=True)
+def add_rows(shape: Any, rows: Any, width: int, count: int, factors: Any, out: Any) -> None:
+    """Write the sum of so many rows, each times its factor."""
+    for column in range(0, width, shape.block_width):
+        total = filled(shape.block_vectors, float32(0))
+        for k in range(count):
+            total = total + load(shape.block_vectors, rows, k * width + column) * factors[k]
+        store(out, column, total)
+
+
+@jit(fast=True)
+def to_heads(shape: Any, tables: Any, held: Any, row: Any, way: Any, heads: Any) -> None:
+    """What comes back to what each head of the star attended to, for one article."""
+    for d in range(shape.dim):
+        way.y[d] = half(tables, row, d)
+    add_rows(shape, held.output, shape.result_width, shape.dim, way.y, way.results)
+    for head in range(shape.heads):
+        first, target = head * shape.head_dim, heads + head * shape.width
+        values = held.values + first * shape.width
+        add_rows(shape, values, shape.width, shape.head_dim, way.results + first, target)
+
+
+@jit(fast=True, inline=True)
+def share_out(texts: Any, text: Any, shares: Any) -> None:
+    """Each token's part of the residual's mean; 0 where there is none."""
+    norm = float32(0)
+    for i in range(text.length):
+        if texts.residual:
+            norm += texts.gates[text.ids[i]] * texts.places[i]
+    for i in range(text.length):
+        shares[i] = float32(0)
+        if texts.residual:
+            shares[i] = texts.gates[text.ids[i]] * texts.places[i] / norm
 
 
 @jit(fast=True, inline=True)
@@ -112,7 +151,8 @@ def to_nodes(shape: Any, tables: Any, space: Any, pair: Any, way: Any) -> None:
             back = by_star(shape, space, pair, 1 + i, column) * scale
             store(way.nodes, i * shape.width + column, back)
     for d in range(shape.dim):
-        way.nodes[way.top[d] * shape.width + d] += pair.nodes[d]
+        back = half(tables, pair.row, d) * tables.node_scale[d]
+        way.nodes[way.top[d] * shape.width + d] += back
 
 
 @jit(fast=True, inline=True)
@@ -127,8 +167,7 @@ def to_relay(shape: Any, tables: Any, space: Any, pair: Any, way: Any) -> None:
                 if space.weights[at] != 0:
                     total = total + by_node(shape, space, way, i, at, column)
             store(way.relay, head * shape.width + column, total * part)
-        scale = load(shape.block_vectors, tables.sum_scale, column)
-        store(way.mean, column, by_star(shape, space, pair, 0, column) * scale * part)
+        store(way.mean, column, by_star(shape, space, pair, 0, column) * part)
 
 
 @jit(fast=True, inline=True)
@@ -143,23 +182,24 @@ def to_value(shape: Any, space: Any, pair: Any, way: Any, j: int, head: int, col
 
 
 @jit(fast=True, inline=True)
-def value_of(shape: Any, way: Any, row: int, head: int, column: int) -> Any:
+def value_of(shape: Any, held: Any, row: int, head: int, column: int) -> Any:
     """The folded value of a row in one head: one block, out of the halves where two heads stand."""
     place = (row + shape.value_at) // 2 + head // 2 * shape.width + column
-    both = load(shape.block_vectors, way.values, place)
+    both = load(shape.block_vectors, held.pairs, place)
     return to_float((both << (HALF_BITS * int32(1 - head % 2))) >> HALF_BITS)
 
 
 @jit(fast=True, inline=True)
-def part_of(shape: Any, tables: Any, space: Any, pair: Any, way: Any, j: int) -> Any:
+def part_of(shape: Any, tables: Any, held: Any, space: Any, pair: Any, way: Any, j: int) -> Any:
     """The part of token j: its folded values and its embedding times what comes back to them."""
     row, sums = int64(pair.ids[j]) * shape.row, filled(1, float32(0))
     for column in range(0, shape.width, shape.block_width):
         for head in range(shape.heads):
             back = to_value(shape, space, pair, way, j, head, column)
-            sums = sums + sum_registers(value_of(shape, way, row, head, column) * back)
-        back = load(shape.block_vectors, pair.direct, column) * pair.shares[j]
+            sums = sums + sum_registers(value_of(shape, held, row, head, column) * back)
+        back = load(shape.block_vectors, pair.row, column) * way.shares[j]
         back = back + load(shape.block_vectors, way.mean, column)
+        back = back * load(shape.block_vectors, tables.sum_scale, column)
         at = row + shape.embedding_at + column
         embedding = to_float(load_halves(shape.block_vectors, tables.table, at))
         sums = sums + sum_registers(embedding * back)
@@ -167,64 +207,64 @@ def part_of(shape: Any, tables: Any, space: Any, pair: Any, way: Any, j: int) ->
 
 
 @jit(fast=True, inline=True)
-def begin_block(
-    shape: Any, tables: Any, space: Any, texts: Any, first: int, block: int, count: int
+def write_parts(
+    shape: Any, tables: Any, held: Any, space: Any, pair: Any, way: Any, out: Any
 ) -> None:
-    """What the kernel does for a block of texts before it reads them one by one."""
+    """Write the parts of a pair's tokens in its product with y."""
+    to_nodes(shape, tables, space, pair, way)
+    to_relay(shape, tables, space, pair, way)
+    for j in range(pair.length):
+        store(way.lanes, 0, part_of(shape, tables, held, space, pair, way, j))
+        out[j] = float32(0)
+        for lane in range(LANES):
+            out[j] += way.lanes[lane]
+
+
+@jit(fast=True, inline=True)
+def pair_of(shape: Any, text: Any, asked: Any, way: Any, k: int) -> Any:
+    """Pair k, whose text was just read."""
+    at, step = asked.pairs[2 * k + 1] * shape.width, step_of(shape, text.length)
+    return Pair(text.ids, text.length, step, asked.rows + at, way.heads + at * shape.slots)
+
+
+@jit(fast=True, inline=True)
+def end_block(
+    shape: Any, tables: Any, space: Any, texts: Any, asked: Any, way: Any, first: int, block: int
+) -> None:
+    """Divide the parts of a block's texts by the lengths of their y."""
+    star_outputs(shape, tables, space, block)
     for slot in range(block):
-        text = text_at(texts.ids, texts.offsets, count, first + slot)
-        sum_rows(shape, tables, space, text, slot)
-        if texts.residual:
-            sum_gated(shape, tables, space, text, slot, texts.gates, texts.places)
-    star_probes(shape, tables, space, block)
-
-
-@jit(fast=True, inline=True)
-def read_text(
-    shape: Any, tables: Any, space: Any, texts: Any, number: int, slot: int, count: int
-) -> Any:
-    """Read a text of the block, and send for those that follow."""
-    text = text_at(texts.ids, texts.offsets, count, number)
-    following = text_at(texts.ids, texts.offsets, count, number + 1)
-    later = text_at(texts.ids, texts.offsets, count, number + TEXTS)
-    encode_text(shape, tables, space, slot, text, following, later)
-    return text
-
-
-@jit(fast=True, inline=True)
-def pair_of(shape: Any, texts: Any, asked: Any, number: int, k: int) -> Any:
-    """Pair k, whose text this is."""
-    first, at = texts.offsets[number], asked.rows[k] * shape.width
-    length = texts.offsets[number + 1] - first
-    direct, nodes, heads = asked.direct + at, asked.nodes + at, asked.heads + at * shape.slots
-    ids, shares, step = texts.ids + first, texts.shares + first, step_of(shape, length)
-    return Pair(ids, length, step, shares, direct, nodes, heads)
+        finish(shape, tables, space, slot, texts.residual, way.y + slot * shape.dim)
+    for k in range(asked.pair_count):
+        slot = asked.pairs[2 * k] - first
+        if 0 <= slot < block:
+            square = float32(0)
+            for d in range(shape.dim):
+                square += way.y[slot * shape.dim + d] * way.y[slot * shape.dim + d]
+            scale = float32(1) / sqrt(square) if square > 0 else float32(0)
+            for i in range(asked.ends[k], asked.ends[k + 1]):
+                asked.parts[i] = asked.parts[i] * scale
 
 
 @jit(fast=True)
 def explain_texts(
-    shape: Any, held: Any, work: Any, given: Any, asks: Any, memory: Any, parts: F32, y: F32
+    shape: Any, held: Any, work: Any, given: Any, asks: Any, more: Any, memory: Any
 ) -> None:
-    """Every text is read once, then gone back through for each article.
-
-    A token's part of a pair's product with y are the 16 lanes of a row of `parts` together.
-    """
+    """Every text is read once, then gone back through for each article that is asked."""
     tables, space, texts, asked = bare(held), bare(work), bare(given), bare(asks)
-    way, out, count = bare(memory), bare(parts), len(y)
-    for first in range(0, count, TEXTS):
-        block = min(TEXTS, count - first)
-        begin_block(shape, tables, space, texts, first, block, count)
+    back, way = bare(more), bare(memory)
+    for article in range(len(asks.rows)):
+        row, heads = article * shape.width, article * shape.slots * shape.width
+        to_heads(shape, tables, back, asked.rows + row, way, way.heads + heads)
+    for first in range(0, texts.number, TEXTS):
+        block = min(TEXTS, texts.number - first)
+        begin_block(shape, tables, space, texts, first, block)
         for slot in range(block):
-            number = first + slot
-            text = read_text(shape, tables, space, texts, number, slot, count)
+            text = read_text(shape, tables, space, texts, first + slot, slot)
             highest(shape, space, slot, text.length, way.top)
-            for k in range(asked.firsts[number], asked.firsts[number + 1]):
-                pair = pair_of(shape, texts, asked, number, k)
-                to_nodes(shape, tables, space, pair, way)
-                to_relay(shape, tables, space, pair, way)
-                for j in range(text.length):
-                    part = part_of(shape, tables, space, pair, way, j)
-                    store(out, (asked.begins[k] + j) * LANES, part)
-        star_outputs(shape, tables, space, block)
-        for slot in range(block):
-            finish(shape, tables, space, slot, texts.residual, bare(y) + (first + slot) * shape.dim)
+            share_out(texts, text, way.shares)
+            for k in range(asked.pair_count):
+                if asked.pairs[2 * k] == first + slot and text.length > 0:
+                    pair = pair_of(shape, text, asked, way, k)
+                    write_parts(shape, tables, back, space, pair, way, asked.parts + asked.ends[k])
+        end_block(shape, tables, space, texts, asked, way, first, block)

@@ -2,17 +2,27 @@
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I32, I64
-from encoder.score.lexical import NO_SLOT, SLOTS, SparseRows, spans, word_rows
+from encoder.score.lexical import SparseRows, word_rows
+from encoder.support.jit import jit
 from encoder.text.tokenizer import Word
 
 F64 = NDArray[np.float64]
 Parts = list[tuple[str, float]]
+
+
+class Rows(NamedTuple):
+    """Sparse rows as compiled code reads them."""
+
+    indptr: I64
+    slots: I32
+    weights: F32
 
 
 def word_parts(
@@ -23,48 +33,72 @@ def word_parts(
     `tokens` are the parts of the tokens that are read, at most `cap` of a text, pair after pair.
     """
     words = list(chain.from_iterable(texts))
-    lengths = np.array(list(map(len, texts)))
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = np.cumsum([0, *map(len, texts)])
     slots = np.array([word.slot for word in words], np.int32)
     idf = np.array([word.weight for word in words], np.float32)
-    pieces = pieces_read(words, offsets, cap)
-    count = lengths[pairs[:, 0]]
-    there = spans(offsets[pairs[:, 0]], count)  # [words of all pairs]
-    held = weights_at(articles.lexical, np.repeat(pairs[:, 1], count), slots[there])
-    near, same = sums(tokens, pieces[there]), slot_shares(slots, idf, offsets)[there] * held
-    parts = (1 - articles.mix) * near + articles.mix * same
-    named = [(words[i].text, part) for i, part in zip(there.tolist(), parts.tolist(), strict=True)]
-    ends = np.cumsum(count).tolist()
-    return [named[end - n : end] for end, n in zip(ends, count.tolist(), strict=True)]
-
-
-def pieces_read(words: Sequence[Word], offsets: I64, cap: int) -> I64:
-    """How many tokens of each word are read, when at most `cap` of a text are: [words]."""
     pieces = np.array([len(word.ids) for word in words], np.int64)
-    before = np.concatenate([[0], np.cumsum(pieces)])
-    place = before[:-1] - np.repeat(before[offsets[:-1]], np.diff(offsets))  # in its text
-    read: I64 = np.clip(cap - place, 0, pieces)
-    return read
+    own = word_rows(slots, idf, offsets)  # a word without a slot has no weight either
+    parts = add_parts(
+        *(pairs, tokens, pieces, slots, offsets, cap),
+        *(arrays_of(own), arrays_of(articles.lexical), articles.mix),
+    ).tolist()
+    named, end = [], 0
+    for text in pairs[:, 0].tolist():
+        first, end = end, end + len(texts[text])
+        names = (word.text for word in texts[text])
+        named.append(list(zip(names, parts[first:end], strict=True)))
+    return named
 
 
-def sums(tokens: F32, counts: I64) -> F64:
-    """The sums of so many tokens each, one after the other."""
-    total = np.concatenate([[0], np.cumsum(tokens, dtype=np.float64)])
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    return np.diff(total[ends])
+def arrays_of(rows: SparseRows) -> Rows:
+    """The arrays of sparse rows."""
+    return Rows(rows.indptr, rows.slots, rows.weights)
 
 
-def slot_shares(slots: I32, idf: F32, offsets: I64) -> F64:
-    """Each word's even share of its slot's weight in the unit row of its text: [words]."""
-    text = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    _, which, count = np.unique(text * SLOTS + slots, return_inverse=True, return_counts=True)
-    return weights_at(word_rows(slots, idf, offsets), text, slots) / count[which]
+@jit()
+def place_of(rows: Any, row: int, slot: int) -> int:
+    """Where a row has this slot; -1 if it has not."""
+    first, end = rows.indptr[row], rows.indptr[row + 1]
+    at = first + np.searchsorted(rows.slots[first:end], slot)
+    return at if at < end and rows.slots[at] == slot else -1
 
 
-def weights_at(rows: SparseRows, row: I64, slots: I32) -> F64:
-    """The weight that each of these rows has in each of these slots; 0 where it has none."""
-    keys = np.repeat(np.arange(len(rows)), np.diff(rows.indptr)) * SLOTS + rows.slots
-    wanted = row * SLOTS + slots
-    at = np.searchsorted(keys, wanted)
-    weights = np.append(rows.weights, 0).astype(np.float64)[at]
-    return np.where((slots != NO_SLOT) & (np.append(keys, -1)[at] == wanted), weights, 0)
+@jit()
+def even_shares(slots: I32, offsets: I64, own: Any) -> F64:
+    """Each word's even share of the weight of its slot in its text: [words]."""
+    places, counts = np.empty(len(slots), np.int64), np.zeros(len(own.slots), np.int64)
+    for text in range(len(offsets) - 1):
+        for word in range(offsets[text], offsets[text + 1]):
+            places[word] = place_of(own, text, slots[word])
+            if places[word] >= 0:
+                counts[places[word]] += 1
+    shares = np.zeros(len(slots), np.float64)
+    for word in range(len(slots)):
+        if places[word] >= 0:
+            shares[word] = np.float64(own.weights[places[word]]) / counts[places[word]]
+    return shares
+
+
+@jit()
+def add_parts(
+    pairs: I64, tokens: F32, pieces: I64, slots: I32, offsets: I64, cap: int,
+    own: Any, articles: Any, mix: float,
+) -> F64:  # fmt: skip
+    """The parts of every pair's words, pair after pair: their tokens' and their slots'."""
+    shares, count = even_shares(slots, offsets, own), 0
+    for pair in range(len(pairs)):
+        count += offsets[pairs[pair, 0] + 1] - offsets[pairs[pair, 0]]
+    out, end, token = np.empty(count, np.float64), 0, 0
+    for pair in range(len(pairs)):
+        text, article = pairs[pair, 0], pairs[pair, 1]
+        room = cap
+        for word in range(offsets[text], offsets[text + 1]):
+            near, same, read = 0.0, 0.0, min(pieces[word], room)
+            for i in range(token, token + read):
+                near += tokens[i]
+            if shares[word] > 0:
+                at = place_of(articles, article, slots[word])
+                same = shares[word] * articles.weights[at] if at >= 0 else 0.0
+            out[end] = (1 - mix) * near + mix * same
+            end, token, room = end + 1, token + read, room - read
+    return out

@@ -1,13 +1,14 @@
 """Which words made a text's vector, and its score with an article."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
 from encoder.backends.kernel.arrays import Tables
 from encoder.embeddings import Embeddings
-from encoder.explain.totals import Parts, pieces_read, sums, word_parts
+from encoder.explain.totals import Parts, word_parts
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64, Weights
 from encoder.text.tokenizer import Word
@@ -28,7 +29,7 @@ class Reader(Protocol):
     def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
         """Each token's part of the cosine of a text's y with a unit row, pair after pair.
 
-        For pairs [pairs, 2] of a text, none without tokens, and a row; y's length is held fixed.
+        For pairs [pairs, 2] of a text and a row; y's length is held fixed.
         """
         ...
 
@@ -53,10 +54,8 @@ class Explainer:
 
     def attention(self, words: Sequence[Word]) -> Parts:
         """Each word in reading order with its share of the attention."""
-        looked = attention(self._reader, self._ids(words), Side.POST)
-        pieces = pieces_read(words, np.array([0, len(words)]), self._cap)
-        shares = sums(looked, pieces).tolist()
-        return [(word.text, share) for word, share in zip(words, shares, strict=True)]
+        shares = iter(attention(self._reader, self._ids(words), Side.POST).tolist())
+        return [(word.text, sum(islice(shares, len(word.ids)))) for word in words]
 
     def contributions(
         self,
@@ -70,31 +69,34 @@ class Explainer:
         """
         told: list[Parts] = []
         for start in range(0, len(pairs), PAIRS_AT_ONCE):
-            asked = np.array(pairs[start : start + PAIRS_AT_ONCE])
-            used, asked[:, 0] = np.unique(asked[:, 0], return_inverse=True)
-            rows, asked[:, 1] = np.unique(asked[:, 1], return_inverse=True)
-            told += self._block([texts[i] for i in used.tolist()], articles[rows], asked)
+            told += self._block(texts, articles, pairs[start : start + PAIRS_AT_ONCE])
         return told
 
     def _block(
-        self, texts: Sequence[Sequence[Word]], articles: Embeddings, pairs: I64
+        self,
+        texts: Sequence[Sequence[Word]],
+        articles: Embeddings,
+        pairs: Sequence[tuple[int, int]],
     ) -> list[Parts]:
-        ids = [self._ids(words) for words in texts]
-        lengths = np.array(list(map(len, ids)))
-        full = lengths > 0
-        tokens = np.zeros(0, np.float32)
-        if full.any():
-            offsets = np.concatenate([[0], np.cumsum(lengths[full])])
-            asked = pairs[full[pairs[:, 0]]]
-            asked[:, 0] = np.cumsum(full)[asked[:, 0]] - 1
-            tokens = self._reader.parts(
-                np.concatenate(ids), offsets, Side.POST, asked, articles.dense
-            )
-        return word_parts(texts, articles, pairs, tokens, self._cap)
+        used, posts = distinct([post for post, _ in pairs])
+        rows, places = distinct([article for _, article in pairs])
+        words = [texts[i] for i in used]
+        ids = [self._ids(each) for each in words]
+        asked = np.array(list(zip(posts, places, strict=True)))
+        read, offsets = np.concatenate(ids), np.cumsum([0, *map(len, ids)])
+        tokens = self._reader.parts(read, offsets, Side.POST, asked, articles.dense[rows])
+        asked[:, 1] = np.array(rows)[places] % len(articles)
+        return word_parts(words, articles, asked, tokens, self._cap)
 
     def _ids(self, words: Sequence[Word]) -> I32:
         """The ids that the model reads of these words: [n]."""
         return np.array([i for word in words for i in word.ids][: self._cap], np.int32)
+
+
+def distinct(values: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The different ones as they come, and for each of all its place among them."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return list(places), [places[value] for value in values]
 
 
 def attention(reader: Reader, ids: I32, side: Side) -> F32:

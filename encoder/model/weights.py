@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,14 +59,6 @@ class Residual:
     gates: F32  # [sides, vocabulary], > 0
     positions: F32  # [sides, POSITION_BUCKETS], > 0
 
-    def token_weights(self, ids: I32, offsets: I64, side: Side) -> F32:
-        """The weight of every token in its text's gated mean, not yet normalised: [tokens]."""
-        starts = np.repeat(offsets[:-1], np.diff(offsets))
-        place = np.arange(len(ids)) - starts
-        buckets = position_buckets(int(place.max(initial=0)) + 1)
-        weight: F32 = self.gates[side][ids] * self.positions[side][buckets[place]]
-        return weight
-
 
 @dataclass(frozen=True, slots=True)
 class Weights:
@@ -86,19 +78,13 @@ class Weights:
 
     def tensors(self) -> dict[str, F32]:
         """Every parameter by name, as a model file holds it."""
-        named = {"embedding": self.embedding}
-        for i, layer in enumerate(self.layers):
-            for part in ("ring", "star"):
-                attention: AttentionWeights = getattr(layer, part)
-                named[f"layers.{i}.{part}.alpha"] = attention.alpha
-                for p in PROJECTIONS:
-                    linear: Linear = getattr(attention, p)
-                    named[f"layers.{i}.{part}.{p}.weight"] = linear.weight
-                    named[f"layers.{i}.{part}.{p}.bias"] = linear.bias
-        if self.residual is not None:
-            for p in ("gain", "gates", "positions"):
-                named[f"residual.{p}"] = getattr(self.residual, p)
-        return named
+        return {name: self._parameter(name) for name in shapes(self.config, len(self.embedding))}
+
+    def _parameter(self, name: str) -> F32:
+        found: Any = self
+        for part in name.split("."):
+            found = found[int(part)] if part.isdecimal() else getattr(found, part)
+        return np.asarray(found)
 
     @classmethod
     def from_tensors(cls, config: AstConfig, named: Mapping[str, F32]) -> Self:

@@ -18,6 +18,17 @@ LINE = 64  # bytes; a register that straddles two cache lines costs two loads
 TEXTS = 24  # texts whose matrix products are done together; a multiple of every Tile's rows
 
 
+class FlatTexts(NamedTuple):
+    """Texts side by side, and what weighs the residual, where there is one."""
+
+    ids: I32  # text i is ids[offsets[i]:offsets[i + 1]]
+    offsets: I64
+    number: int
+    residual: bool
+    gates: F32  # [vocabulary]
+    places: F32  # by position
+
+
 class Text(NamedTuple):
     """The tokens of one text."""
 

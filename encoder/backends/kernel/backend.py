@@ -6,16 +6,16 @@ import numpy as np
 
 from encoder.backends.asked import refuse_outside
 from encoder.backends.kernel import row_layout as limits
-from encoder.backends.kernel.arrays import Spaces
+from encoder.backends.kernel.arrays import FlatTexts, Spaces
 from encoder.backends.kernel.encode import encode
 from encoder.backends.kernel.row_layout import Shape
-from encoder.backends.kernel.tables import make_tables
+from encoder.backends.kernel.tables import make_tables, residual_weights
 from encoder.errors import InputError
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
-from encoder.model.weights import F32, I32, I64, Weights, position_buckets
+from encoder.model.weights import F32, I32, I64, Weights
+from encoder.support.readonly import fixed
 from encoder.support.threads import Crew
 
-NONE = np.zeros(0, np.float32)
 TOKENS_WORTH_A_THREAD = 1000  # about half a millisecond; handing over costs a tenth of that
 
 
@@ -53,18 +53,11 @@ class KernelBackend:
         self.tables = make_tables(self._shape, weights, threads, name)
         self._spaces = Spaces(self._shape)
         self._crew = Crew(threads)
-        self._gates = (NONE, NONE)
-        self._places = (NONE, NONE)
-        if weights.residual is not None:
-            buckets = position_buckets(MAX_TOKENS)
-            gates, positions = weights.residual.gates, weights.residual.positions
-            self._gates = (np.ascontiguousarray(gates[0]), np.ascontiguousarray(gates[1]))
-            self._places = (positions[0][buckets], positions[1][buckets])
+        self._residual = residual_weights(weights)
 
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """y of every text, not normalised [n, dim]; text i is ids[offsets[i]:offsets[i + 1]]."""
-        # Copies: numba would compile everything once more for arrays that are read-only.
-        ids, offsets = np.array(ids, np.int32), np.array(offsets, np.int64)
+        ids, offsets = fixed(np.asarray(ids, np.int32)), fixed(np.asarray(offsets, np.int64))
         refuse_outside(ids, offsets, self._vocabulary)  # the compiled code checks no index
         longest = np.diff(offsets).max(initial=0)
         if longest > MAX_TOKENS:
@@ -86,6 +79,6 @@ class KernelBackend:
 
     def _run(self, ids: I32, offsets: I64, out: F32, side: Side) -> None:
         """A run of texts in the calling thread, with a working memory of its own."""
-        gates, places = self._gates[side], self._places[side]
+        texts = FlatTexts(ids, offsets, len(out), *self._residual[side])
         with self._spaces.borrowed() as space:
-            encode(self._shape, self.tables, space, ids, offsets, gates, places, out)
+            encode(self._shape, self.tables, space, texts, out)

@@ -27,10 +27,32 @@ from encoder.support.jit import jit
 
 
 @jit(fast=True, inline=True)
-def text_at(ids: Any, offsets: Any, texts: int, i: int) -> Any:
+def text_at(texts: Any, i: int) -> Any:
     """Text i; an empty one beyond the last."""
-    first = offsets[min(i, texts)]
-    return Text(ids + first, offsets[min(i + 1, texts)] - first)
+    first = texts.offsets[min(i, texts.number)]
+    return Text(texts.ids + first, texts.offsets[min(i + 1, texts.number)] - first)
+
+
+@jit(fast=True, inline=True)
+def begin_block(shape: Any, tables: Any, space: Any, texts: Any, first: int, count: int) -> None:
+    """What is done for a block of texts before they are read one by one."""
+    for slot in range(count):
+        text = text_at(texts, first + slot)
+        if text.length > 0:
+            sum_rows(shape, tables, space, text, slot)
+            if texts.residual:
+                sum_gated(shape, tables, space, text, slot, texts.gates, texts.places)
+    star_probes(shape, tables, space, count)
+
+
+@jit(fast=True, inline=True)
+def read_text(shape: Any, tables: Any, space: Any, texts: Any, number: int, slot: int) -> Any:
+    """Read a text of the block, and send for those that follow."""
+    text, following = text_at(texts, number), text_at(texts, number + 1)
+    if text.length > 0:
+        later = text_at(texts, number + TEXTS)
+        encode_text(shape, tables, space, slot, text, following, later)
+    return text
 
 
 @jit(fast=True)
@@ -69,34 +91,19 @@ def finish(shape: Any, tables: Any, space: Any, slot: int, residual: bool, out: 
 
 
 @jit(fast=True)
-def encode(
-    shape: Any, held: Any, work: Any, ids: Any, offsets: Any, gates: Any, places: Any, out: Any
-) -> None:
-    """out[i] = y of text i, whose tokens are ids[offsets[i]:offsets[i + 1]]; 0 without tokens.
-
-    `gates` per token and `places` per position weigh the residual; both empty: there is none.
-    """
-    tables, space, residual = bare(held), bare(work), len(gates) > 0
-    weights = bare((gates, places))
-    tokens, bounds, texts = bare(ids), bare(offsets), len(offsets) - 1
-    for first in range(0, texts, TEXTS):
-        count = min(TEXTS, texts - first)
+def encode(shape: Any, held: Any, work: Any, given: Any, out: Any) -> None:
+    """out[i] = y of text i; 0 without tokens."""
+    tables, space, texts = bare(held), bare(work), bare(given)
+    for first in range(0, texts.number, TEXTS):
+        count = min(TEXTS, texts.number - first)
+        begin_block(shape, tables, space, texts, first, count)
         for slot in range(count):
-            text = text_at(tokens, bounds, texts, first + slot)
-            if text.length > 0:
-                sum_rows(shape, tables, space, text, slot)
-                if residual:
-                    sum_gated(shape, tables, space, text, slot, weights[0], weights[1])
-        star_probes(shape, tables, space, count)
-        for slot in range(count):
-            text = text_at(tokens, bounds, texts, first + slot)
-            if text.length > 0:
-                following = text_at(tokens, bounds, texts, first + slot + 1)
-                later = text_at(tokens, bounds, texts, first + slot + TEXTS)
-                encode_text(shape, tables, space, slot, text, following, later)
+            read_text(shape, tables, space, texts, first + slot, slot)
         star_outputs(shape, tables, space, count)
         for slot in range(count):
-            if offsets[first + slot + 1] > offsets[first + slot]:
-                finish(shape, tables, space, slot, residual, bare(out) + (first + slot) * shape.dim)
+            number = first + slot
+            if text_at(texts, number).length > 0:
+                y = bare(out) + number * shape.dim
+                finish(shape, tables, space, slot, texts.residual, y)
             else:
-                out[first + slot] = float32(0)
+                out[number] = float32(0)

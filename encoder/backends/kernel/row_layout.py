@@ -69,6 +69,7 @@ class Shape(Static):
         self.block_width = self.block_vectors * LANES
         self.width = self.blocks * self.block_width
         self.inner = self.heads * self.head_dim
+        self.result_width = up(self.inner, self.block_width)
         self.query_width = up(self.inner, LANES)  # the star's queries of all heads
         self.value_width = up(self.head_dim, LANES)  # the star's values of one head
         self.wide = Tile(min(WIDEST, self.width // LANES))

@@ -9,13 +9,15 @@ from encoder.backends.kernel.fold import output_bias
 from encoder.backends.kernel.quantise import parted, quantised
 from encoder.backends.kernel.ring import UNIT
 from encoder.backends.kernel.row_layout import Shape
-from encoder.model.weights import F32, Weights
+from encoder.model.config import MAX_TOKENS, Side
+from encoder.model.weights import F32, Weights, position_buckets
 from encoder.simd.matmul import panels
 from encoder.simd.tile import LANES, Tile
-from encoder.support.readonly import frozen
+from encoder.support.readonly import fixed, frozen
 from encoder.support.shared import shared
 
 FINEST_ALPHA = 2.0**-12
+NONE = fixed(np.zeros(0, np.float32))
 
 
 def padded(values: object, size: int, filler: float = 0.0) -> F32:
@@ -38,6 +40,15 @@ def lanes_of_heads(shape: Shape, values: F32, filler: float) -> F32:
     slots = padded(values, shape.slots, filler).reshape(shape.banks, shape.bank_heads)
     grown = np.pad(slots, ((0, 0), (0, LANES - shape.bank_heads)), constant_values=filler)
     return padded(grown.ravel(), grown.size)
+
+
+def residual_weights(weights: Weights) -> list[tuple[bool, F32, F32]]:
+    """For each side whether there is a residual, and what weighs it by token and by position."""
+    if weights.residual is None:
+        return [(False, NONE, NONE)] * len(Side)
+    by_side = zip(weights.residual.gates, weights.residual.positions, strict=True)
+    buckets = position_buckets(MAX_TOKENS)
+    return [(True, fixed(gates), fixed(places[buckets])) for gates, places in by_side]
 
 
 def folded_table(shape: Shape, weights: Weights, threads: int, name: str) -> I16:
