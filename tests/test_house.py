@@ -13,7 +13,6 @@ TORCH_IN_ENCODER = {
     "star.py",
     "entmax.py",
     "siamese.py",
-    "torch_folded.py",
     "torch_backend.py",
     "reference.py",
 }

@@ -8,10 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.backends import torch_backend as device
-from encoder.backends import torch_folded as folded
-from encoder.backends.torch_backend import TorchBackend, plan, stretches, write_part
-from encoder.backends.torch_folded import Batch, Folded, Layered
+from encoder.backends.torch_backend import TorchBackend, fitting
 from encoder.errors import DeviceError, InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.weights import F32, I32, I64, Weights, random_weights
@@ -58,27 +55,11 @@ def assert_close(y: F32, expected: F32) -> None:
 def test_equals_the_oracle_in_parts_of_any_size(config: AstConfig, side: Side, name: str) -> None:
     weights = mild_weights(config, VOCABULARY)
     backend = TorchBackend(weights, name)
-    assert type(backend.model) is (Folded if config.layers == 1 else Layered)
     ids, offsets = draw(LENGTHS)
     expected = oracle(weights, ids, offsets, side)
     for most in (2048, 80, 1):
         backend.tokens_at_once = most
         assert_close(backend.forward(ids, offsets, side), expected)
-
-
-@pytest.mark.parametrize("name", DEVICES)
-@pytest.mark.parametrize("most", [0, 2**29])
-def test_hot_attention_with_and_without_the_table(
-    most: int, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folded, "MOST_TABLE_FLOATS", most)
-    weights = random_weights(SHAPES[1], VOCABULARY)
-    backend = TorchBackend(weights, name)
-    assert isinstance(backend.model, Folded)
-    assert (backend.model.table is None) == (most == 0)
-    ids, offsets = draw(LENGTHS)
-    expected = oracle(weights, ids, offsets, Side.POST)
-    assert_close(backend.forward(ids, offsets, Side.POST), expected)
 
 
 BACKENDS = {config: TorchBackend(mild_weights(config, VOCABULARY), "cpu") for config in SHAPES[:6]}
@@ -118,53 +99,26 @@ def test_texts_without_tokens_and_no_texts_at_all() -> None:
     assert (backend.forward(nothing, np.array([0, 0, 0]), Side.POST) == np.zeros((2, 12))).all()
 
 
-def test_a_large_batch_is_cut_into_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = random_weights(SMALL, VOCABULARY)
-    backend = TorchBackend(weights, "cpu")
-    ids, offsets = draw(LENGTHS * 3)
-    whole = backend.forward(ids, offsets, Side.POST)
-    monkeypatch.setattr(device, "MOST_TEXTS", 5)
-    monkeypatch.setattr(device, "MOST_TOKENS", 30)
-    cut = list(stretches(offsets))
-    assert [first for first, _ in cut[1:]] == [last for _, last in cut[:-1]]
-    assert (cut[0][0], cut[-1][1]) == (0, len(offsets) - 1)
-    assert all(
-        last - first <= 5 and (offsets[last] - offsets[first] <= 30 or last == first + 1)
-        for first, last in cut
-    )
-    assert_close(backend.forward(ids, offsets, Side.POST), whole)
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 200))
+def test_a_part_is_bounded_but_for_one_long_text(lengths: list[int], most: int) -> None:
+    count = fitting(np.cumsum([9, *lengths]), most)
+    assert 1 <= count <= min(most, len(lengths))
+    assert count == 1 or sum(lengths[:count]) <= most
+    assert count in (most, len(lengths)) or sum(lengths[: count + 1]) > most
 
 
-@given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 200))
-def test_the_plan_holds_every_text_with_tokens_once_and_bounds_each_part(
-    lengths: list[int], most: int
-) -> None:
-    counts = np.array(lengths, np.int64)
-    order, parts = plan(counts, most)
-    assert sorted(order) == [i for i, length in enumerate(lengths) if length]
-    assert [i for start, end in parts for i in range(start, end)] == list(range(len(order)))
-    for start, end in parts:
-        part = counts[order[start:end]]
-        assert len(part) == 1 or len(part) * part.max() <= most
-
-
-def test_a_part_travels_as_its_offsets_then_its_ids() -> None:
-    target = np.zeros(3 + 5, np.int32)
-    ids = np.arange(10, 20, dtype=np.int32)
-    write_part(target, ids, np.array([7, 2]), np.array([2, 3]))
-    assert target.tolist() == [0, 2, 5, 17, 18, 12, 13, 14]
-
-
-class Cramped:
+class Cramped(torch.nn.Module):
     """A model on a device with room for so many tokens."""
 
-    def __init__(self, model: folded.Model, room: int) -> None:
+    def __init__(self, model: torch.nn.Module, room: int) -> None:
+        super().__init__()
         self.model, self.room = model, room
 
-    def __call__(self, batch: Batch, side: Side) -> torch.Tensor:
-        if len(batch.ids) > self.room:
+    def forward(self, ids: torch.Tensor, offsets: torch.Tensor, side: Side) -> torch.Tensor:
+        if len(ids) > self.room:
             raise torch.OutOfMemoryError
-        return self.model(batch, side)
+        y: torch.Tensor = self.model(ids, offsets, side)
+        return y
 
 
 def test_full_memory_halves_the_parts_until_they_fit() -> None:
