@@ -134,11 +134,6 @@ class Idf:
             having[list({slot(word) for word in words} - {NO_SLOT})] += 1
         return cls((log(count + 1) - np.log(having + 1)).clip(min=0).astype(np.float32))
 
-    def __getitem__(self, word: str) -> float:
-        """The weight of a word; 0 without a letter or digit."""
-        place = slot(word)
-        return 0.0 if place == NO_SLOT else float(self.table[place])
-
 
 def word_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
     """The unit rows of texts given as their words' slots and idf, weighted (1 + log tf)·idf."""

@@ -104,8 +104,7 @@ class Matrix:
 
     panels: F32  # flat
     depth: int
-    width: int
-    room: int  # the width with what whole registers need
+    room: int  # the matrix's width with what whole registers need
 
     @classmethod
     def of(cls, matrix: F32) -> Self:
@@ -114,7 +113,7 @@ class Matrix:
         room = up(max(width, 1), TILE.width)
         wide = np.zeros((depth, room), np.float32)
         wide[:, :width] = matrix
-        return cls(fixed(panels(wide, TILE).ravel()), depth, width, room)
+        return cls(fixed(panels(wide, TILE).ravel()), depth, room)
 
     def padded(self, rows: int) -> F32:
         """Zeros for so many rows, and as many as whole tiles need: [≥ rows, depth]."""
@@ -125,12 +124,6 @@ class Matrix:
         out = np.empty((len(padded), self.room), np.float32)
         product(TILE, padded, self.panels, out)
         return out
-
-    def __call__(self, rows: F32) -> F32:
-        """The product of any rows with the matrix: [n, width]."""
-        asked = self.padded(len(rows))
-        asked[: len(rows)] = rows
-        return np.ascontiguousarray(self.times(asked)[: len(rows), : self.width])
 
 
 @jit(fast=True)

@@ -1,36 +1,13 @@
 """Vocabularies: how a word becomes token ids, by WordPiece or as a whole."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 from encoder.errors import InputError
 from encoder.support.letters import fold
 
 WORD_CHARS = 100
-
-
-class Vocabulary(Protocol):
-    """What the tokenizer asks of a vocabulary."""
-
-    kind: ClassVar[str]
-
-    @property
-    def size(self) -> int:
-        """How many ids there are."""
-
-    @property
-    def unknown(self) -> int | None:
-        """The id that stands for what the vocabulary lacks, if it has one."""
-
-    def pieces(self, word: str) -> tuple[int, ...]:
-        """The ids of one word of the basic split."""
-
-    def lines(self) -> list[str]:
-        """The entries by id, as a vocabulary file holds them."""
-
-    @classmethod
-    def from_lines(cls, lines: Sequence[str]) -> Self:
-        """The vocabulary whose entries stand in these lines, the first with id 0."""
 
 
 def numbered(lines: Sequence[str]) -> dict[str, int]:
@@ -46,45 +23,59 @@ def numbered(lines: Sequence[str]) -> dict[str, int]:
     return ids
 
 
-class WordPiece:
-    """BERT's uncased WordPiece: the longest known piece first, `##` before those that continue."""
+class Vocabulary(ABC):
+    """What the tokenizer asks of a vocabulary: the id of each entry."""
 
-    kind: ClassVar[str] = "wordpiece"
+    kind: ClassVar[str]
+    unknown: int | None  # the id that stands for what it lacks, if it has one
 
     def __init__(self, ids: dict[str, int]) -> None:
-        if "[UNK]" not in ids:
-            raise InputError("vocabulary: no [UNK] entry; use the vocab.txt of a BERT model")
-        self._lines = list(ids)
-        self.unknown = ids["[UNK]"]
-        self._heads = ids
-        self._tails = {entry[2:]: i for entry, i in ids.items() if entry[:2] == "##" != entry}
-        self._longest = max(map(len, ids))
+        self._ids = ids
 
     @classmethod
     def from_lines(cls, lines: Sequence[str]) -> Self:
-        """The vocabulary of a vocab.txt, given line by line."""
+        """The vocabulary whose entries stand in these lines, the first with id 0."""
         return cls(numbered(lines))
 
     def lines(self) -> list[str]:
-        """The entries by id, as a vocab.txt holds them."""
-        return list(self._lines)
+        """The entries by id, as a vocabulary file holds them."""
+        return list(self._ids)
 
     @property
     def size(self) -> int:
         """How many ids there are."""
-        return len(self._lines)
+        return len(self._ids)
+
+    @abstractmethod
+    def pieces(self, word: str) -> tuple[int, ...]:
+        """The ids of one word of the basic split."""
+
+
+class WordPiece(Vocabulary):
+    """BERT's uncased WordPiece: the longest known piece first, `##` before those that continue."""
+
+    kind = "wordpiece"
+    unknown: int
+
+    def __init__(self, ids: dict[str, int]) -> None:
+        if "[UNK]" not in ids:
+            raise InputError("vocabulary: no [UNK] entry; use the vocab.txt of a BERT model")
+        super().__init__(ids)
+        self.unknown = ids["[UNK]"]
+        self._tails = {entry[2:]: i for entry, i in ids.items() if entry[:2] == "##" != entry}
+        self._longest = max(map(len, ids))
 
     def pieces(self, word: str) -> tuple[int, ...]:
         """The ids of a word's pieces; [UNK] alone if it is over-long or no pieces make it up."""
         folded = fold(word)
-        whole = self._heads.get(folded)
+        whole = self._ids.get(folded)
         if whole is not None and len(folded) <= WORD_CHARS:
             return (whole,)
         return self._greedy(folded) if folded else ()
 
     def _greedy(self, word: str) -> tuple[int, ...]:
         ids: list[int] = []
-        known, start = self._heads, 0
+        known, start = self._ids, 0
         while start < len(word) <= WORD_CHARS:
             for end in range(min(len(word), start + self._longest), start, -1):
                 found = known.get(word[start:end])
@@ -97,31 +88,17 @@ class WordPiece:
         return tuple(ids) if start == len(word) else (self.unknown,)
 
 
-class WordLevel:
+class WordLevel(Vocabulary):
     """Whole words, as pre-trained word vectors have them: as written, else lower-case, else folded.
 
     A word it lacks has the id of `[UNK]` or `<unk>` if there is such an entry, else no id at all.
     """
 
-    kind: ClassVar[str] = "words"
+    kind = "words"
 
     def __init__(self, ids: dict[str, int]) -> None:
-        self._ids = ids
+        super().__init__(ids)
         self.unknown = ids.get("[UNK]", ids.get("<unk>"))
-
-    @classmethod
-    def from_lines(cls, lines: Sequence[str]) -> Self:
-        """The vocabulary of these words, the first with id 0."""
-        return cls(numbered(lines))
-
-    def lines(self) -> list[str]:
-        """The words by id."""
-        return list(self._ids)
-
-    @property
-    def size(self) -> int:
-        """How many ids there are."""
-        return len(self._ids)
 
     def pieces(self, word: str) -> tuple[int, ...]:
         """The one id of a word, or none."""

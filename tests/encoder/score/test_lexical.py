@@ -78,10 +78,8 @@ def test_slots_spread_like_chance() -> None:
 
 def test_idf_is_the_log_of_how_rare_a_word_is() -> None:
     idf = Idf.fit([["storm", "Storm", "the"], ["the", "!"], ["the"]])
-    assert idf["the"] == pytest.approx(log(4 / 4))
-    assert idf["STORM"] == pytest.approx(log(4 / 2))
-    assert idf["never"] == pytest.approx(log(4 / 1))
-    assert idf["!"] == 0
+    weights = idf.table[[slot(word) for word in ("the", "STORM", "never")]]
+    assert weights == pytest.approx([log(4 / 4), log(4 / 2), log(4 / 1)])
     assert idf.table.dtype == np.float32
 
 

@@ -143,7 +143,7 @@ def test_a_word_knows_its_ids_slot_and_weight() -> None:
     the, mark, storm = SHARED_TOKENIZER.words("The! storm", Side.POST)
     assert (the.text, mark.text, storm.text) == ("The", "!", "storm")
     assert the.ids == VOCABULARY.pieces("the")
-    assert (the.slot, the.weight) == (slot("the"), IDF["the"])
+    assert (the.slot, the.weight) == (slot("the"), IDF.table[slot("the")])
     assert (mark.slot, mark.weight) == (NO_SLOT, 0.0)
     assert mark.ids == VOCABULARY.pieces("!")
 

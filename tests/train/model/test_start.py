@@ -11,7 +11,7 @@ from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import F32
-from encoder.score.lexical import SLOTS, Idf
+from encoder.score.lexical import SLOTS, Idf, slot
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordLevel, WordPiece
 from tests.encoder.small import LINES
@@ -114,9 +114,9 @@ def test_idf_and_gates_count_the_texts_that_hold_a_token(
         having.update({word.text.lower() for word in words})
     for word in ("storm", "brexit", "netanyahu", "the", "city"):
         expected = max(0.0, -math.log(having[word] / 7 + 1e-5))
-        assert start.idf[word] == pytest.approx(expected, abs=1e-5)
+        assert start.idf.table[slot(word)] == pytest.approx(expected, abs=1e-5)
         assert start.gates[start.vocabulary.pieces(word)[0]] == pytest.approx(expected, abs=1e-5)
-    assert start.idf["neverseen"] == pytest.approx(-math.log(1e-5), rel=1e-5)
+    assert start.idf.table[slot("neverseen")] == pytest.approx(-math.log(1e-5), rel=1e-5)
     assert start.gates[LINES.index("[PAD]")] == np.float32(1e-3)
 
 
