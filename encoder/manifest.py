@@ -66,12 +66,13 @@ def facts_of(files: Mapping[str, bytes]) -> dict[str, dict[str, int | str]]:
 
 def read_directory(folder: Path) -> tuple[Manifest, dict[str, bytes]]:
     """The manifest of a model directory, and the files as it vouches for them; or a refusal."""
-    manifest = _read_manifest(folder)
+    manifest = read_manifest(folder)
     facts = manifest.files | manifest.checks
     return manifest, {name: _read_file(folder / name, facts[name]) for name in facts}
 
 
-def _read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a model directory, which vouches for its digest."""
     file = folder / MANIFEST
     try:
         given = msgspec.json.decode(read_regular(file, MANIFEST_BYTES))

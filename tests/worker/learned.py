@@ -1,11 +1,13 @@
 """Vectors and profiles of events over the words of the small encoder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from encoder import Encoder
 from tests.worker.small import ARTICLES, small_encoder, value
+from worker.seeds.profile import Profile
 from worker.seeds.record import Seed
 from worker.seeds.vectors import EventVector
 
@@ -42,3 +44,15 @@ def profile(event: str, seeds: dict[str, str], **changes: Any) -> dict[str, Any]
 def profile_value(event: str, seeds: dict[str, str], **changes: Any) -> bytes:
     """The same as the value of a record."""
     return value(**profile(event, seeds, **changes))
+
+
+def profile_of(
+    enc: Encoder, event: str, seeds: Mapping[str, tuple[str, str]], **changes: Any
+) -> Profile:
+    """A profile of an event that has learned nothing yet: the sum of its articles' vectors."""
+    rows = enc.articles(list(seeds.values())).as_vectors()
+    both = rows.toarray().sum(axis=0)
+    slots = np.flatnonzero(both[enc.dim :]).astype(np.int32)
+    vector = EventVector.of(both[: enc.dim], slots, both[enc.dim :][slots])
+    versions = {name: Seed(name, *article, event).version for name, article in seeds.items()}
+    return Profile(event, vector.encoded(), versions, enc.digest, **changes)

@@ -7,7 +7,7 @@ import click
 
 from worker.cli.offline import Sum, prepared, present
 from worker.cli.options import CSV, RECORDS, kafka_options, since_option
-from worker.cli.seeds.topic import SeedTopic, known
+from worker.cli.seeds.topic import Latest, SeedTopic, known
 from worker.cli.terminal import say
 from worker.cli.view.match import Show, view, when_written
 from worker.cli.view.table import tallied
@@ -16,6 +16,7 @@ from worker.files.matches import read_match
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
 from worker.match.pipeline import Outcome
+from worker.seeds.profile import Profile, read_record
 from worker.seeds.set import SeedBook
 
 ORIGIN = ("origin", b"backfill")
@@ -33,15 +34,16 @@ def backfill(
 ) -> None:
     """Filter the posts that are still in the topic by the seed SEED, and print those that match.
 
-    It ends with the last post that was there when it began. The workers and their offsets are
-    not touched.
+    SEED may be a profile that is in force, such as 'profile|flood'. It ends with the last post
+    that was there when it began. The workers and their offsets are not touched.
     """
     show, total, book = view(as_json, as_csv, when_written), Sum(), SeedBook(config.limits)
     topic = config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
         latest = SeedTopic(cluster, config).latest()
         key = known(latest, seed)
-        book.apply(key, latest[key].value)
+        for each in (key, *learned_from(key, latest, config)):
+            book.apply(each, latest[each].value)
         span = cluster.at(topic, start), cluster.ends(topic)
         if publish:
             cluster.partitions(config.topics.matches)
@@ -56,6 +58,13 @@ def backfill(
     odd = f", no posts: {tallied(total.rejected)}" if total.rejected else ""
     sent = f"; published to {config.topics.matches}" if publish else ""
     say(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
+
+
+def learned_from(key: bytes, latest: Latest, config: Config) -> list[bytes]:
+    """The keys of the seeds that a profile stands for; none of what is no profile."""
+    found = read_record(key, latest[key].value, config.limits)
+    names = found.seeds if isinstance(found, Profile) else {}
+    return [own for name in names if (own := name.encode("utf-8", "replace")) in latest]
 
 
 def _emit(outcome: Outcome, show: Show, outbox: Outbox | None, topic: str) -> None:

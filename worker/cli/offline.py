@@ -33,13 +33,15 @@ class Sum:
 
 
 def prepared(book: SeedBook, config: Config) -> tuple[Pipeline, SeedSet]:
-    """The pipeline that a configuration makes, and the seeds; one that is refused stops it."""
+    """The pipeline of a configuration, and the seeds; one that is refused or stale stops it."""
     chosen = config.model
     enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
     pipeline, embedder = assembled(enc, config)
     seeds = embedder.make(book)
     for refused in seeds.refused:
         raise InputError(f"seed {refused.id!r}: is refused: {refused.reason}")
+    for stale in seeds.stale:
+        raise InputError(f"seed {stale.id!r}: is stale: {stale.reason}")
     return pipeline, seeds
 
 

@@ -14,6 +14,7 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from worker.seeds.background import split
+from worker.seeds.in_force import unfit
 from worker.seeds.profile import Compared, Profile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedBook, SeedSet, seed_set_digest
@@ -67,12 +68,8 @@ class SeedEmbedder:
 
     def _unfit(self, profile: Profile) -> str:
         """Why a profile of this model cannot be compared with; empty if it can."""
-        axes = len(profile.vector.dense)
-        if axes != self._enc.dim:
-            return f"vectors: {axes} axes, the model has {self._enc.dim}; learn the event anew"
-        if len(profile.vector.slots) and not self._enc.mix:
-            return "vectors: has words, which the model does not read; learn the event anew"
-        return self._too_fine_by_half if self._is_automatic(profile) else ""
+        why = unfit(profile, self._enc.dim, self._enc.mix)
+        return why or (self._too_fine_by_half if self._is_automatic(profile) else "")
 
     def _learn(self, seeds: Sequence[Compared]) -> None:
         """Know what these seeds are compared by, and of no others."""

@@ -28,11 +28,11 @@ class Standing:
 
 
 def standing(
-    seeds: Mapping[str, Seed], profiles: Iterable[Profile], model: str, unfit: Fit
+    seeds: Mapping[str, Seed], profiles: Iterable[Profile], model: str, refusal: Fit
 ) -> Standing:
     """The profiles that are in force, and the seeds that none of them stands for.
 
-    `seeds` are the valid ones, paused or not, by their ids; `unfit` says why a profile of this
+    `seeds` are the valid ones, paused or not, by their ids; `refusal` says why a profile of this
     model cannot be compared with.
     """
     compared: dict[str, Compared] = {n: seed for n, seed in seeds.items() if not seed.paused}
@@ -41,7 +41,7 @@ def standing(
     for profile in profiles:
         if why := stale_because(profile, seeds, model):
             stale.append(StaleProfile(profile.id, why))
-        elif why := unfit(profile):
+        elif why := refusal(profile):
             refused.append(RefusedSeed(profile.id, why))
         else:
             for name in profile.seeds:
@@ -51,6 +51,16 @@ def standing(
     ids = sorted(compared)
     rows = tuple(compared[name] for name in ids), tuple(ends[name] for name in ids)
     return Standing(*rows, tuple(sorted(stale)), tuple(sorted(refused)))
+
+
+def unfit(profile: Profile, dim: int, mix: float) -> str:
+    """Why a profile cannot be one of a model of this width and mix; empty if it can."""
+    axes = len(profile.vector.dense)
+    if axes != dim:
+        return f"vectors: {axes} axes, the model has {dim}; learn the event anew"
+    if len(profile.vector.slots) and not mix:
+        return "vectors: has words, which the model does not read; learn the event anew"
+    return ""
 
 
 def last_of(ends: Iterable[int | None]) -> int | None:

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Self
 
 from encoder.errors import InputError
 from worker.config import DEFAULT_LIMITS, Limits
-from worker.seeds.record import RefusedSeed, Seed, admitted, read_seed
+from worker.seeds.record import PREFIX, TAKEN, RefusedSeed, Seed, admitted, read_seed
 from worker.seeds.values import EVENT_BYTES, event_in, kind_of, string_in, threshold_in
 from worker.seeds.vectors import MOST_CHARS, EventVector
 
-PREFIX = "profile|"
 KEPT_BEFORE = 3
 DIGEST_CHARS = 256
 
@@ -100,7 +99,7 @@ def read_record(
 
 def _profile(name: str, given: dict[str, Any], _limits: Limits) -> Profile:
     if "text" in given and "vectors" not in given:
-        raise InputError(f"key: {PREFIX} begins the ids of profiles; give the seed another id")
+        raise InputError(TAKEN)
     found = Profile(**parts(given))
     if found.id != name:
         raise InputError(f"event: {found.event[:40]!r} is not that of the key, {name[:60]!r}")

@@ -21,6 +21,8 @@ from worker.seeds.values import (
     threshold_in,
 )
 
+PREFIX = "profile|"
+TAKEN = f"key: {PREFIX} begins the ids of profiles; give the seed another id"
 TITLE_CHARS = 1024
 URL_CHARS = 2048
 T = TypeVar("T")
@@ -87,6 +89,8 @@ def digest(value: Any) -> str:
 
 
 def _seed(name: str, given: dict[str, Any], limits: Limits) -> Seed:
+    if name.startswith(PREFIX):
+        raise InputError(TAKEN)
     text = string_in(given, "text", ARTICLE_CHARS)
     if not text.strip():
         raise InputError("text: missing or empty; give the article's text")

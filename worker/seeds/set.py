@@ -85,11 +85,11 @@ class SeedBook:
         else:
             self._latest[key] = found
 
-    def standing(self, model: str, unfit: Fit) -> Standing:
+    def standing(self, model: str, refusal: Fit) -> Standing:
         """What posts are compared with by this model: profiles in force, and the other seeds."""
         seeds = {seed.id: seed for seed in (*self.seeds, *self.paused)}
         found = (each for each in self._latest.values() if isinstance(each, Profile))
-        return standing(seeds, found, model, unfit)
+        return standing(seeds, found, model, refusal)
 
     @property
     def seeds(self) -> tuple[Seed, ...]:

@@ -9,6 +9,7 @@ import pytest
 import encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
+from tests.worker.learned import profile_of
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook
@@ -100,6 +101,30 @@ def test_it_shows_lit_lines_and_csv(newsift: Command, kafka: Kafka) -> None:
     table = newsift("backfill", "ferry-fire", "--since", "1w", "--csv").out
     assert len(table.splitlines()) == 4
     assert table.startswith("match_id,score,")
+
+
+def test_a_profile_in_force_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
+    history(kafka)
+    enc = encoder.load("default", device="cpu")
+    learned = profile_of(enc, "ferry", {"ferry-fire": (TITLE, TEXT)}).value()
+    kafka.send(SEEDS, b'{"text": "Somebody else\'s article on a dam"}', b"other")
+    kafka.send(SEEDS, learned, b"profile|ferry")
+    done = newsift("backfill", "profile|ferry", "--since", "4h", "--json")
+    assert done.code == 0, done.err
+    book = SeedBook()
+    for key, value in ((b"profile|ferry", learned), (b"ferry-fire", SEED)):
+        book.apply(key, value)
+    seeds = SeedEmbedder(enc, 0.001, None).make(book)
+    outcome = Pipeline(enc).run(kafka.records(POSTS), seeds, lambda: "now")
+    expected = [json.loads(r.value) for r in outcome.records if r.kind == "match" and r.value]
+    found = [row | {"processed_at": "now"} for row in rows(done.out)]
+    assert found
+    assert all(row in expected for row in found)
+    assert {match["seed_id"] for row in found for match in row["matches"]} == {"profile|ferry"}
+    kafka.send(SEEDS, None, b"ferry-fire")
+    late = newsift("backfill", "profile|ferry", "--since", "4h")
+    assert (late.code, late.out) == (2, "")
+    assert "is stale: seeds: 'ferry-fire' stands no more" in late.err
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.worker.learned import MADE, profile, profile_value
 from tests.worker.small import ARTICLES, value
 from worker.config import Limits
 from worker.seeds.profile import Profile, read_record
-from worker.seeds.record import RefusedSeed, Seed
+from worker.seeds.record import RefusedSeed, Seed, read_seed
 
 SEEDS = {name: ARTICLES[name] for name in ("flood", "raid")}
 KEY = "profile|stürm".encode()
@@ -82,6 +82,7 @@ def test_the_prefix_belongs_to_profiles() -> None:
     assert found == RefusedSeed(
         "profile|a", "key: profile| begins the ids of profiles; give the seed another id"
     )
+    assert read_seed(b"profile|a", value(text="The dam broke.")) == found
     assert isinstance(read_record(b"profile", value(text="The dam broke.")), Seed)
     assert isinstance(read_record(b"Profile|a", value(text="The dam broke.")), Seed)
 
