@@ -9,6 +9,7 @@ import pytest
 import yaml
 from prometheus_client import Histogram
 
+from worker.judge.drift import Drifting
 from worker.watch.metrics import Metrics
 from worker.watch.table import METRICS
 
@@ -61,6 +62,7 @@ def test_what_is_called_exported_is() -> None:
     metrics = Metrics()
     metrics.lag(0, 5)
     metrics.open_transaction("tweets", 0, 3, 5.0)
+    metrics.drift([Drifting("fire", "", 1.0, 0.1)])
     metrics.seeds(1, 2, 3, 4, 5, "0123456789ab", 0.0)
     page = metrics.render().decode()
     model = {"newsift_model_info"}  # has no series before a model is loaded

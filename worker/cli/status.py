@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 from kafka.errors import KafkaError
 
+from worker.cli.drift import drift_at, metrics_address
 from worker.cli.options import ONE_JSON, kafka_options
 from worker.cli.seeds.show import rows_of
 from worker.cli.seeds.topic import SeedTopic
@@ -22,6 +23,7 @@ from worker.visible import one_line
 APART = 1.0  # seconds between the two readings of a rate
 COORDINATOR_S = 5.0  # a fresh Kafka takes so long to name a group's coordinator
 PAUSE = 0.2
+SILENT = "unknown: no worker serves its metrics here (web.host, web.port)"
 MISSING = "missing; make it with `newsift topics create`"
 
 Row = dict[str, Any]
@@ -47,7 +49,7 @@ class Reading:
 @ONE_JSON
 @kafka_options
 def status(as_json: bool, config: Config) -> None:
-    """Show workers, lag by partition, seeds, rates over a second, and the output's offsets."""
+    """Show workers, lag by partition, rates over a second, seeds, drift and output offsets."""
     topics = config.topics
     with connected(config) as cluster, administering(config) as admin:
         cluster.partitions(topics.posts)
@@ -63,6 +65,7 @@ def status(as_json: bool, config: Config) -> None:
             "posts": {"topic": topics.posts, "partitions": partitions(now, workers)},
             "lag": sum(now.lag.values()),
             "rates": rates(before, now),
+            "drift": drift_at(metrics_address(config.web)),
             "seeds": seed_states(cluster, config),
             "matches": {"topic": topics.matches, "end_offsets": _by_name(now.matches)},
             "dead_letters": {"topic": topics.rejected, "end_offsets": _by_name(now.rejected)},
@@ -164,6 +167,7 @@ def print_status(found: Row) -> None:
         "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
         f"{rates['matches']:,.1f} matches/s",
         "seeds": _seeds(seeds) if seeds else MISSING,
+        "drift": one_line(found["drift"] or SILENT),
         "matches": _output(found["matches"]),
         "dead letters": _output(found["dead_letters"]),
     }  # fmt: skip

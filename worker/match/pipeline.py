@@ -27,6 +27,7 @@ from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_
 from worker.posts.unreadable import Unreadable
 from worker.seeds.set import SeedSet
 
+SAMPLE = 4  # posts of a batch, at most, whose scores are looked at as a whole
 BEFORE_ALL = np.iinfo(np.int64).min
 STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # and their crash points
 
@@ -45,6 +46,8 @@ class Outcome:
     vectors: list[Embeddings] = field(default_factory=list)  # a row for each match record
     told: Counter[str] = field(default_factory=Counter)  # posts by the events that they match
     stories: Counter[tuple[str, int]] = field(default_factory=Counter)  # by event and minute
+    hits: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # posts that match each seed
+    sample: Embeddings | None = None  # of a few of the posts
     best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
@@ -89,7 +92,12 @@ class Passage:
         outcome.records += records
         outcome.vectors.append(part_of(posts, np.unique(found.posts)))
         outcome.matched += len(records)
+        for record in records:
+            outcome.told.update(record.telling.events if record.telling else ())
         outcome.best = np.concatenate([outcome.best, found.best])
+        outcome.hits = found.hits if outcome.sample is None else outcome.hits + found.hits
+        if outcome.sample is None:
+            outcome.sample = posts[:: -(-len(posts) // SAMPLE)]
         for seed in np.flatnonzero(found.hits).tolist():
             outcome.events[seeds.seeds[seed].event] += int(found.hits[seed])
 

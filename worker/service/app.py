@@ -143,6 +143,7 @@ class Stream(faust.Service):  # type: ignore[misc]
                 parts.metrics.lag(partition, backlog.lag)
             parts.metrics.in_flight(len(self._ledger))
             parts.control.describe()
+            parts.metrics.drift(parts.flow.drift.drifting())
             dog.look(Sight(backlogs, parts.paused, parts.flow.finished))
 
     async def _backlogs(self, parts: Parts) -> dict[int, Backlog]:

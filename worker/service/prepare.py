@@ -5,15 +5,20 @@ import gc
 import logging
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import perf_counter
 
+import numpy as np
 from aiokafka import ConsumerRecord
 from aiokafka.errors import KafkaError
 
 import encoder
+from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
+from encoder.model.weights import F32
 from worker import crashpoint
 from worker.config import Config
+from worker.judge.drift import HIGH, Drift
 from worker.kafka.consumers import control_consumer, posts_consumer
 from worker.kafka.settings import aiokafka_settings
 from worker.kafka.topics import ensure_topics, refuse_unfit
@@ -32,6 +37,7 @@ from worker.stream.producer import KafkaProducer
 from worker.watch.metrics import Metrics
 from worker.watch.web import Health, Web
 
+CALIBRATING = 2_000  # background posts
 LEAVE_S = 2.0  # of the time for a shutdown, for each part
 SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
 log = logging.getLogger("newsift.stream")
@@ -113,8 +119,13 @@ class Parts:
         pipeline, self.embedder = assembled(enc, config, perf_counter)
         await self.control.embed(self.embedder)
         await asyncio.to_thread(warm_up, enc, config.matching.why)
+        matching = config.matching
+        drift = Drift(
+            self._seeds(), partial(high_cuts, enc), matching.background_rate, matching.threshold
+        )
         self.flow = Flow(
-            pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics
+            *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
+            drift,
         )
 
     def _seeds(self) -> SeedSet:
@@ -140,6 +151,14 @@ class Parts:
     def _tell_paused(self, what: str, paused: bool) -> None:
         tell = self.metrics.paused if paused else self.metrics.resumed
         tell(what)
+
+
+def high_cuts(enc: Encoder, seeds: Embeddings) -> F32:
+    """The score of each seed that a tenth of the background reaches, by a sample of it."""
+    every = enc.background[:: max(1, len(enc.background) // CALIBRATING)]
+    if len(every) * HIGH < 1:
+        return np.full(len(seeds), np.nan, np.float32)
+    return enc.thresholds(seeds, HIGH, every)
 
 
 def warm_up(enc: Encoder, why: bool) -> None:

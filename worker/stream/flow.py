@@ -15,6 +15,7 @@ import numpy.typing as npt
 from worker import crashpoint
 from worker.config import TopicsConfig
 from worker.judge.bursts import Bursts
+from worker.judge.drift import Drift
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record, to_dead_letter, without_input_headers
 from worker.posts.read import Reason
@@ -41,6 +42,7 @@ class Flow:
         ledger: Ledger,
         topics: TopicsConfig,
         metrics: Metrics,
+        drift: Drift,
     ) -> None:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._topics, self._metrics = ledger, topics, metrics
@@ -48,7 +50,7 @@ class Flow:
         self._in_turn = ThreadPoolExecutor(1, thread_name_prefix="group")
         self._grouping = Grouping()
         self._bursts, self._epoch = Bursts(0), -1
-        self.finished = 0
+        self.drift, self.finished = drift, 0
 
     async def match(self, batch: Batch) -> Outcome:
         """Decode, encode and match a batch under one set of seeds, and group its matches."""
@@ -96,7 +98,11 @@ class Flow:
 
     def _matched(self, batch: Batch, seeds: SeedSet) -> Outcome:
         self._metrics.stage("wait", perf_counter() - batch.arrived)
-        return self._pipeline.run(batch.messages, seeds, now)
+        outcome = self._pipeline.run(batch.messages, seeds, now)
+        if outcome.sample is not None:
+            counted = outcome.hits, outcome.told, outcome.sample
+            self.drift.add(seeds, len(outcome.best), *counted)
+        return outcome
 
     def _tell_bursts(self, epoch: int, outcome: Outcome, minute: int) -> None:
         """Tell of each event that has more new stories than its history lets expect."""

@@ -45,7 +45,6 @@ class Grouping:
     ) -> None:
         record = outcome.records[at]
         outcome.records[at] = with_group(record, story)
-        outcome.told.update(telling.events)
         if story.new:
             minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
             outcome.stories.update((event, minute) for event in telling.events)

@@ -1,5 +1,6 @@
 """The worker's metrics: one typed method for each thing that can happen."""
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from worker.visible import escaped
 from worker.watch.table import METRICS, OTHER, STATES, Exported
 
 if TYPE_CHECKING:
+    from worker.judge.drift import Drifting
     from worker.match.pipeline import Outcome
 
 EVENTS = 100
@@ -67,6 +69,16 @@ class Metrics:
     def burst(self, event: str) -> None:
         """Count a minute with far more stories of an event than the hour before."""
         self._made["bursts_total"].labels(self._event(event)).inc()
+
+    def drift(self, drifting: "Iterable[Drifting]") -> None:
+        """Note where seeds and events stand to what was promised of them, if enough is known."""
+        for name in ("pass_ratio", "high_share"):
+            self._made[name].clear()
+        for each in drifting:
+            labels = escaped(each.event)[:LONGEST_EVENT], escaped(each.seed)[:LONGEST_EVENT]
+            for name, value in (("pass_ratio", each.passes), ("high_share", each.high)):
+                if not math.isnan(value):
+                    self._made[name].labels(*labels).set(value)
 
     def lag(self, partition: int, posts: int) -> None:
         """Note how far this worker is behind in a partition that it holds."""

@@ -54,6 +54,10 @@ METRICS = (
     _row("stories_total", Counter, "Those of them that are the first to say so", "event", (OTHER,)),
     _row("bursts_total", Counter, "Minutes with far more stories than the hour before", "event",
          (OTHER,)),
+    _row("pass_ratio", Gauge, "Matches in parts of the promised rate, of the first 100 seeds by "
+         "id; of their events with an empty seed", "event seed"),
+    _row("high_share", Gauge, "Share of posts that score as high as a tenth of the background",
+         "event seed"),
     _row("batch_posts", Histogram, "Messages in a batch", buckets=SIZES),
     _row("stage_seconds", Histogram, "Seconds that a batch spends in a stage", "stage", STAGES,
          SECONDS),

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from aiokafka import TopicPartition
 
 from tests.worker.small import Mail, mail, seed_set, small_encoder
 from tests.worker.stream.fakes import FakeConsumer, ended, met
 from worker.config import TopicsConfig
+from worker.judge.drift import Drift
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record
 from worker.stream.flow import Flow
@@ -58,14 +60,15 @@ class Bench:
     def __init__(self, ledger: Ledger | None = None) -> None:
         self.metrics, self.ledger = Metrics(), Ledger(3) if ledger is None else ledger
         self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
+        seeds = seed_set()
         positions = Positions(self.consumer, "tweets", self.ledger, self.metrics, ended)
         self.commit = positions.commit
         pipeline: Any = self.pipeline
         delivery: Any = self.delivery
         self.flow = Flow(
-            pipeline, lambda: seeds, delivery, self.ledger, TopicsConfig(), self.metrics
+            *(pipeline, lambda: seeds, delivery, self.ledger, TopicsConfig(), self.metrics),
+            Drift(seeds, lambda rows: np.zeros(len(rows), np.float32), 0.01, None),
         )
-        seeds = seed_set()
 
     async def sift(self) -> None:
         """What the agent does with a batch."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from worker.judge.drift import Drifting
 from worker.match.pipeline import STAGES as PIPELINE_STAGES
 from worker.match.pipeline import Outcome
 from worker.posts.read import Reason
@@ -23,6 +24,7 @@ STABLE = {
     "newsift_posts_rejected_total": "reason", "newsift_matches_total": "event",
     "newsift_event_posts_total": "event", "newsift_stories_total": "event",
     "newsift_bursts_total": "event",
+    "newsift_pass_ratio": "event seed", "newsift_high_share": "event seed",
     "newsift_batch_posts": "", "newsift_stage_seconds": "stage", "newsift_latency_seconds": "",
     "newsift_lag_posts": "partition", "newsift_offsets_lost_total": "", "newsift_seeds": "state",
     "newsift_open_transaction_messages": "topic partition",
@@ -62,6 +64,7 @@ def test_what_is_served_has_these_names_and_no_others() -> None:
     metrics = Metrics()
     metrics.lag(0, 1)
     metrics.open_transaction("tweets", 0, 3, 5.0)
+    metrics.drift([Drifting("fire", "", 1.0, 0.1)])
     metrics.seeds(0, 0, 0, 0, 0, "d", 0)
     metrics.model("d", "kernel", 0.0)
     found = {}
@@ -71,6 +74,18 @@ def test_what_is_served_has_these_names_and_no_others() -> None:
         if name.startswith("newsift_"):
             found[name] = {label for label, _ in labels if label != "le"}
     assert found == {name: set(labels.split()) for name, labels in STABLE.items()}
+
+
+def test_drift_tells_what_is_known_of_who_is_there_now() -> None:
+    metrics = Metrics()
+    metrics.drift([Drifting("gone", "g", 2.0, 0.5)])
+    metrics.drift([Drifting("fire", "f", 3.0), Drifting("fire", "", high=0.25)])
+    found = {key: n for key, n in samples(metrics).items() if "event" in dict(key[1])}
+    known = {key: n for key, n in found.items() if dict(key[1])["event"] in ("fire", "gone")}
+    assert known == {
+        ("newsift_pass_ratio", (("event", "fire"), ("seed", "f"))): 3.0,
+        ("newsift_high_share", (("event", "fire"), ("seed", ""))): 0.25,
+    }
 
 
 def test_closed_lists_are_counted_from_zero() -> None:
