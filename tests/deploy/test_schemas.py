@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 import encoder
 from tests.worker.learned import profile
 from worker.config import Limits, TopicsConfig
+from worker.judge.labels import Label, read_label
 from worker.match.pipeline import Pipeline
 from worker.posts.read import Post, Reason, read_post
 from worker.seeds.embedder import SeedEmbedder
@@ -186,6 +187,47 @@ def test_the_post_schema_and_the_worker_agree(value: object, good: bool) -> None
     assert isinstance(read_post(json.dumps(value).encode(), "plain"), Post) == good
 
 
+LABEL: dict[str, Any] = {
+    "label": "on", "event": "storm", "post": {"id": "1", "platform": "x", "text": "rain"},
+    "by": "ann", "at": "2026-03-01T10:00:00Z", "drawn": "given",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "good"),
+    [
+        ({}, True),
+        ({"drawn": "certify", "probability": 0.5, "score": 1.0000001, "more": 1}, True),
+        ({"drawn": "learn", "probability": None, "seed_set": None, "model": None}, True),
+        ({"drawn": "certify"}, False),
+        ({"drawn": "certify", "probability": None}, False),
+        ({"drawn": "guess"}, False),
+        ({"probability": 0}, False),
+        ({"probability": 1.1}, False),
+        ({"score": 2}, False),
+        ({"label": "maybe"}, False),
+        ({"event": ""}, False),
+        ({"by": "b" * 241}, False),
+        ({"at": "today"}, False),
+        ({"post": {"id": "", "platform": "x", "text": ""}}, False),
+        ({"post": {"id": "1", "platform": "myspace", "text": ""}}, False),
+        ({"post": {"id": "1", "platform": "x", "text": "t", "author": None}}, True),
+    ],
+)
+def test_the_label_schema_and_the_reader_agree(changes: dict[str, Any], good: bool) -> None:
+    value = LABEL | changes
+    key = json.dumps([value["event"], value["post"]["platform"], value["post"]["id"], value["by"]])
+    raw = key.replace(", ", ",").encode()
+    assert accepts("label", value) == good
+    assert isinstance(read_label(raw, json.dumps(value).encode()), Label) == good
+
+
+def test_a_label_that_is_written_holds_what_the_schema_names_and_no_more() -> None:
+    written = json.loads(Label(**LABEL | {"post": Post("1", "x", "rain", "ann")}).value)
+    Draft202012Validator(closed(load("label"))).validate(written)
+    assert set(written) == set(load("label")["properties"])
+
+
 def references(part: Any) -> set[str]:
     """Every $ref in a document."""
     if isinstance(part, list):
@@ -200,7 +242,7 @@ def test_asyncapi_names_the_topics_and_every_schema() -> None:
     document = yaml.safe_load((SCHEMAS / "asyncapi.yaml").read_text("utf-8"))
     names = TopicsConfig()
     assert {key: channel["address"] for key, channel in document["channels"].items()} == {
-        key: getattr(names, key) for key in ("posts", "seeds", "matches", "rejected")
+        key: getattr(names, key) for key in ("posts", "seeds", "matches", "rejected", "labels")
     }
     found = references(document)
     assert {f"./{name}.json" for name in NAMES} == {ref for ref in found if ref[0] == "."}

@@ -11,14 +11,15 @@ from kafka.admin import NewTopic
 from worker.broker.running import Address, running
 
 POSTS, SEEDS, MATCHES, REJECTED = "tweets", "seed-articles", "matched-tweets", "rejected-tweets"
-PARTITIONS = {POSTS: 3, SEEDS: 1, MATCHES: 3, REJECTED: 3}
+LABELS = "newsift-labels"
+PARTITIONS = {POSTS: 3, SEEDS: 1, MATCHES: 3, REJECTED: 3, LABELS: 1}
 
 Headers = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """A broker of a test's own, with the four topics."""
+    """A broker of a test's own, with the topics."""
 
     address: Address
 
@@ -87,7 +88,7 @@ class Kafka:
 
 @contextmanager
 def broker_of_its_own() -> Iterator[Kafka]:
-    """A broker with the four topics while the block lasts."""
+    """A broker with the topics while the block lasts."""
     with running(auto_create=False) as address:
         kafka = Kafka(address)
         kafka.make(*PARTITIONS)

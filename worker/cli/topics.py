@@ -1,4 +1,4 @@
-"""`newsift topics`: make the four topics, or say where they are not as they should be."""
+"""`newsift topics`: make the topics, or say where they are not as they should be."""
 
 from dataclasses import asdict
 
@@ -16,7 +16,7 @@ WRONG = 1  # the exit code when something is not as the worker needs it
 
 @click.group()
 def topics() -> None:
-    """Make the four topics, or compare them with what the worker needs."""
+    """Make the topics, or compare them with what newsift needs."""
 
 
 @topics.command()
@@ -34,7 +34,7 @@ def create(as_json: bool, config: Config) -> int:
         click.echo(name)
     differing = check_topics(config)
     if not made and not differing:
-        click.echo("all four topics are there", err=True)
+        click.echo("all topics are there", err=True)
     return _told(differing, err=True)
 
 
@@ -42,13 +42,13 @@ def create(as_json: bool, config: Config) -> int:
 @JSON
 @kafka_options
 def check(as_json: bool, config: Config) -> int:
-    """Say what differs from what the worker needs, why it matters and what mends it.
+    """Say what differs from what newsift needs, why it matters and what mends it.
 
     Exits with 1 if something must change, with 0 if there is only advice, or nothing.
     """
     found = check_topics(config)
     if not found:
-        click.echo("all four topics are as they should be", err=True)
+        click.echo("all topics are as they should be", err=True)
     if as_json:
         print_json(asdict(difference) for difference in found)
     return _told(found, silent=as_json)

@@ -87,13 +87,14 @@ class TopicsConfig(Section):
     seeds: Annotated[str, rules.TOPIC_NAME] = "seed-articles"
     matches: Annotated[str, rules.TOPIC_NAME] = "matched-tweets"
     rejected: Annotated[str, rules.TOPIC_NAME] = "rejected-tweets"
+    labels: Annotated[str, rules.TOPIC_NAME] = "newsift-labels"
     create: Annotated[bool, rules.ANY] = True
     partitions: Annotated[int, rules.counts(1, 10_000)] = 4
     replication: Annotated[int | None, rules.counts(1, 100)] = None
 
     def complaints(self) -> Iterator[str]:
         """Two topics of one name."""
-        for one, other in combinations(("posts", "seeds", "matches", "rejected"), 2):
+        for one, other in combinations(("posts", "seeds", "matches", "rejected", "labels"), 2):
             if getattr(self, one) == getattr(self, other):
                 name = getattr(self, other)
                 yield f"{other}: {name!r} is topics.{one} too; give each its own name"

@@ -1,4 +1,4 @@
-"""What the four topics should be like, and why it matters where they are not. Pure."""
+"""What the topics should be like, and why it matters where they are not. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,7 +51,13 @@ def new_topics(config: Config) -> dict[str, dict[str, Any]]:
         topics.seeds: made(1, {"cleanup.policy": "compact"}),
         topics.matches: made(topics.partitions, ours),
         topics.rejected: made(topics.partitions, ours),
+        topics.labels: made(1, {"cleanup.policy": "compact"}),
     }
+
+
+def kept_by_key(config: Config) -> dict[str, str]:
+    """The topics that keep the latest record of every key, and what one is called."""
+    return {config.topics.seeds: "seed", config.topics.labels: "label"}
 
 
 def roomy(config: Config) -> int:
@@ -75,9 +81,11 @@ def differences(
 
 
 def _missing(config: Config, name: str) -> Difference:
-    why = "the worker needs all four; a user without the right to Describe does not see them"
+    is_labels = name == config.topics.labels
+    who = "who labels needs it" if is_labels else "the worker needs it"
+    why = f"{who}; a user without the right to Describe does not see it"
     fix = f"newsift topics create, or {kafka_topics(config, name)}"
-    return Difference(name, "topic", "missing", "present", why, fix)
+    return Difference(name, "topic", "missing", "present", why, fix, serious=not is_labels)
 
 
 def kafka_topics(config: Config, name: str) -> str:
@@ -112,25 +120,25 @@ def _partitions(config: Config, name: str, topic: Actual, _brokers: int) -> Iter
             "as many workers as there are partitions can share the posts: here only one",
             f"{alter} --alter --topic {name} --partitions {topics.partitions}", serious=False,
         )  # fmt: skip
-    if name == topics.seeds and topic.partitions != 1:
+    if (what := kept_by_key(config).get(name)) and topic.partitions != 1:
         yield Difference(
             name, "partitions", str(topic.partitions), "1",
-            "what a seed is is its latest record, and only one partition has one order; were "
-            "partitions added, a seed's records would stand in two",
-            f"newsift seeds export seeds.jsonl; {alter} --delete --topic {name}; "
-            "newsift topics create; newsift seeds import seeds.jsonl",
+            f"what a {what} is is its latest record, and only one partition has one order; were "
+            f"partitions added, a {what}'s records would stand in two",
+            f"newsift {what}s export {what}s.jsonl; {alter} --delete --topic {name}; "
+            f"newsift topics create; newsift {what}s import {what}s.jsonl",
         )  # fmt: skip
 
 
 def _policy(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    is_seeds = name == config.topics.seeds
-    wanted = "compact" if is_seeds else "delete"
+    what = kept_by_key(config).get(name)
+    wanted = "compact" if what else "delete"
     policy = topic.settings.get("cleanup.policy", wanted)
     words = {word.strip() for word in policy.split(",")}
     why = "a compacted topic keeps one record per key, and refuses records without a key"
-    if is_seeds:
-        why = "the broker deletes seeds when they grow old, and workers that start then miss them"
-    if words != {"compact"} if is_seeds else "compact" in words:
+    if what:
+        why = f"the broker deletes {what}s when they grow old, and who starts then misses them"
+    if words != {"compact"} if what else "compact" in words:
         yield _unfit(config, name, "cleanup.policy", policy, wanted, why)
 
 

@@ -1,4 +1,4 @@
-"""The four topics: made where they are missing, and compared with what they should be."""
+"""The topics: made where they are missing, and compared with what they should be."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,22 +30,21 @@ def administering(config: Config) -> Iterator[Any]:
 
 
 def ensure_topics(config: Config) -> list[str]:
-    """Make the topics that are missing, or refuse with the command that makes them.
+    """Make the worker's topics that are missing, or refuse with the command that makes them.
 
     Topics that are there and unfit are refused too.
     """
-    with administering(config) as admin:
-        missing = _missing(admin, config)
-        if missing and not config.topics.create:
-            raise AccessError(_say_how(config, missing, "topics.create is false"))
-        made = _create(admin, config, missing)
-        _refuse(_differences(admin, config))
-        return made
+    return _ensure(config, [name for name in new_topics(config) if name != config.topics.labels])
+
+
+def ensure_labels(config: Config) -> None:
+    """Make the topic of labels if it is missing, or refuse; an unfit one is refused too."""
+    _ensure(config, [config.topics.labels])
 
 
 def refuse_unfit(config: Config) -> None:
     """Refuse topics that are not as the worker needs them."""
-    _refuse(check_topics(config))
+    _refuse(found for found in check_topics(config) if found.topic != config.topics.labels)
 
 
 def create_topics(config: Config) -> list[str]:
@@ -65,7 +64,17 @@ def _differences(admin: Any, config: Config) -> list[Difference]:
     return differences(config, _actual(admin, new_topics(config)), brokers)
 
 
-def _refuse(found: Sequence[Difference]) -> None:
+def _ensure(config: Config, names: Sequence[str]) -> list[str]:
+    with administering(config) as admin:
+        missing = [name for name in _missing(admin, config) if name in names]
+        if missing and not config.topics.create:
+            raise AccessError(_say_how(config, missing, "topics.create is false"))
+        made = _create(admin, config, missing)
+        _refuse(found for found in _differences(admin, config) if found.topic in names)
+        return made
+
+
+def _refuse(found: Iterable[Difference]) -> None:
     """Refuse what would lose seeds, or stop the worker later; a hidden topic may be there."""
     unfit = [each for each in found if each.serious and each.setting != "topic"]
     if not unfit:

@@ -22,6 +22,7 @@ GOOD: dict[str, Actual | None] = {
     "seed-articles": Actual(1, 1, {"cleanup.policy": "compact"}),
     "matched-tweets": Actual(4, 1, DELETED),
     "rejected-tweets": Actual(4, 1, DELETED),
+    "newsift-labels": Actual(1, 1, {"cleanup.policy": "compact"}),
 }
 
 
@@ -127,7 +128,7 @@ def test_copies(wanted: int | None, brokers: int, said: str | None) -> None:
     config = Config(topics=TopicsConfig(replication=wanted))
     found = differences(config, GOOD, brokers)
     assert {(d.setting, d.wanted) for d in found} == ({("replication", said)} if said else set())
-    assert len(found) == (4 if said else 0)
+    assert len(found) == (5 if said else 0)
 
 
 def test_a_record_must_be_on_two_of_three_brokers_and_cannot_be_on_more_than_there_are() -> None:

@@ -12,9 +12,18 @@ from worker.config import Config, load_config
 from worker.errors import AccessError, ConfigError
 from worker.kafka.rules import roomy
 from worker.kafka.settings import kafka_python_settings
-from worker.kafka.topics import check_topics, create_topics, ensure_topics, refuse_unfit
+from worker.kafka.topics import (
+    check_topics,
+    create_topics,
+    ensure_labels,
+    ensure_topics,
+    refuse_unfit,
+)
 
 NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets"]
+
+
+LABELS = "newsift-labels"
 
 
 @pytest.fixture
@@ -38,6 +47,8 @@ def make(config: Config, topics: dict[str, Any]) -> None:
 def test_a_fresh_broker_gets_all_four(config: Config) -> None:
     assert ensure_topics(config) == NAMES
     assert ensure_topics(config) == []
+    assert [(each.topic, each.serious) for each in check_topics(config)] == [(LABELS, False)]
+    assert create_topics(config) == [LABELS]
     assert check_topics(config) == []
     consumer = kafka.KafkaConsumer(**kafka_python_settings(config))
     found = {name: len(consumer.partitions_for_topic(name)) for name in NAMES}
@@ -48,8 +59,25 @@ def test_a_fresh_broker_gets_all_four(config: Config) -> None:
 def test_what_is_there_stays_as_it_is(config: Config) -> None:
     make(config, {"tweets": {"num_partitions": 1, "replication_factor": 1}})
     assert ensure_topics(config) == NAMES[1:]
-    [found] = check_topics(config)
+    [_, found] = check_topics(config)
     assert (found.topic, found.setting, found.found) == ("tweets", "partitions", "1")
+
+
+def test_the_topic_of_labels_is_made_for_who_labels_and_holds_up_no_worker(config: Config) -> None:
+    with pytest.raises(AccessError, match=f"missing topics {LABELS}, and topics.create is false"):
+        ensure_labels(closed(config))
+    ensure_labels(config)
+    assert check_topics(config)[0].topic == "tweets"  # and no other is made
+    ensure_labels(closed(config))
+
+
+def test_a_topic_of_labels_that_loses_them_is_refused_to_who_labels_alone(config: Config) -> None:
+    make(config, {LABELS: {"num_partitions": 2}})
+    assert ensure_topics(config) == NAMES
+    refuse_unfit(config)
+    with pytest.raises(AccessError, match=f"topic {LABELS}: partitions is 2, must be 1: .*; newsif"
+                                          "t labels import labels.jsonl; 1 more"):  # fmt: skip
+        ensure_labels(config)
 
 
 def test_where_topics_are_not_to_be_made_the_command_is_named(config: Config) -> None:
@@ -60,7 +88,7 @@ def test_where_topics_are_not_to_be_made_the_command_is_named(config: Config) ->
     assert "missing topics seed-articles, and topics.create is false" in said
     assert "--create --topic seed-articles --partitions 1" in said
     assert check_topics(closed(config))[0].found == "missing"
-    assert create_topics(closed(config)) == ["seed-articles"]
+    assert create_topics(closed(config)) == ["seed-articles", LABELS]
     assert ensure_topics(closed(config)) == []
 
 
