@@ -21,14 +21,14 @@ from worker.seeds.vectors import EventVector
 
 F64 = NDArray[np.float64]
 
-NEGATIVES, AWAY = 30, 0.5
+NEGATIVES, AWAY = 30, 0.4
 LOOKS = (10, 20)  # posts: the best by the seeds' mean, then the best by what those have added
 COPY = 0.7  # the cosine from which two posts say the same
 ALONE, AGREED = 0.15, 0.35  # mean cosines of posts from which they say something, and all they can
 CONFIRMED = 0.25  # and the latter once a burst or labels have confirmed that there are some
 ENOUGH_ON = 3  # labelled posts that confirm it
 UNCONFIRMED = 0.3  # the most that posts may say if they are no more than before
-ON, OFF = 0.5, 0.25
+ON, OFF = 1.0, 0.25
 MOST_LABELLED = 500
 NEAREST = 0.6  # the least cosine of a profile with its seeds' mean
 CHANCE = 0.001  # of taking a silent stream for a burst, all attempts together

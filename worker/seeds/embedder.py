@@ -69,7 +69,7 @@ class SeedEmbedder:
     def _unfit(self, profile: Profile) -> str:
         """Why a profile of this model cannot be compared with; empty if it can."""
         why = unfit(profile, self._enc.dim, self._enc.mix)
-        return why or (self._too_fine_by_half if self._is_automatic(profile) else "")
+        return why or (self._too_fine_for_profiles if self._is_automatic(profile) else "")
 
     def _learn(self, seeds: Sequence[Compared]) -> None:
         """Know what these seeds are compared by, and of no others."""
@@ -110,7 +110,7 @@ class SeedEmbedder:
         return split(self._enc.background)[1]
 
     @cached_property
-    def _too_fine_by_half(self) -> str:
+    def _too_fine_for_profiles(self) -> str:
         return too_fine(self._enc, self._vectors[:0], self._rate, self._calibrating)
 
     def _thresholds(self, seeds: Sequence[Compared], rows: I64) -> F32:

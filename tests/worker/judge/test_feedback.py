@@ -99,9 +99,9 @@ def slow_learn(
     w0: F64 = np.mean(seeds, axis=0)
     w0 /= np.sqrt(w0 @ w0)
     nobody = [None] * max(len(against), len(on), len(off))
-    base = w0 - 0.5 * np.mean(against[slow_best(w0, against, nobody, 30)], axis=0)
+    base = w0 - 0.4 * np.mean(against[slow_best(w0, against, nobody, 30)], axis=0)
     liked, disliked = (slow_best(w0, said, nobody, 500) for said in (on, off))
-    base += 0.5 * np.mean(on[liked], axis=0) if liked else 0
+    base += np.mean(on[liked], axis=0) if liked else 0
     base -= 0.25 * np.mean(off[disliked], axis=0) if disliked else 0
     labelled = [*on[liked], *off[disliked]]
     entered = slow_best(w0, posts, authors, 10, labelled)

@@ -151,8 +151,8 @@ def test_its_threshold_is_its_own_or_the_configured_or_automatic() -> None:
         assert made(records(), background_rate=rate).thresholds[1] == np.float32(reached)
 
 
-def test_a_rate_that_half_the_background_cannot_tell_refuses_the_automatic_alone() -> None:
-    rate = 0.9 / len(small_encoder().background)
+def test_a_rate_that_its_side_of_the_background_cannot_tell_refuses_the_automatic_alone() -> None:
+    rate = 0.55 / len(small_encoder().background)
     found = made(records(), background_rate=rate)
     assert ids(found) == ["flood", "pets", "raid"]
     assert found.refused[0].reason.startswith("matching.background_rate: ")
