@@ -24,6 +24,7 @@ APART = 1.0  # seconds between the two readings of a rate
 COORDINATOR_S = 5.0  # a fresh Kafka takes so long to name a group's coordinator
 PAUSE = 0.2
 SILENT = "unknown: no worker serves its metrics here (web.host, web.port)"
+IDLE = ("refused", "stale", "unknown")  # states of seeds and profiles that have a reason
 MISSING = "missing; make it with `newsift topics create`"
 
 Row = dict[str, Any]
@@ -148,8 +149,11 @@ def seed_states(cluster: TopicReader, config: Config) -> Row | None:
         return None
     rows = rows_of(SeedTopic(cluster, config).latest(), config)
     count = Counter(row["state"] for row in rows)
-    refused = {row["id"]: row["reason"] for row in rows if row["state"] == "refused"}
-    return {state: count[state] for state in ("live", "expired", "paused")} | {"refused": refused}
+    states = {state: count[state] for state in ("live", "expired", "paused", "replaced")}
+    idle = {
+        state: {row["id"]: row["reason"] for row in rows if row["state"] == state} for state in IDLE
+    }
+    return states | idle
 
 
 def _by_name(offsets: Offsets | None) -> dict[str, int] | None:
@@ -173,16 +177,17 @@ def print_status(found: Row) -> None:
     }  # fmt: skip
     for name, line in lines.items():
         click.echo(f"{name:<13} {line}")
-    for name, reason in (seeds["refused"] if seeds else {}).items():
-        click.echo(f"{'refused':<13} {shown(name)}: {one_line(reason)}")
+    for state in IDLE if seeds else ():
+        for name, reason in seeds[state].items():
+            click.echo(f"{state:<13} {shown(name)}: {one_line(reason)}")
     click.echo()
     header = ("partition", "first", "committed", "end", "lag", "worker")
     table(header, [[row[name] for name in header] for row in found["posts"]["partitions"]])
 
 
 def _seeds(found: Row) -> str:
-    count = {state: found[state] for state in ("expired", "paused")}
-    count["refused"] = len(found["refused"])
+    count = {state: found[state] for state in ("expired", "paused", "replaced")}
+    count |= {state: len(found[state]) for state in IDLE}
     more = [f", {number:,} {state}" for state, number in count.items() if number]
     return f"{found['live']:,} live{''.join(more)}"
 

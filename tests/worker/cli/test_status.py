@@ -47,7 +47,9 @@ def test_lag_is_what_was_not_committed(newsift: Command, kafka: Kafka) -> None:
 def test_a_new_broker_has_nobody_and_nothing(newsift: Command, kafka: Kafka) -> None:
     found = status(newsift)
     assert (found["lag"], found["workers"], found["state"]) == (0, [], "dead")
-    assert found["seeds"] == {"live": 0, "expired": 0, "paused": 0, "refused": {}}
+    none: dict[str, str] = {}
+    states = {"live": 0, "expired": 0, "paused": 0, "replaced": 0}
+    assert found["seeds"] == states | dict.fromkeys(("refused", "stale", "unknown"), none)
     assert found["rates"] == {"posts_in": 0, "posts_done": 0, "matches": 0}
     assert "none in newsift-ingest; start one: faust -A worker worker" in newsift("status").out
 

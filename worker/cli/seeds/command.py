@@ -11,7 +11,7 @@ from encoder.errors import InputError
 from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files
 from worker.cli.seeds.from_url import confirmed, draft_of_url
-from worker.cli.seeds.show import described, print_seed, print_table, print_told, rows_of
+from worker.cli.seeds.show import print_seed, print_table, print_told, rows_of, whole_row
 from worker.cli.seeds.topic import Latest, known, seed_topic
 from worker.cli.seeds.transfer import export, import_seeds
 from worker.cli.terminal import say
@@ -19,7 +19,8 @@ from worker.cli.view.table import print_json
 from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.record import Seed, read_seed
+from worker.seeds.profile import read_record
+from worker.seeds.record import PREFIX, RefusedSeed, Seed, read_seed
 from worker.visible import one_line
 
 AUTO = "auto"
@@ -64,7 +65,7 @@ def add(
     given["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
     changes = {key: value for key, value in given.items() if value is not None}
     drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
-    found = [_validated(draft, config) for draft in drafts]
+    found = [_article(draft, config) for draft in drafts]
     if url is not None and not yes and not confirmed(found[0]):
         say("nothing was published")
         return
@@ -99,10 +100,7 @@ def show_seed(name: str, as_json: bool, config: Config) -> None:
     """Show one seed whole."""
     with seed_topic(config) as topic:
         latest = topic.latest()
-    record = latest[known(latest, name)]
-    seed = read_seed(record.key, record.value, config.limits)
-    assert seed is not None  # a deleted seed is not known
-    row = described(seed, record, whole=True)
+    row = whole_row(latest, known(latest, name), config)
     if as_json:
         print_json([row])
     else:
@@ -146,21 +144,31 @@ def change(
         changes["paused"] = paused or None
     if not changes:
         raise click.UsageError("nothing to change; see newsift seeds set --help")
+    if name.startswith(PREFIX):
+        if changes.keys() != {"threshold"}:
+            raise click.UsageError("of a profile only the threshold can be set")
+        changes["promise"] = None  # it was of another threshold
     with seed_topic(config) as topic:
         latest = topic.latest()
         key = known(latest, name)
         draft = SeedDraft(name, _record(name, latest[key].value) | changes, f"seed {name!r}")
-        seed = _validated(draft, config)
+        seed = read_record(key, draft.value, config.limits)
+        if seed is None or isinstance(seed, RefusedSeed):
+            raise _refusal(seed, draft)
         topic.publish({key: draft.value})
     print_told(seed, "changed", config, as_json)
 
 
-def _validated(draft: SeedDraft, config: Config) -> Seed:
+def _article(draft: SeedDraft, config: Config) -> Seed:
     """The seed as every worker will read it; refused here rather than there."""
     found = read_seed(draft.key, draft.value, config.limits)
     if not isinstance(found, Seed):
-        raise InputError(f"{draft.source}: {getattr(found, 'reason', 'is empty')}")
+        raise _refusal(found, draft)
     return found
+
+
+def _refusal(found: RefusedSeed | None, draft: SeedDraft) -> InputError:
+    return InputError(f"{draft.source}: {'is empty' if found is None else found.reason}")
 
 
 def _record(name: str, value: bytes | None) -> dict[str, Any]:

@@ -1,65 +1,69 @@
 """How the commands show seeds: as a table, whole, or as JSON."""
 
-import time
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
+from worker.cli.seeds.states import SeedRow, end_of, judged_records, states
 from worker.cli.seeds.topic import Latest
 from worker.cli.terminal import say
 from worker.cli.view.table import print_fields, print_json, table
 from worker.config import Config
 from worker.kafka.reading import StoredMessage
 from worker.posts.times import rfc3339
-from worker.seeds.record import RefusedSeed, Seed, read_seed
-from worker.seeds.set import too_many
+from worker.seeds.profile import Compared, Profile
+from worker.seeds.record import RefusedSeed, Seed
 from worker.visible import one_line
-
-SeedRow = dict[str, Any]
 
 HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
 
 
-def described(found: Seed | RefusedSeed, record: StoredMessage, whole: bool = False) -> SeedRow:
-    """A seed, or one that is refused, as a row of JSON."""
+def described(found: Compared | RefusedSeed, record: StoredMessage, whole: bool = False) -> SeedRow:
+    """A seed or a profile, or one that is refused, as a row of JSON."""
     published = {"published_at": rfc3339(max(record.timestamp, 0))}
-    if not isinstance(found, Seed):
+    if isinstance(found, RefusedSeed):
         text = {"value": (record.value or b"").decode("utf-8", "backslashreplace")} if whole else {}
         return {"id": found.id, "state": "refused", "reason": found.reason, **published, **text}
     row = fields(found) | published
+    if isinstance(found, Profile):
+        learned = {"model": found.model, "promise": found.promise, "made": found.made}
+        return row | {"seeds": sorted(found.seeds)} | (learned if whole else {})
     return row | {"text": found.text} if whole else row | {"characters": len(found.text)}
 
 
 def rows_of(latest: Latest, config: Config) -> list[SeedRow]:
-    """Every seed as a row, those that are refused too, sorted by id."""
-    limits = config.limits
-    found = {key: read_seed(key, record.value, limits) for key, record in latest.items()}
-    over = too_many(found.values(), limits)
-    rows = [
-        described(over.get(seed.id, seed) if isinstance(seed, Seed) else seed, latest[key])
-        for key, seed in found.items() if seed is not None
-    ]  # fmt: skip
+    """Every seed and profile as a row, those that are refused too, sorted by id."""
+    judged = judged_records(latest, config)
+    stands = states(judged.values(), config)
+    rows = [described(each, latest[key]) | stands.get(key, {}) for key, each in judged.items()]
     return sorted(rows, key=lambda row: str(row["id"]))
 
 
-def fields(seed: Seed) -> SeedRow:
+def whole_row(latest: Latest, key: bytes, config: Config) -> SeedRow:
+    """All about one of them."""
+    judged = judged_records(latest, config)
+    stands = states(judged.values(), config)
+    return described(judged[key], latest[key], whole=True) | stands.get(key, {})
+
+
+def fields(seed: Compared) -> SeedRow:
     """What is said of a seed everywhere."""
-    over = seed.expires_at is not None and seed.expires_at <= time.time() * 1000
+    end = end_of(seed.expires_at if isinstance(seed, Seed) else None)
+    paused = isinstance(seed, Seed) and seed.paused
     return {
         "id": seed.id,
-        "state": "paused" if seed.paused else "expired" if over else "live",
+        "state": "paused" if paused else end["state"],
         "event": seed.event,
         "seed_version": seed.version,
         "threshold": seed.threshold,
-        "expires_at": None if seed.expires_at is None else rfc3339(seed.expires_at),
+        "expires_at": end["expires_at"],
         "title": seed.title,
         "url": seed.url,
     }
 
 
 def print_table(rows: Sequence[SeedRow]) -> None:
-    """One line a seed; those that are refused say why."""
+    """One line a seed or profile; those that are refused or stale say why."""
     if not rows:
         say("no seeds; add one with `newsift seeds add FILE`")
         return
@@ -68,8 +72,10 @@ def print_table(rows: Sequence[SeedRow]) -> None:
 
 
 def _told(row: SeedRow) -> SeedRow:
+    title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
+    row = row | {"title": row.get("reason", title)}
     if row["state"] == "refused":
-        return row | {"title": row["reason"]}
+        return row
     return row | {"threshold": "auto" if row["threshold"] is None else f"{row['threshold']:g}"}
 
 
@@ -81,7 +87,7 @@ def print_seed(row: SeedRow) -> None:
         click.echo(one_line(line))
 
 
-def print_told(seed: Seed, said: str, config: Config, as_json: bool) -> None:
+def print_told(seed: Compared, said: str, config: Config, as_json: bool) -> None:
     """Say what was published, and what threshold will hold."""
     if as_json:
         print_json([fields(seed) | {"published": said}])

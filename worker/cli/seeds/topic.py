@@ -8,8 +8,10 @@ from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import StoredMessage, TopicReader, connected
 from worker.kafka.sending import sending
+from worker.seeds.record import PREFIX
 
 SCHEMA = (("schema", b"newsift.seed/1"),)
+PROFILE_SCHEMA = (("schema", b"newsift.profile/1"),)
 
 Latest = dict[bytes | None, StoredMessage]
 
@@ -45,7 +47,8 @@ class SeedTopic:
         before = self._cluster.ends(self._topic)
         with sending(self._config) as outbox:
             for key, value in records.items():
-                outbox.send(self._topic, value, key, SCHEMA)
+                is_profile = key.startswith(PREFIX.encode())
+                outbox.send(self._topic, value, key, PROFILE_SCHEMA if is_profile else SCHEMA)
             outbox.settle()
         after = self.latest(before)
         for key, value in records.items():

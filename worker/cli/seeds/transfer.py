@@ -14,7 +14,8 @@ from worker.config import Config
 from worker.files.read import DASH, each_line
 from worker.files.write import check_targets, writing
 from worker.posts.times import rfc3339
-from worker.seeds.record import RefusedSeed, read_seed
+from worker.seeds.profile import read_record
+from worker.seeds.record import RefusedSeed
 from worker.visible import escaped_json
 
 NAMED = 10  # refused seeds that are told by their ids
@@ -52,7 +53,7 @@ def import_seeds(file: Path, config: Config) -> None:
     """
     records = _records(file)
     bare = records.pop(b"", None)
-    found = (read_seed(key, value, config.limits) for key, value in records.items())
+    found = (read_record(key, value, config.limits) for key, value in records.items())
     refused = [seed for seed in found if isinstance(seed, RefusedSeed)]
     with seed_topic(config) as topic:
         topic.publish(records)
