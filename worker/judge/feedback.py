@@ -30,7 +30,7 @@ ENOUGH_ON = 3  # labelled posts that confirm it
 UNCONFIRMED = 0.3  # the most that posts may say if they are no more than before
 ON, OFF = 1.0, 0.25
 MOST_LABELLED = 500
-NEAREST = 0.6  # the least cosine of a profile with its seeds' mean
+NEAREST = 0.75  # the least cosine of a profile with its seeds' mean
 CHANCE = 0.001  # of taking a silent stream for a burst, all attempts together
 PAGE = 256
 
