@@ -133,6 +133,17 @@ def promise(precision: float, confidence: float, as_json: bool, **given: Any) ->
     show([measure_promise(promise=Promise(precision, confidence), say=say, **given)], as_json)
 
 
+@bench.command()
+@click.option("--data", type=click.Path(path_type=Path, exists=True), help="A folder with crisis/.")
+@MODEL
+@JSON
+def stories(as_json: bool, **given: Any) -> None:
+    """Which matches say the same: retweets and near copies against any two, by their score."""
+    from bench.stories import measure_stories
+
+    show(measure_stories(say=Talk().progress, **given), as_json)
+
+
 def show(parts: Sequence[Part], as_json: bool) -> None:
     """Print what was measured."""
     if as_json:

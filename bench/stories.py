@@ -1,0 +1,182 @@
+"""`newsift bench stories`: from which score two matches say the same, judged by their letters."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+import encoder
+from bench.measure import Say
+from bench.part import Part
+from bench.texts import SHARED
+from encoder.embeddings import Embeddings
+from encoder.score.lexical import SLOTS, SparseRows
+from train.data.folder import crisis_posts, reports
+from train.data.readers import Passed, Story
+from worker.match.groups import ALIKE, Stories
+from worker.match.records import Telling
+
+CUTS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
+NEAR, UNLIKE = 0.7, 0.4  # of the shingles of two posts that they share
+LETTERS, FEWEST = 4, 4  # in a shingle; and words of a post that is compared
+RETWEET = re.compile(r"\b(?:rt|via)\b\s*:?\s*@\w+:?", re.IGNORECASE)
+ADDRESSED = re.compile(r"https?://\S*|@\w+")
+
+HEADER = ("event", "score", "retweets %", "same words %", "near copies %", "unlike %", "random ppm")
+GROUPS = ("event", "matches", "groups", "largest", "near copies together %", "unlike in one %")
+REMARKS = (
+    "Pairs of matches of one event that reach the score. Retweets and same words: equal but for",
+    f"RT, addresses, marks and case. Near copies share {NEAR:.0%} of their shingles of {LETTERS}",
+    f"letters, unlike posts less than {UNLIKE:.0%}: these in per cent of all pairs that reach it.",
+    "Random: of any two matches, in a million. The first three kinds leave out equal texts.",
+)
+
+Matrix = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+
+class Judged(NamedTuple):
+    """How the pairs of one event's matches score, by what their letters say of them."""
+
+    event: str
+    cut: float
+    retweets: float | None
+    same: float | None
+    near: float | None
+    unlike: float | None
+    random: float
+
+
+class Grouped(NamedTuple):
+    """What the groups of an event's matches are worth."""
+
+    event: str
+    matches: int
+    groups: int
+    largest: int
+    together: float | None
+    unlike: float | None
+
+
+class Pairs(NamedTuple):
+    """All pairs of an event's matches: their scores, and what their letters say."""
+
+    score: Matrix  # [p]
+    retweet: Bools
+    same: Bools
+    near: Bools
+    unlike: Bools
+
+
+def measure_stories(data: Path | None, model: str, say: Say) -> list[Part]:
+    """The pairs of matches by score, and the groups as a worker makes them."""
+    judged, grouped, sizes = list[Judged](), list[Grouped](), Counter[str]()
+    with encoder.load(model, device="cpu") as enc:
+        for event, texts, vectors in matches_by_event(enc, data or SHARED):
+            say(f"{event}: {len(texts):,} matches")
+            pairs = pairs_of(texts, vectors)
+            judged += [judge(event, pairs, cut) for cut in CUTS]
+            for kind in ("retweet", "same", "near"):
+                sizes[kind] += int(getattr(pairs, kind).sum())
+            grouped.append(judge_groups(event, pairs, vectors))
+    counted = "{retweet:,} retweets, {same:,} same words, {near:,} near copies.".format(**sizes)
+    title = f"Matches in the order of their file, groups at a score of {ALIKE:g}, model {model}"
+    return [
+        Part("pairs", f"Pairs of matches, model {model}", HEADER, judged, [*REMARKS, counted]),
+        Part("groups", title, GROUPS, grouped),
+    ]
+
+
+def matches_by_event(
+    enc: encoder.Encoder, data: Path
+) -> Iterator[tuple[str, list[str], Embeddings]]:
+    """The posts gathered for each event that match its reports at the automatic threshold."""
+    seeds: defaultdict[str, list[Story]] = defaultdict(list)
+    for event, story in reports(data, Passed()):
+        seeds[event].append(story)
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for post in crisis_posts(data, Passed()):
+        texts[post.event].append(post.text)
+    for event, stories in sorted(seeds.items()):
+        articles, posts = enc.articles(stories), enc.posts(texts[event])
+        reach = (posts.similarity(articles) >= enc.thresholds(articles)).any(axis=1)
+        rows = np.flatnonzero(reach)
+        yield event, [texts[event][row] for row in rows.tolist()], posts[rows]
+
+
+def pairs_of(texts: Sequence[str], vectors: Embeddings) -> Pairs:
+    """Every two matches, once."""
+    bare = [bare_words(text) for text in texts]
+    first, second = np.triu_indices(len(texts), 1)
+    whole, number = numbered(texts), numbered(bare)
+    long = np.array([len(words.split()) >= FEWEST for words in bare], bool)
+    passed_on = np.array([RETWEET.search(text) is not None for text in texts], bool)
+    shared = shared_shingles(bare)[first, second]
+    copied = (whole[first] != whole[second]) & long[first] & long[second]
+    equal = (number[first] == number[second]) & copied
+    one_retweet = passed_on[first] != passed_on[second]
+    return Pairs(
+        vectors.similarity(vectors)[first, second],
+        equal & one_retweet,
+        equal & ~one_retweet,
+        (shared >= NEAR) & copied,
+        shared < UNLIKE,
+    )
+
+
+def judge(event: str, pairs: Pairs, cut: float) -> Judged:
+    """Which pairs reach a score, in per cent of their kind."""
+    reach = pairs.score >= np.float32(cut)
+    retweets, same = percent(reach[pairs.retweet]), percent(reach[pairs.same])
+    near, unlike = percent(reach[pairs.near]), percent(pairs.unlike[reach])
+    return Judged(event, cut, retweets, same, near, unlike, 1e6 * float(reach.mean()))
+
+
+def judge_groups(event: str, pairs: Pairs, vectors: Embeddings) -> Grouped:
+    """The groups of the matches as they come, and which pairs stand in one."""
+    told = [Telling(str(number), frozenset([event])) for number in range(len(vectors))]
+    names = np.array([int(story.match_id) for story in Stories().place(told, vectors)])
+    first, second = np.triu_indices(len(names), 1)
+    together = names[first] == names[second]
+    sizes = Counter(names.tolist()).values()
+    shares = percent(together[pairs.near]), percent(pairs.unlike[together])
+    return Grouped(event, len(names), len(sizes), max(sizes), *shares)
+
+
+def percent(found: Bools) -> float | None:
+    """How many of these hold; None where there are none."""
+    return 100 * float(found.mean()) if len(found) else None
+
+
+def numbered(texts: Sequence[str]) -> NDArray[np.int64]:
+    """A number for each text, the same for the same: [n]."""
+    names = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return np.array([names[text] for text in texts], np.int64)
+
+
+def bare_words(text: str) -> str:
+    """What a post says but for RT, addresses, marks and case."""
+    return " ".join(re.findall(r"\w+", ADDRESSED.sub(" ", RETWEET.sub(" ", text)).lower()))
+
+
+def shared_shingles(texts: Sequence[str]) -> Matrix:
+    """The share of their shingles that every two texts have in common: [n, n]."""
+    slots = [
+        sorted({
+            crc32(text[at : at + LETTERS].encode()) % SLOTS
+            for at in range(max(1, len(text) - LETTERS + 1))
+        })
+        for text in texts
+    ]  # fmt: skip
+    sizes = np.array([len(each) for each in slots], np.int64)
+    flat = np.array([slot for each in slots for slot in each], np.int32)
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = SparseRows(indptr, flat, np.ones(len(flat), np.float32))
+    common = rows.dot(rows)  # [n, n]
+    either: Matrix = (sizes[:, None] + sizes - common).astype(np.float32)
+    return common / either
