@@ -15,6 +15,11 @@ DATA = click.option(
     "--data", type=click.Path(path_type=Path, exists=True),
     help="A file or folder of posts, JSON lines (.gz), or one laid out as for training.",
 )  # fmt: skip
+CRISES = click.option(
+    "--data", type=click.Path(path_type=Path, exists=True), default=SHARED,
+    show_default="../shared/data",
+    help="A folder laid out as for training, with crises and news.",
+)  # fmt: skip
 MODEL = click.option(
     "--model", default="default", show_default=True, help="A model's name or directory."
 )
@@ -86,11 +91,7 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
 
 @bench.command()
 @MODEL
-@click.option(
-    "--data", type=click.Path(path_type=Path, exists=True), default=SHARED,
-    show_default="../shared/data",
-    help="A folder laid out as for training, with crises and news.",
-)  # fmt: skip
+@CRISES
 @click.option("--draws", type=click.IntRange(1), default=10, show_default=True, help="Streams.")
 @JSON
 def profiles(as_json: bool, **given: Any) -> None:
@@ -111,11 +112,7 @@ def languages(model: str, as_json: bool) -> None:
 
 
 @bench.command()
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, exists=True),
-    help="A folder with crisis/ and tweets/.",
-)
+@CRISES
 @MODEL
 @click.option(
     "--repetitions", type=click.IntRange(1), default=2_000, show_default=True,

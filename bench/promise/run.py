@@ -12,7 +12,6 @@ from bench.measure import Say
 from bench.part import Part
 from bench.promise.streams import Stream, crises, flat
 from bench.promise.ways import WAYS, Promise
-from bench.texts import SHARED
 
 ODDS = (10, 100, 1_000)
 HEADER = ("stream", "on topic", "way", "given %", "broken %", "labels", "recall", "oracle's")
@@ -36,12 +35,10 @@ class Kept(NamedTuple):
     oracle: float
 
 
-def measure_promise(
-    data: Path | None, model: str, repetitions: int, promise: Promise, say: Say
-) -> Part:
+def measure_promise(data: Path, model: str, repetitions: int, promise: Promise, say: Say) -> Part:
     """Simulate every way on every stream."""
     enc = encoder.load(model, device="cpu")
-    streams = [flat(), *crises(enc, data or SHARED, ODDS)]
+    streams = [flat(), *crises(enc, data, ODDS)]
     promised = f"Precision {promise.precision:g} at {promise.confidence:g}"
     title = f"{promised}, {repetitions:,} repetitions, model {model}"
     return Part("promise", title, HEADER, simulate(streams, repetitions, promise, say), REMARKS)

@@ -31,11 +31,11 @@ class Found(NamedTuple):
 Way = Callable[[F64, Bools, Promise, Generator], Found]
 
 
-def fixed(count: int) -> Way:
-    """So many labels of matches at random, and one look at the end."""
+def fixed(count: int, best: int | None = None) -> Way:
+    """So many labels of matches at random, or of the best of them, and one look at the end."""
 
     def way(scores: F64, right: Bools, promise: Promise, random: Generator) -> Found:
-        drawn = at_random(count, scores, random)
+        drawn = at_random(count, scores[:best], random)
         return Found(precision_threshold(scores[drawn], right[drawn], *promise), len(drawn))
 
     return way
@@ -80,6 +80,7 @@ def as_labelled(scores: F64, right: Bools, promise: Promise, random: Generator) 
 WAYS: dict[str, Way] = {
     "60 labels": fixed(FEW),
     "200 labels": fixed(MANY),
+    "the 60 best matches": fixed(FEW, best=FEW),
     "a look after each, 200 at most": after_each,
     "wrong: 60 labels, looked at after each": peeking,
     "wrong: loosest Clopper–Pearson, 60": loosest,
