@@ -32,7 +32,7 @@ def pair_scores(
 
 @jit()
 def place(slots: I32, first: int, end: int, slot: int) -> int:
-    """Where a slot stands between two places, or would: np.searchsorted takes seconds to compile."""
+    """Where a slot stands between two places, or would; np.searchsorted compiles for seconds."""
     while first < end:
         middle = (first + end) // 2
         if slots[middle] < slot:
