@@ -1,0 +1,40 @@
+"""Records of profiles: in force, stale or refused with a reason, and the seed serves otherwise."""
+
+import json
+
+from tests.hostile.fuzz.target import Target
+from tests.worker.learned import profile
+from tests.worker.small import ARTICLES, small_encoder, value
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedBook
+from worker.watch.web import seeds_listed
+
+TEXT = ARTICLES["flood"]
+TOKENS = [
+    *(b'"event":', b'"vectors":', b'"seeds":', b'"model":', b'"threshold":', b'"promise":'),
+    *(b'"made":', b'"before":', b"null", b"{}", b"[]", b"1e999", b"NaN", b"AAAA", b"/v//", b"fwAA"),
+    *(b"ZGVuc2U", b"c2xvdHM", b"storm", b"flood", b"\\ud800", b"9" * 400, b"\xff", b"\x1b[2J"),
+]
+
+
+def opened() -> Target:
+    """A book of one seed and its profile, read by a small model."""
+    rows = [
+        profile("storm", {"flood": TEXT}, threshold=0.4, promise={"precision": 0.8}),
+        profile("storm", {"flood": TEXT}, before=[profile("storm", {"flood": TEXT})]),
+    ]
+    enc = small_encoder()
+
+    def feed(given: bytes) -> bool:
+        book = SeedBook()
+        book.apply(b"flood", value(text=TEXT, event="storm"))
+        book.apply(b"profile|storm", given)
+        made = SeedEmbedder(enc, 0.01, None).make(book)
+        json.dumps(seeds_listed(made), ensure_ascii=False).encode()
+        in_force = made.seeds[0].id == "profile|storm"
+        reasons = [each.reason for each in made.refused] + [each.reason for each in made.stale]
+        assert (len(made), len(reasons)) == (1, 0 if in_force else 1)
+        assert all(reason.isprintable() for reason in reasons)
+        return in_force
+
+    return Target([json.dumps(row).encode() for row in rows], TOKENS, feed, ms_per_kb=25)
