@@ -40,7 +40,7 @@ Matrix = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 
-class Judged(NamedTuple):
+class PairShares(NamedTuple):
     """How the pairs of one event's matches score, by what their letters say of them."""
 
     event: str
@@ -75,7 +75,7 @@ class Pairs(NamedTuple):
 
 def measure_stories(data: Path | None, model: str, say: Say) -> list[Part]:
     """The pairs of matches by score, and the groups as a worker makes them."""
-    judged, grouped, sizes = list[Judged](), list[Grouped](), Counter[str]()
+    judged, grouped, sizes = list[PairShares](), list[Grouped](), Counter[str]()
     with encoder.load(model, device="cpu") as enc:
         for event, texts, vectors in matches_by_event(enc, data or SHARED):
             say(f"{event}: {len(texts):,} matches")
@@ -129,12 +129,12 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> Pairs:
     )
 
 
-def judge(event: str, pairs: Pairs, cut: float) -> Judged:
+def judge(event: str, pairs: Pairs, cut: float) -> PairShares:
     """Which pairs reach a score, in per cent of their kind."""
     reach = pairs.score >= np.float32(cut)
     retweets, same = percent(reach[pairs.retweet]), percent(reach[pairs.same])
     near, unlike = percent(reach[pairs.near]), percent(pairs.unlike[reach])
-    return Judged(event, cut, retweets, same, near, unlike, 1e6 * float(reach.mean()))
+    return PairShares(event, cut, retweets, same, near, unlike, 1e6 * float(reach.mean()))
 
 
 def judge_groups(event: str, pairs: Pairs, vectors: Embeddings) -> Grouped:

@@ -32,6 +32,8 @@ def matches(
 ) -> None:  # fmt: skip
     """Print the posts that match, as they are found; their words are lit by what they add.
 
+    A = after the score marks a post that says what one before it said.
+
     With --since, or --no-follow for all that is kept, it ends with the last one that is there.
     """
     live = follow if follow is not None else start is None

@@ -106,6 +106,8 @@ def test_the_first_of_each_group_can_be_chosen(newsift: Command, kafka: Kafka) -
         kafka.send(MATCHES, value, partition=0)
     assert ids(newsift("matches", "--no-follow", "--json").out) == ["1", "2", "old"]
     assert ids(newsift("matches", "--no-follow", "--json", "--new").out) == ["1", "old"]
+    lines = newsift("matches", "--no-follow").out.splitlines()
+    assert [line[11:16] for line in lines] == ["0.75 ", "0.75=", "0.75 "]
 
 
 def test_lines_are_short_lit_and_harmless(newsift: Command, kafka: Kafka) -> None:

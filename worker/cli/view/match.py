@@ -17,6 +17,7 @@ from worker.visible import one_line
 EVENT_WIDTH = 20
 ROOM = 40  # characters; where a post has less beside its head, it stands below it
 INDENT = "  "
+COPY = "="  # after the score of a post that says what one before it said
 LONGEST = 600  # characters of a post on a terminal
 
 Moment = Callable[[MatchRecord], str]
@@ -53,7 +54,8 @@ class LineView:
         events = list(dict.fromkeys(match.event for match in matches))
         more = f" +{len(events) - 1}" if len(events) > 1 else ""
         name = cut(one_line(best.event), EVENT_WIDTH - len(more)) + more
-        head = f"{self._moment(record)}  {best.score:.2f}  {name:<{EVENT_WIDTH}}"
+        copy = COPY if record.new is False else " "
+        head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
         beside = self._width - len(head) - len(INDENT) >= ROOM
         before = " " * len(head) + INDENT if beside else INDENT
         lines = [lit_text(line, best.why, self._colour) for line in self._lines(record, before)]
