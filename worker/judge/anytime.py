@@ -32,6 +32,7 @@ class Look:
     threshold: float | None  # the loosest cut that is shown to keep the promise
     ask: int | None  # the match to label next; None where no more can be shown
     missing: int  # so many labels until the next cut is shown, if none is wrong
+    share: float = 0.0  # of the matches above that cut which are labelled, with that one
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +66,25 @@ class FrozenCuts:
         shown = None
         for cut in self.cuts:
             members = order[found[order] >= cut]
-            ask, missing = self._next(members.tolist(), said)
+            labelled, missing = self._walk(members.tolist(), said)
+            if missing > len(members) - labelled:
+                return Look(shown, None, missing)
             if missing:
-                return Look(shown, ask, missing)
+                return Look(shown, int(members[labelled]), missing, (labelled + 1) / len(members))
             shown = cut
         return Look(shown, None, 0)
 
-    def _next(self, members: Sequence[int], said: Said) -> tuple[int | None, int]:
-        """The first member without a label and how many are missing: none if the cut is shown."""
+    def _walk(self, members: Sequence[int], said: Said) -> tuple[int, int]:
+        """How many are labelled before the first gap, and how many are missing: none if shown."""
         positives, enough = 0, -math.log(1 - self.confidence) - ROUNDING
         for n, member in enumerate(members):
-            label = said(member)
-            if label is None:
-                missing = labels_missing(positives, n, self.precision, self.confidence)
-                return (member if missing <= len(members) - n else None), missing
+            if (label := said(member)) is None:
+                return n, labels_missing(positives, n, self.precision, self.confidence)
             positives += label
             if log_evidence(positives, n + 1, self.precision) >= enough:
-                return None, 0
-        return None, labels_missing(positives, len(members), self.precision, self.confidence)
+                return n + 1, 0
+        n = len(members)
+        return n, labels_missing(positives, n, self.precision, self.confidence)
 
 
 def cut_ranks(count: int) -> list[int]:

@@ -9,9 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
+from worker.judge.anytime import FrozenCuts, Look
 from worker.judge.labels import PostId
 from worker.posts.outcome import Post
 from worker.seeds.record import digest
+
+CERTIFYING = 0.5  # of all posts
+
+VerdictOf = Callable[[PostId], bool | None]  # the verdict on a post, if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,33 @@ def certify_queue(
     return [Drawn(candidate, len(drawn) / many) for candidate in drawn]
 
 
+def best_of(matches: Iterable[Candidate], count: int) -> list[Candidate]:
+    """The so many distinct matches of the best scores, and those that score the same as the last.
+
+    To draw from them alone is for rare events: few others are right.
+    """
+    found = distinct(matches)
+    floor = sorted((match.score for match in found), reverse=True)[:count][-1:]
+    return [match for match in found if floor and match.score >= floor[0]]
+
+
+def cuts_between(
+    matches: Iterable[Candidate], precision: float = 0.8, confidence: float = 0.9
+) -> FrozenCuts:
+    """The cuts between the matches that certify; to be kept, with them, before the first label."""
+    return FrozenCuts.among([match.score for match in to_certify(matches)], precision, confidence)
+
+
+def next_to_certify(
+    cuts: FrozenCuts, matches: Iterable[Candidate], said: VerdictOf
+) -> tuple[Look, Drawn | None]:
+    """Where the labels stand, looked at after each, and the match to ask about next."""
+    order = to_certify(matches)
+    scores, keys = [m.score for m in order], [draw_key(m.post_id) for m in order]
+    look = cuts.look(scores, keys, lambda place: said(order[place].post_id))
+    return look, None if look.ask is None else Drawn(order[look.ask], CERTIFYING * look.share)
+
+
 def learn_queue(
     candidates: Iterable[Candidate], threshold: float, labelled: Collection[PostId], count: int
 ) -> list[Candidate]:
@@ -90,7 +122,7 @@ def learn_queue(
 
 
 def random_part(
-    matches: Sequence[Candidate], threshold: float, said: Callable[[PostId], bool | None]
+    matches: Sequence[Candidate], threshold: float, said: VerdictOf
 ) -> tuple[list[bool], float]:
     """The labels that stand for all distinct matches of a threshold, and the weight of each.
 

@@ -84,7 +84,7 @@ def test_a_label_that_is_taken_back_counts_no_more() -> None:
     known = dict.fromkeys(order[:16], True)
     assert cuts.look(scores, hashes, known.get).threshold == 6
     del known[order[0]]
-    assert cuts.look(scores, hashes, known.get) == Look(None, order[0], 16)
+    assert cuts.look(scores, hashes, known.get) == Look(None, order[0], 16, 1 / 25)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))

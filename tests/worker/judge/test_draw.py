@@ -8,11 +8,14 @@ import pytest
 
 from worker.judge.draw import (
     Candidate,
+    best_of,
     certifies_only,
     certify_queue,
+    cuts_between,
     distinct,
     draw_key,
     learn_queue,
+    next_to_certify,
     random_part,
     to_certify,
 )
@@ -95,3 +98,29 @@ def test_what_was_labelled_before_the_first_gap_stands_for_all() -> None:
     assert labels == [n % 3 > 0 for n in range(30)]
     assert weight * len(labels) == pytest.approx(500)
     assert random_part(MANY, 2, known.get) == ([], 0)
+
+
+def test_the_best_are_those_that_a_threshold_would_let_pass() -> None:
+    assert [match.score for match in best_of(MANY, 3)] == [0.9985, 0.999, 0.9995]
+    ties = [candidate(name, score=name // 10 / 10) for name in range(100)]
+    assert best_of(ties, 15) == ties[80:]
+    assert best_of(ties, 500) == ties
+    assert best_of([], 5) == []
+
+
+def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
+    copies = [candidate(name, score=0.9, group="g") for name in range(5_000, 5_010)]
+    matches = [*MANY, *copies]
+    cuts, order = cuts_between(matches), to_certify(matches)
+    best = sorted((match.score for match in order), reverse=True)
+    assert cuts.cuts[:2] == (best[24], best[39])
+    known: dict[PostId, bool] = {}
+    asked = []
+    while (step := next_to_certify(cuts, matches, known.get))[1] is not None:
+        asked.append(step[1])
+        known[step[1].candidate.post_id] = True
+    first = [match for match in order if match.score >= best[24]][:16]
+    assert [drawn.candidate for drawn in asked[:16]] == first
+    assert [drawn.probability for drawn in asked[:16]] == [n / 25 / 2 for n in range(1, 17)]
+    assert step[0].threshold == best[-1]
+    assert all(certifies_only(drawn.candidate.post_id) for drawn in asked)
