@@ -11,7 +11,7 @@ from bench.measure import Say
 from bench.part import Cell, Part
 from bench.profiles import ways
 from bench.profiles.scene import CrisisScene, Draw, scenes
-from bench.profiles.ways import Judged, Way
+from bench.profiles.ways import Way, WayScores
 
 RATES = (50, 200, 500)
 MIDDLE = RATES.index(200)
@@ -73,7 +73,7 @@ def mean_of(scene: CrisisScene, row: str, draws: int, say: Say) -> ProfileFigure
     return averaged(each)
 
 
-def figures_of(draws: Sequence[Draw], judged: Sequence[Judged]) -> ProfileFigures:
+def figures_of(draws: Sequence[Draw], judged: Sequence[WayScores]) -> ProfileFigures:
     """The figures of one draw, learned for each rate; all but the precision at the middle one."""
     precision = tuple(
         draw.precision(found.scores, rate)
@@ -101,10 +101,10 @@ def precision_part(found: dict[str, dict[str, ProfileFigures]], draws: int) -> P
             row, *(100 * one.precision[MIDDLE] for one in events),
             *(100 * share for share in mean.precision), 100 * mean.off_topic, mean.beta,
         ])  # fmt: skip
-    names = [f"{event.split('_')[1]}, 1 in {RATES[MIDDLE]}" for event in found]
+    names = [f"{event.replace('_', ' ')}, 1 in {RATES[MIDDLE]}" for event in found]
     means = [f"mean, 1 in {rate}" for rate in RATES]
     title = f"Precision at 80 % recall, means of {draws} draws"
-    return Part("precision", title, ("", *names, *means, "off topic", "β"), rows, REMARKS)
+    return Part("precision", title, ("way", *names, *means, "off topic", "β"), rows, REMARKS)
 
 
 def threshold_part(found: dict[str, dict[str, ProfileFigures]]) -> Part:
@@ -117,8 +117,8 @@ def threshold_part(found: dict[str, dict[str, ProfileFigures]]) -> Part:
             cells += [100 * one.recall, 1000 * one.passes, 100 * one.off_topic]
         rows.append(cells)
     header = [
-        f"{event.split('_')[1]}, {name}"
+        f"{event.replace('_', ' ')}, {name}"
         for event in found
         for name in ("recall", "news in 1,000", "off topic")
     ]
-    return Part("threshold", "At the automatic threshold", ("", *header), rows)
+    return Part("threshold", "At the automatic threshold", ("way", *header), rows)

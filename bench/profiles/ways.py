@@ -17,7 +17,7 @@ LABELS = 10
 FLOOD = 1000
 
 
-class Judged(NamedTuple):
+class WayScores(NamedTuple):
     """The scores of all posts, and which reach the automatic threshold."""
 
     scores: F32
@@ -25,17 +25,17 @@ class Judged(NamedTuple):
     beta: float = 0.0
 
 
-Way = Callable[[Draw], Judged]
+Way = Callable[[Draw], WayScores]
 
 
-def highest(draw: Draw) -> Judged:
+def highest(draw: Draw) -> WayScores:
     """The maximum over the seeds, each with its own threshold: what there is without a profile."""
     scores = draw.scene.posts.similarity(draw.scene.seeds)  # [n, seeds]
     cuts = thresholds(draw.scene.background, draw.scene.seeds, RATE)
-    return Judged(scores.max(axis=1), np.any(scores >= cuts, axis=1))
+    return WayScores(scores.max(axis=1), np.any(scores >= cuts, axis=1))
 
 
-def middle(draw: Draw) -> Judged:
+def middle(draw: Draw) -> WayScores:
     """The mean of the seeds alone."""
     mean = np.asarray(draw.scene.seeds.as_vectors().mean(axis=0), np.float32).ravel()
     axes = draw.scene.seeds.dense.shape[1]
@@ -43,18 +43,18 @@ def middle(draw: Draw) -> Judged:
     return judged(draw, EventVector.of(mean[:axes], slots, mean[axes:][slots]))
 
 
-def background_only(draw: Draw) -> Judged:
+def background_only(draw: Draw) -> WayScores:
     """The mean less the background's nearest: the profile that needs no stream."""
     return judged(draw, learn(draw.scene.seeds, draw.scene.background).vector)
 
 
-def unlabelled(draw: Draw) -> Judged:
+def unlabelled(draw: Draw) -> WayScores:
     """The profile from the stream, without a label and without a history."""
     learned = learned_from(draw)
     return judged(draw, learned.vector, learned.beta)
 
 
-def labelled(draw: Draw) -> Judged:
+def labelled(draw: Draw) -> WayScores:
     """The same, once ten posts are labelled."""
     rows = draw.stream[to_label(draw, learned_from(draw).vector)]
     said = draw.is_on(rows)
@@ -64,7 +64,7 @@ def labelled(draw: Draw) -> Judged:
     return judged(draw, learned.vector, learned.beta)
 
 
-def watched(draw: Draw) -> Judged:
+def watched(draw: Draw) -> WayScores:
     """From the second half of the stream, once the first has shown what is usual."""
     scene = draw.scene
     news = draw.stream[draw.stream < scene.news]
@@ -79,7 +79,7 @@ def watched(draw: Draw) -> Judged:
     return judged(draw, learned.vector, learned.beta)
 
 
-def flooded(draw: Draw) -> Judged:
+def flooded(draw: Draw) -> WayScores:
     """One author writes the seeds' best silent post a thousand times, each a little differently."""
     news = draw.stream[draw.stream < draw.scene.news]
     best = learn(draw.scene.seeds, draw.scene.background).vector.scores(draw.scene.posts[news])
@@ -111,8 +111,8 @@ def to_label(draw: Draw, vector: EventVector) -> I64:
     return np.concatenate([drawn, near[: LABELS - len(drawn)]])
 
 
-def judged(draw: Draw, vector: EventVector, beta: float = 0.0) -> Judged:
+def judged(draw: Draw, vector: EventVector, beta: float = 0.0) -> WayScores:
     """All posts by a vector and its automatic threshold."""
     scores = vector.scores(draw.scene.posts)
     cut = profile_threshold(vector, draw.scene.background, RATE)
-    return Judged(scores, scores >= np.float32(cut), beta)
+    return WayScores(scores, scores >= np.float32(cut), beta)
