@@ -1,6 +1,8 @@
 """The worker end to end, as the process `faust -A worker worker`, from posts to matches."""
 
 import json
+import re
+from typing import Any
 from urllib.request import urlopen
 
 from tests.broker.clients import admin, consumer, read_to_end, until, write
@@ -46,6 +48,10 @@ def test_from_a_live_topic_to_matches(story: Story) -> None:
     assert check(story.history(), drained=False).missing == 0
 
 
+def place_of(row: Any) -> tuple[int, int]:
+    return row["source"]["partition"], row["source"]["offset"]
+
+
 def test_its_records_and_its_web_pages(story: Story) -> None:
     """What consumers and operators rely on: keys, headers, metrics, readiness."""
     story.posts(50)
@@ -56,6 +62,13 @@ def test_its_records_and_its_web_pages(story: Story) -> None:
     for row in matches:
         assert row.key.decode() == json.loads(row.value)["post"]["id"]
         assert dict(row.headers)["schema"] == b"newsift.match/1"
+    told = sorted((json.loads(row.value) for row in matches), key=place_of)
+    new: set[tuple[int, str]] = set()
+    for row in told:  # whatever says the same came before, in the same partition
+        partition, name = row["source"]["partition"], row["matches"][0]["match_id"]
+        assert row["new"] == (row["group"] == name)
+        new |= {(partition, name)} if row["new"] else set()
+        assert (partition, row["group"]) in new
     (letter,) = read_to_end(story.server.address, story.topics["rejected"])
     headers = {name: value.decode() for name, value in letter.headers}
     assert (letter.key, letter.value, headers["attempt"]) == (b"any", b"{", "1")
@@ -67,6 +80,8 @@ def test_its_records_and_its_web_pages(story: Story) -> None:
         metrics = page.read().decode()
     assert "newsift_posts_read_total 51.0" in metrics
     assert f"newsift_posts_matched_total {len(matches)}.0" in metrics
+    stories = re.findall(r"newsift_stories_total{.*} (.*)", metrics)
+    assert sum(map(float, stories)) >= len(new) > 0
     assert 'newsift_posts_rejected_total{reason="bad_json"} 1.0' in metrics
     for path in ("/healthz", "/readyz"):
         with urlopen(f"{base}{path}", timeout=10) as page:

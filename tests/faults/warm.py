@@ -9,6 +9,8 @@ from tests.encoder.small import small_model
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook
+from worker.stream.grouping import Grouping
+from worker.stream.ledger import Batch
 
 
 def warm_up() -> None:
@@ -24,6 +26,7 @@ def warm_up() -> None:
     )  # fmt: skip
     outcome = Pipeline(enc).run([message], seeds, lambda: str(time.time()))
     assert outcome.matched == 1
+    Grouping().place(Batch(0, [message]), outcome)
 
 
 warm_up()
