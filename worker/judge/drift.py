@@ -53,6 +53,7 @@ class Drift:
         self._lock = Lock()
         self._keys: list[tuple[object, ...]] = []
         self._counts = np.zeros((4, 0))
+        self._cuts = np.zeros(0, np.float32)
         self._watch(seeds)
 
     def add(
@@ -88,7 +89,6 @@ class Drift:
         """Go on with this set; who stays as it was keeps what was counted of it."""
         first = seeds.seeds[:WATCHED]
         self._seeds, self._vectors = seeds, seeds.embeddings[: len(first)]
-        self._cuts = self._cuts_of(self._vectors)  # [w]
         self._events = sorted({seed.event for seed in first})  # [e]
         self._event = np.searchsorted(self._events, [seed.event for seed in first])  # [w]
         of_event: defaultdict[str, float] = defaultdict(float)
@@ -99,8 +99,14 @@ class Drift:
         self._names = [(seed.event, seed.id) for seed in first]
         self._names += [(event, "") for event in self._events]
         before = dict(zip(self._keys, self._counts.T, strict=True))
+        cuts = dict(zip(self._keys, self._cuts, strict=False))
         self._keys = [(seed.id, seed.event, seed.content, seed.threshold) for seed in first]
-        self._keys += [(event, of_event[event]) for event in self._events]
+        new = [row for row, key in enumerate(self._keys) if key not in cuts]
+        cuts |= zip(
+            (self._keys[row] for row in new), self._cuts_of(self._vectors[new]), strict=True
+        )
+        self._cuts = np.array([cuts[key] for key in self._keys], np.float32)  # [w]
+        self._keys += [(event, str(of_event[event])) for event in self._events]
         kept = [before.get(key, np.zeros(4)) for key in self._keys]
         self._counts = np.array(kept).reshape(-1, 4).T.copy()  # [4, w + e]
 
@@ -122,8 +128,6 @@ def in_a_sentence(drifting: Iterable[Drifting]) -> str:
             f"background: the stream is unlike it; give it a background of its own"
         )
     if passes.passes >= MANY_PASSES:
-        return (
-            f"{passes.name} passes {passes.passes:,.0f} times the promised rate, and the other "
-            f"posts score as they should: much is on it, or its threshold is too low"
-        )
+        rest = "" if isnan(high.high) else ", while most posts score as they should"
+        return f"{passes.name} passes {passes.passes:,.0f} times the promised rate{rest}"
     return "none: scores and pass rates are about as promised"

@@ -82,6 +82,26 @@ def test_who_stays_as_it_was_keeps_what_was_counted() -> None:
     )
 
 
+def test_only_what_is_new_is_calibrated() -> None:
+    asked = list[int]()
+
+    def counted(rows: Embeddings) -> F32:
+        asked.append(len(rows))
+        return cuts(rows)
+
+    drift, sample = (
+        Drift(seeds_of(), counted, RATE, None),
+        small_encoder().posts(list("abcd") * 200),
+    )
+    sets = [seeds_of(pets=0.5), seeds_of(pets=0.5), seeds_of(pets=0.5, raid=0.5)]
+    for seeds in sets:
+        drift.add(seeds, 1, np.zeros(4, np.int64), {}, sample)
+    assert asked == [4, 1, 0, 1]
+    expected = (sample.similarity(seeds.embeddings) >= cuts(seeds.embeddings)).mean(axis=0)
+    found = [row.high for row in drift.drifting() if row.seed][:2]
+    assert found == pytest.approx(expected[:2].tolist())
+
+
 def test_the_past_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker.judge.drift, "POSTS", 10_000)
     seeds, none = seed_set(), np.zeros(4, np.int64)
@@ -112,6 +132,8 @@ def test_it_is_said_in_a_sentence() -> None:
     assert in_a_sentence([*calm, Drifting("flood", "", 31.4, 0.1)]).startswith(
         "event flood passes 31 times the promised rate"
     )
+    alone = in_a_sentence([Drifting("flood", "", 31.4)])
+    assert alone == "event flood passes 31 times the promised rate"
     assert in_a_sentence([*calm, Drifting("game", "g", 31.4, 0.42)]).startswith(
         "42% of the posts score as high with seed g as 10% of the background"
     )
