@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import numpy as np
@@ -69,7 +70,9 @@ class EmbeddingsWriter:
 
 
 @contextmanager
-def saving(path: Path, dim: int, mix: float, digest: str) -> Iterator[EmbeddingsWriter]:
+def saving(
+    path: Path, dim: int, mix: float, digest: str, note: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[EmbeddingsWriter]:
     """A file of a model's embeddings that takes the place of the old one when all went well.
 
     What is added waits on the disk of the file, which takes its size twice until it is complete.
@@ -82,7 +85,7 @@ def saving(path: Path, dim: int, mix: float, digest: str) -> Iterator[Embeddings
             writer = EmbeddingsWriter(spools, dim)
             yield writer
             with replacing(path) as file:
-                writer.write(file, {"format": FORMAT, "mix": repr(mix), "digest": digest})
+                writer.write(file, {**note, "format": FORMAT, "mix": repr(mix), "digest": digest})
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 

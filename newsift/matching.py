@@ -14,8 +14,10 @@ from encoder import Encoder
 from encoder.errors import InputError
 from encoder.score.exact import pair_scores
 from newsift.given import Given, Post, read_articles, read_posts
+from worker.background.file import read_background
 from worker.match.matcher import Matcher
 from worker.match.records import shortest, why_tokens
+from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook, SeedSet
 
@@ -32,6 +34,7 @@ def match(
     model: str | Path | Encoder = "default",
     rate: float = 0.001,
     threshold: float | None = None,
+    background: str | Path | None = None,
 ) -> Any:
     """Say of every post which article it comes closest to, and whether that is a match.
 
@@ -44,10 +47,12 @@ def match(
     the words that made the score; the latter two for matches alone. It is a DataFrame with the
     index of the posts where they came as one of pandas, else a list of dicts. A post that matches
     several articles is told with the best. `threshold` is the score that is a match; without it
-    each article has the score that this `rate` of everyday posts would reach.
+    each article has the score that this `rate` of everyday posts would reach, or of the posts in
+    the file `background`, which `newsift background build` made.
     """
     with nullcontext(model) if isinstance(model, Encoder) else encoder.load(model) as enc:
-        seeds = _seeds(enc, articles, rate, threshold)
+        own = read_background(background, enc, rate) if background else None
+        seeds = _seeds(enc, articles, rate, threshold, own)
         matcher, read = Matcher(seeds, enc.threads, most=1), read_posts(posts, text, id)
         rows: list[dict[str, Any]] = []
         while block := list(islice(read, BLOCK)):
@@ -59,18 +64,19 @@ def match(
 
 
 def _seeds(
-    enc: Encoder, articles: Iterable[Given], rate: float, threshold: float | None
-) -> SeedSet:
+    enc: Encoder, articles: Iterable[Given], rate: float, threshold: float | None,
+    own: OwnBackground | None,
+) -> SeedSet:  # fmt: skip
     """The articles as the worker would hold them; one that it would refuse is refused."""
-    if threshold is None:
+    if threshold is None and own is None:
         enc.thresholds(enc.articles([]), rate)  # refuses a rate that cannot be
-    elif not 0 < threshold <= 1:
+    if threshold is not None and not 0 < threshold <= 1:
         raise InputError(f"threshold: {threshold} is not above 0 and at most 1")
     book, names = SeedBook(), []
     for number, (name, record) in enumerate(read_articles(articles)):
         book.apply(f"{number:09}".encode(), record)
         names.append(name)
-    seeds = SeedEmbedder(enc, rate, threshold).make(book)
+    seeds = SeedEmbedder(enc, rate, threshold, own).make(book)
     for refused in seeds.refused:
         raise InputError(f"{names[int(refused.id)]}: {refused.reason}")
     if not len(seeds):

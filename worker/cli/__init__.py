@@ -32,6 +32,10 @@ COMMANDS = {
     "matches": ("worker.cli.matches:matches", "Print what the workers find, as it comes."),
     "replay": ("worker.cli.replay:replay", "Send the posts of files to the posts topic."),
     "backfill": ("worker.cli.backfill:backfill", "Filter past posts again, for one seed."),
+    "background": (
+        "worker.cli.background.command:background",
+        "Build the posts that thresholds are found on.",
+    ),
     "dead-letters": (
         "worker.cli.dead_letters.command:dead_letters",
         "List, show and retry what could not be read.",

@@ -8,6 +8,7 @@ import click
 
 from encoder.encoder import model_directory
 from encoder.errors import NewsiftError
+from worker.background.file import KEY, digest_of
 from worker.cli.options import CONFIG, KAFKA, ONE_JSON
 from worker.config import KEYS
 from worker.config.load import load, overridden
@@ -26,13 +27,18 @@ def config() -> None:
 @CONFIG
 @KAFKA
 def check_config(config_file: Path | None, kafka: str | None) -> None:
-    """Check the file, the variables, and the certificates and the model that they name."""
+    """Check the file, the variables, and that what they name is there."""
     found = load(config_file, overridden(os.environ, kafka))
     tls_context(found.config)
     try:
         model_directory(found.config.model.name)
     except NewsiftError as error:
         raise ConfigError(f"{found.origins['model.name']}: model.name: {error}") from error
+    if file := found.config.matching.background:
+        try:
+            digest_of(file)
+        except NewsiftError as error:
+            raise ConfigError(f"{found.origins[KEY]}: {KEY}: {error}") from error
     changed = [
         f"{section}.{name}" for section, keys in KEYS.items() for name, key in keys.items()
         if getattr(getattr(found.config, section), name) != key.default

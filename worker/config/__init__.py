@@ -125,6 +125,7 @@ class MatchingConfig(Section):
 
     threshold: Annotated[float | None, rules.THRESHOLD] = None
     background_rate: Annotated[float, rules.RATE] = 0.001
+    background: Annotated[Path | None, rules.FILE] = None
     max_matches: Annotated[int, rules.counts(1, 1000)] = 10
     why: Annotated[bool, rules.ANY] = True
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from encoder.encoder import Encoder
+from worker.background.file import read_background
 from worker.config import Config
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
@@ -16,4 +17,6 @@ def assembled(
     pipeline = Pipeline(
         enc, config.posts.format, config.limits, matching.max_matches, matching.why, timer
     )
-    return pipeline, SeedEmbedder(enc, matching.background_rate, matching.threshold)
+    rate, file = matching.background_rate, matching.background
+    own = read_background(file, enc, rate) if file else None
+    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own)

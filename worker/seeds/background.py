@@ -1,8 +1,10 @@
-"""The background in two: what an event is told apart from never calibrates its threshold.
+"""The background that automatic thresholds are found on: the model's, or one of one's own.
 
-An eighth tells events apart as well as all of it would; the tail of a threshold needs the rest.
+It is in two: what an event is told apart from never calibrates its threshold. An eighth tells events
+apart as well as all of it would; the tail of a threshold needs the rest.
 """
 
+from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
@@ -10,6 +12,14 @@ import numpy as np
 from encoder.embeddings import Embeddings
 
 PARTS = 8  # by the hash of a post; the first speaks against events
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnBackground:
+    """A background of one's own, and the first 12 hex digits of the SHA-256 of its file."""
+
+    posts: Embeddings
+    mark: str
 
 
 def split(background: Embeddings) -> tuple[Embeddings, Embeddings]:

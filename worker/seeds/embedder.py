@@ -1,7 +1,8 @@
 """The seeds' embeddings and automatic thresholds, made once and kept as long as they are needed.
 
 A vector is a function of the model and of the article, which is known by the digest of its content;
-an automatic threshold is one of the background rate as well. A profile brings its own vector.
+an automatic threshold is one of the background and the rate as well. A profile brings its own
+vector.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from worker.seeds.background import split
+from worker.seeds.background import OwnBackground, split
 from worker.seeds.in_force import unfit
 from worker.seeds.profile import Compared, Profile
 from worker.seeds.record import RefusedSeed, Seed
@@ -28,12 +29,17 @@ TINY = np.finfo(np.float32).tiny
 class SeedEmbedder:
     """Makes the set of seeds out of the latest records; only what is new is embedded."""
 
-    def __init__(self, enc: Encoder, background_rate: float, threshold: float | None) -> None:
+    def __init__(
+        self, enc: Encoder, background_rate: float, threshold: float | None,
+        own: OwnBackground | None = None,
+    ) -> None:  # fmt: skip
         self._enc, self._rate, self._threshold = enc, background_rate, threshold
+        self._mark = own.mark if own else ""
+        self._background = own.posts if own else None  # else the model's
         self._rows: dict[str, int] = {}  # by the content of an article, its row in these:
         self._vectors = enc.articles([])  # [n]
         self._cuts = np.zeros(0, np.float32)  # [n], automatic; NaN where nobody has asked for it
-        self._too_fine = too_fine(enc, self._vectors, background_rate)
+        self._too_fine = too_fine(enc, self._vectors, background_rate, self._background)
 
     def make(self, book: SeedBook) -> SeedSet:
         """The set of seeds as the records say now, ready to match."""
@@ -52,7 +58,7 @@ class SeedEmbedder:
             seeds,
             self._vectors[rows],
             self._thresholds(seeds, rows),
-            seed_set_digest(seeds, self._threshold, self._rate),
+            seed_set_digest(seeds, self._threshold, self._rate, self._mark),
             tuple(sorted(refused)),
             np.array(ends, np.int64),
             book.paused,
@@ -91,7 +97,8 @@ class SeedEmbedder:
         articles = [row for row, seed in asked.items() if bare[row] and isinstance(seed, Seed)]
         profiles = [row for row, seed in asked.items() if bare[row] and isinstance(seed, Profile)]
         if articles:
-            cuts[articles] = self._enc.thresholds(vectors[articles], self._rate)
+            rows = vectors[articles]
+            cuts[articles] = self._enc.thresholds(rows, self._rate, self._background)
         if profiles:
             rows = vectors[profiles]
             cuts[profiles] = self._enc.thresholds(rows, self._rate, self._calibrating)
@@ -107,7 +114,8 @@ class SeedEmbedder:
     @cached_property
     def _calibrating(self) -> Embeddings:
         """The background posts that no profile was told apart from."""
-        return split(self._enc.background)[1]
+        own = self._background
+        return split(self._enc.background if own is None else own)[1]
 
     @cached_property
     def _too_fine_for_profiles(self) -> str:
@@ -123,12 +131,10 @@ class SeedEmbedder:
         return self._threshold is None and seed.threshold is None
 
 
-def too_fine(
-    enc: Encoder, nothing: Embeddings, rate: float, background: Embeddings | None = None
-) -> str:
+def too_fine(enc: Encoder, nothing: Embeddings, rate: float, background: Embeddings | None) -> str:
     """Why the background posts cannot tell this rate; empty if they can."""
     try:
-        enc.thresholds(nothing, rate, *([] if background is None else [background]))
+        enc.thresholds(nothing, rate, background)
     except InputError as error:
         return f"matching.background_{error}"
     return ""

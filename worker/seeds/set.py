@@ -123,12 +123,16 @@ def too_many(
 
 
 def seed_set_digest(
-    seeds: Iterable[Compared], threshold: float | None, background_rate: float
+    seeds: Iterable[Compared], threshold: float | None, background_rate: float, mark: str = ""
 ) -> str:
-    """The 12 hex digits that name a set of seeds with their thresholds, on every worker alike."""
+    """The 12 hex digits that name a set of seeds with their thresholds, on every worker alike.
+
+    A background of one's own has a mark, by which its automatic thresholds are told from others.
+    """
+    automatic = f"auto {background_rate:.6f} {mark}".rstrip()
 
     def cut(seed: Compared) -> str:
         own = threshold if seed.threshold is None else seed.threshold
-        return f"auto {background_rate:.6f}" if own is None else f"{own:.6f}"
+        return automatic if own is None else f"{own:.6f}"
 
     return digest(sorted([seed.id, seed.version, cut(seed)] for seed in seeds))[:12]

@@ -30,9 +30,11 @@ class Counting:
         self.embedded += texts
         return self.real.articles(texts)
 
-    def thresholds(self, articles: Embeddings, rate: float) -> F32:
+    def thresholds(
+        self, articles: Embeddings, rate: float, background: Embeddings | None = None
+    ) -> F32:
         self.cut += len(articles)
-        return self.real.thresholds(articles, rate)
+        return self.real.thresholds(articles, rate, background)
 
 
 def embedder(enc: Counting, rate: float = 0.01, threshold: float | None = None) -> SeedEmbedder:

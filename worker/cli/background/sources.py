@@ -1,0 +1,66 @@
+"""Where the posts of a background come from: a topic, in windows, or files from end to end."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+from math import ceil
+from pathlib import Path
+from random import Random
+
+from worker.config import Config
+from worker.files.posts import FileMessages
+from worker.kafka.reading import Offsets, TopicReader
+from worker.match.pipeline import read_safely
+from worker.match.records import Message
+from worker.posts.read import Reading
+
+WINDOWS = 64  # of a partition
+Found = tuple[int, Reading]  # when it was written, in milliseconds or 0, and what a message holds
+
+
+def topic_posts(cluster: TopicReader, config: Config, most: int) -> Iterator[Found]:
+    """About so many messages of the posts topic, each offset that it holds as likely as others."""
+    topic = config.topics.posts
+    begins, ends = cluster.beginnings(topic), cluster.ends(topic)
+    spans = rounds(begins, ends, most, Random())
+    batches = (cluster.read(topic, *span) for span in spans)
+    return _readings(chain.from_iterable(batches), config)
+
+
+def file_posts(files: Sequence[Path], config: Config) -> Iterator[Found]:
+    """The posts of files, one after the other."""
+    inputs = (FileMessages(file, config.posts.format, config.limits) for file in files)
+    return _readings(chain.from_iterable(inputs), config)
+
+
+def _readings(batches: Iterable[Sequence[Message]], config: Config) -> Iterator[Found]:
+    for message in chain.from_iterable(batches):
+        found = read_safely(message.value, config.posts.format, config.limits)
+        yield message.timestamp or 0, found
+
+
+def rounds(
+    begins: Offsets, ends: Offsets, most: int, random: Random
+) -> Iterator[tuple[Offsets, Offsets]]:
+    """Which offsets to read, a window of every partition at a time: so many in all, about."""
+    share = most / max(sum(ends[n] - begins[n] for n in ends), 1)
+    by_partition = [
+        [(number, *window) for window in windows(begins[number], ends[number], share, random)]
+        for number in ends
+    ]
+    for at_once in zip_longest(*by_partition):
+        start, end = dict(ends), dict(ends)  # nothing of a partition that has no more windows
+        for number, first, after in filter(None, at_once):
+            start[number], end[number] = first, after
+        yield start, end
+
+
+def windows(begin: int, end: int, share: float, random: Random) -> Iterator[tuple[int, int]]:
+    """Windows of a partition that hold this share of it, evenly apart, from a random place on."""
+    size = end - begin
+    step = max(1, ceil(size / WINDOWS), ceil(1 / share)) if share < 1 else max(1, size)
+    width = max(1, round(step * min(share, 1)))
+    shift = random.randrange(step) if width < step else step
+    for start in range(begin + shift - step, end, step):
+        low, high = max(start, begin), min(start + width, end)
+        if low < high:
+            yield low, high
