@@ -16,7 +16,7 @@ from worker.posts.read import Post
 SPARE = 2  # times as many posts are drawn as are wanted, so that authors can take turns
 
 
-class Candidate(NamedTuple):
+class DistinctPost(NamedTuple):
     """What is kept of a post."""
 
     text: str
@@ -30,7 +30,7 @@ class Draw:
 
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
-        self._posts: dict[int, Candidate] = {}  # by the hash of what they say
+        self._posts: dict[int, DistinctPost] = {}  # by the hash of what they say
         self._highest: list[int] = []  # a heap of these hashes, negative
         self.read = self.copies = 0
 
@@ -49,13 +49,13 @@ class Draw:
             del self._posts[-heappushpop(self._highest, -place)]
             self._posts[place] = _kept(post)
 
-    def posts(self) -> list[Candidate]:
+    def posts(self) -> list[DistinctPost]:
         """The posts drawn, more than are wanted, in the order of their hashes."""
         return [self._posts[place] for place in sorted(self._posts)]
 
 
-def _kept(post: Post) -> Candidate:
-    return Candidate(post.text[:POST_CHARS], post.platform, post.author, post.lang)
+def _kept(post: Post) -> DistinctPost:
+    return DistinctPost(post.text[:POST_CHARS], post.platform, post.author, post.lang)
 
 
 def place_of(text: str) -> int | None:
@@ -64,7 +64,7 @@ def place_of(text: str) -> int | None:
     return int.from_bytes(blake2b(said.encode(), digest_size=8).digest()) if said else None
 
 
-def in_turns(posts: Sequence[Candidate], most: int) -> list[int]:
+def in_turns(posts: Sequence[DistinctPost], most: int) -> list[int]:
     """The places of so many of these posts: every author's first, then the seconds, and so on.
 
     A post whose author is unknown counts as the first of its own.

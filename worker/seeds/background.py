@@ -1,7 +1,7 @@
 """The background that automatic thresholds are found on: the model's, or one of one's own.
 
-It is in two: what an event is told apart from never calibrates its threshold. An eighth tells events
-apart as well as all of it would; the tail of a threshold needs the rest.
+It is in two: what an event is told apart from never calibrates its threshold. An eighth tells
+events apart as well as all of it would; the tail of a threshold needs the rest.
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.background.draw import SPARE, Candidate, Draw, in_turns, place_of
+from worker.background.draw import SPARE, DistinctPost, Draw, in_turns, place_of
 from worker.posts.read import Post
 
 SAID = "Storm over the river"
@@ -64,7 +64,7 @@ def test_the_draw_favours_nobody() -> None:
 def test_nobody_has_a_second_post_before_everyone_had_a_first(
     authors: list[str | None], most: int
 ) -> None:
-    posts = [Candidate(str(i), "x", author, None) for i, author in enumerate(authors)]
+    posts = [DistinctPost(str(i), "x", author, None) for i, author in enumerate(authors)]
     found = in_turns(posts, most)
     assert len(set(found)) == len(found) == min(most, len(posts))
     count = Counter(authors[at] for at in found if authors[at])
@@ -78,5 +78,5 @@ def test_nobody_has_a_second_post_before_everyone_had_a_first(
 
 
 def test_authors_of_two_platforms_are_two() -> None:
-    posts = [Candidate("1", "x", "ann", None), Candidate("2", "bluesky", "ann", None)]
-    assert in_turns([*posts, Candidate("3", "x", "ann", None)], 2) == [0, 1]
+    posts = [DistinctPost("1", "x", "ann", None), DistinctPost("2", "bluesky", "ann", None)]
+    assert in_turns([*posts, DistinctPost("3", "x", "ann", None)], 2) == [0, 1]

@@ -11,7 +11,7 @@ import numpy as np
 from encoder.embeddings import Embeddings
 from encoder.embeddings_file import saving
 from encoder.encoder import Encoder
-from worker.background.draw import Candidate, Draw, in_turns
+from worker.background.draw import DistinctPost, Draw, in_turns
 from worker.background.near_seeds import speak_of_seeds
 from worker.cli.background.sources import Found
 from worker.cli.terminal import ProgressLine
@@ -32,7 +32,7 @@ class Build:
     def __init__(self, most: int) -> None:
         self._most, self._draw = most, Draw(most)
         self._times: tuple[int, int] | None = None
-        self._posts: list[Candidate] = []
+        self._posts: list[DistinctPost] = []
         self._no_post = self._near = 0
 
     def read(self, found: Iterable[Found]) -> None:
