@@ -6,7 +6,7 @@ that of all but a tenth of the background: few posts are on an event, so it tell
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from threading import Lock
@@ -28,6 +28,7 @@ MANY_PASSES = 10.0  # times the promised rate: here the alerts begin
 MANY_HIGH = 0.3
 
 Cuts = Callable[[Embeddings], F32]
+Key = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Drift:
     def __init__(self, seeds: SeedSet, cuts: Cuts, rate: float, threshold: float | None) -> None:
         self._cuts_of, self._rate, self._threshold = cuts, rate, threshold
         self._lock = Lock()
-        self._keys: list[tuple[object, ...]] = []
+        self._keys: list[Key] = []
         self._counts = np.zeros((4, 0))
         self._cuts = np.zeros(0, np.float32)
         self._watch(seeds)
@@ -91,22 +92,27 @@ class Drift:
         self._seeds, self._vectors = seeds, seeds.embeddings[: len(first)]
         self._events = sorted({seed.event for seed in first})  # [e]
         self._event = np.searchsorted(self._events, [seed.event for seed in first])  # [w]
+        self._names = [(seed.event, seed.id) for seed in first]
+        self._names += [(event, "") for event in self._events]
         of_event: defaultdict[str, float] = defaultdict(float)
         for seed in seeds.seeds:
             of_event[seed.event] += self._promised(seed)
         rates = [*map(self._promised, first), *(of_event[event] for event in self._events)]
         self._rates = np.array(rates, np.float64)  # [w + e]
-        self._names = [(seed.event, seed.id) for seed in first]
-        self._names += [(event, "") for event in self._events]
-        before = dict(zip(self._keys, self._counts.T, strict=True))
-        cuts = dict(zip(self._keys, self._cuts, strict=False))
-        self._keys = [(seed.id, seed.event, seed.content, seed.threshold) for seed in first]
-        new = [row for row, key in enumerate(self._keys) if key not in cuts]
-        cuts |= zip(
-            (self._keys[row] for row in new), self._cuts_of(self._vectors[new]), strict=True
+        self._keep(
+            [(seed.id, seed.event, seed.content, seed.threshold) for seed in first],
+            [(event, str(of_event[event])) for event in self._events],
         )
-        self._cuts = np.array([cuts[key] for key in self._keys], np.float32)  # [w]
-        self._keys += [(event, str(of_event[event])) for event in self._events]
+
+    def _keep(self, seeds: Sequence[Key], events: Sequence[Key]) -> None:
+        """Take over cuts and counts of these that are known, and calibrate the new seeds."""
+        cuts = dict(zip(self._keys, self._cuts, strict=False))
+        new = [row for row, key in enumerate(seeds) if key not in cuts]
+        fresh = self._cuts_of(self._vectors[new])
+        cuts |= {seeds[row]: cut for row, cut in zip(new, fresh, strict=True)}
+        self._cuts = np.array([cuts[key] for key in seeds], np.float32)  # [w]
+        before = dict(zip(self._keys, self._counts.T, strict=True))
+        self._keys = [*seeds, *events]
         kept = [before.get(key, np.zeros(4)) for key in self._keys]
         self._counts = np.array(kept).reshape(-1, 4).T.copy()  # [4, w + e]
 
