@@ -9,7 +9,7 @@ import click
 from encoder.embeddings import Embeddings
 from encoder.embeddings_file import opened
 from encoder.encoder import Encoder
-from worker.background.file import digest_of, refuse_other, spread_of, tail_of
+from worker.background.file import LEAST, digest_of, refuse_other, spread_of, tail_of
 from worker.cli.view.table import print_fields, print_json, table
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
@@ -56,7 +56,7 @@ def compared(book: SeedBook, enc: Encoder, rate: float, file: Path | None) -> li
 def _size(posts: Embeddings, rate: float) -> Row:
     told = [
         {"rate": each, "tail": tail, "spread": spread_of(tail)}
-        for each in sorted({*RATES, rate}) if (tail := tail_of(len(posts), each))
+        for each in sorted({*RATES, rate}) if (tail := tail_of(len(posts), each)) >= LEAST
     ]  # fmt: skip
     return {"posts": len(posts), "model": posts.digest, "rates": told}
 

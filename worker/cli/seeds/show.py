@@ -98,5 +98,7 @@ def print_told(seed: Compared, said: str, config: Config, as_json: bool) -> None
         threshold = f"threshold {config.matching.threshold:g} (matching.threshold)"
     else:
         one_in = round(1 / config.matching.background_rate)
-        threshold = f"automatic threshold (1 in {one_in:,} everyday posts reaches it)"
+        own = config.matching.background
+        posts = f"posts of {own.name}" if own else "everyday posts"
+        threshold = f"automatic threshold (1 in {one_in:,} {posts} reaches it)"
     click.echo(f"{one_line(seed.id)}  {seed.version}  {said}, {threshold}")
