@@ -1,5 +1,6 @@
 """What a post must come to: one pair at a time, by the contract and not by the worker."""
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterable
@@ -9,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import save
 
 import encoder
+from encoder import Embeddings
 from encoder.directory import write_model
+from encoder.score.lexical import SparseRows
 from tests.encoder.small import WORDS, small_model
 
 
@@ -36,6 +40,26 @@ class SeedWanted:
         row = {"text": self.text, "title": self.title, "threshold": self.threshold}
         if self.expires_at is not None:
             row["expires_at"] = self.expires_at.isoformat()
+        return json.dumps(row).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileWanted(SeedWanted):
+    """A profile of a seed's event, whose text is its vectors."""
+
+    seeds: dict[str, str] | None = None
+    model: str = ""
+
+    @property
+    def version(self) -> str:
+        """The first 12 digits of the digest of the vectors."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+
+    @property
+    def value(self) -> bytes:
+        """The control record that publishes it."""
+        row: dict[str, Any] = {"event": self.id.removeprefix("profile|"), "vectors": self.text}
+        row |= {"seeds": self.seeds, "model": self.model, "threshold": self.threshold}
         return json.dumps(row).encode()
 
 
@@ -75,14 +99,33 @@ class Oracle:
 
     def seed(self, name: str, text: str) -> SeedWanted:
         """A seed that about a fourth of the posts match, none of them by a hair."""
-        article = self._enc.articles([("", text)])
+        return SeedWanted(name, "", text, self._threshold(self._enc.articles([("", text)])))
+
+    def profile(self, seed: SeedWanted, against: str) -> ProfileWanted:
+        """What the event of a seed has learned: its vector less half of another's, of length 1."""
+        one, other = self._enc.articles([("", seed.text), ("", against)]).as_vectors().toarray()
+        both = (one - other / 2) / np.linalg.norm(one - other / 2)
+        dense, slots = both[: self._enc.dim], np.flatnonzero(both[self._enc.dim :])
+        weights = both[self._enc.dim :][slots]
+        named = {"dense": dense, "slots": slots.astype(np.int32), "weights": weights}
+        text = base64.b64encode(save(named)).decode()
+        near, same = (np.float32(part**0.5) for part in (1 - self._enc.mix, self._enc.mix))
+        words = SparseRows(np.array([0, len(slots)]), named["slots"], weights / same)
+        row = Embeddings(dense[None] / near, words, self._enc.mix, self._enc.digest)
+        made = ProfileWanted(
+            *(f"profile|{seed.id}", "", text, self._threshold(row)),
+            seeds={seed.id: seed.version}, model=self._enc.digest,
+        )  # fmt: skip
+        self._articles[made.version] = row
+        return made
+
+    def _threshold(self, article: Embeddings) -> float:
         scores = np.sort(self._enc.posts(post_texts()).similarity(article)[:, 0])
         band = scores[int(len(scores) * 0.7) : int(len(scores) * 0.8)]
         gaps = np.diff(band)
         widest = int(gaps.argmax())
         assert gaps[widest] > 1e-4, "no gap between the scores: a match would hang by a hair"
-        threshold = round(float(band[widest] + band[widest + 1]) / 2, 6)
-        return SeedWanted(name, "", text, threshold)
+        return round(float(band[widest] + band[widest + 1]) / 2, 6)
 
     def _article(self, seed: SeedWanted) -> encoder.Embeddings:
         if seed.version not in self._articles:

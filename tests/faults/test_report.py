@@ -6,7 +6,7 @@ from tests.faults.campaign import BROKERS
 from tests.faults.report import PAGE, Row, page
 from tests.faults.stories import STORIES, number
 
-FAULTS = range(1, 25)
+FAULTS = range(1, 26)
 ROW = Row(9, "The topic refuses", "embedded", 2, 100, 0, 3, 24, 1.26, 9.04)
 
 

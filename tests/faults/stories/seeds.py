@@ -3,10 +3,11 @@
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tests.broker.clients import read_to_end
-from tests.faults.expected import SeedWanted, seed_set
+from tests.faults.expected import ProfileWanted, SeedWanted, seed_set
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.process import Worker
 from tests.faults.stories.output import set_up
@@ -80,6 +81,48 @@ def a_seed_is_replaced_in_flight(story: Story) -> None:
     assert seen == set(sets.values())
 
 
+def a_profile_comes_and_goes(story: Story) -> None:
+    """A profile comes and goes in flight, and with kill -9: each post meets it or its seed."""
+    worker = story.worker()
+    worker.ready()
+    first = story.seeds["seed-0"]
+    learned = story.oracle.profile(first, OTHER_TEXT)
+    for now, then in ((first, learned), (learned, first)):
+        story.before = swapped(story, now, then)  # posts may be on their way as it changes
+        story.posts(60)
+        story.before = swap(story, now, then)
+        story.posts(60)
+        story.until(partial(knows, worker, story))
+        story.before = None
+        story.events += 1
+    for now, then in ((first, learned), (learned, first)):
+        story.posts(60)
+        story.drained()
+        swap(story, now, then)
+        worker.kill()
+        assert worker.ended() == -9
+        story.events += 1
+        worker = story.worker()
+    story.posts(60)
+    assert story.nothing_lost().duplicates == 0
+    for row in read_to_end(story.server.address, story.topics["matches"]):
+        met = {match["seed_id"] for match in json.loads(row.value)["matches"]}
+        assert not {first.id, learned.id} <= met
+
+
+def swapped(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWanted]:
+    """The seeds with one in the place of another."""
+    return {name: seed for name, seed in story.seeds.items() if name != now.id} | {then.id: then}
+
+
+def swap(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWanted]:
+    """Publish or delete a profile; the seeds that were."""
+    before, story.seeds = story.seeds, swapped(story, now, then)
+    comes = isinstance(then, ProfileWanted)
+    story.control((then.id.encode(), then.value) if comes else (now.id.encode(), None))
+    return before
+
+
 def joining_with_many_seeds(story: Story) -> None:
     """A worker joins with ten thousand seeds: no post is touched before the last one is read."""
     silent_seeds(story, MANY)
@@ -146,4 +189,5 @@ STORIES: dict[str, Tell] = {
     "16 a seed replaced in flight": a_seed_is_replaced_in_flight,
     "17 joining with 10k seeds": joining_with_many_seeds,
     "18 tombstones, compaction": the_control_topic_is_compacted,
+    "25 a profile comes and goes": a_profile_comes_and_goes,
 }
