@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": ("worker.cli.demo.command:demo", "Show newsift at work on a stream of sample posts."),
     "embed": ("worker.cli.embed:embed", "Turn posts or articles into embeddings."),
     "seeds": ("worker.cli.seeds.command:seeds", "List, add, change and remove seed articles."),
+    "events": ("worker.cli.events.command:events", "What events have learned; let them learn."),
     "filter": (
         "worker.cli.filter:filter_posts",
         "Filter files of posts, without a broker.",

@@ -33,6 +33,26 @@ def unbroken() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+class _Ended(BaseException):
+    """SIGTERM has come."""
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block, and nothing more: for what goes on until somebody ends it."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise _Ended
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except _Ended:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Hear signals so within the block; only the main thread can."""

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from encoder.errors import InputError
 from worker.visible import escaped
 
 CLEAR = "\r\x1b[K"
@@ -21,6 +22,20 @@ def colour_wanted() -> bool:
     """Whether standard output is a terminal whose user has not set NO_COLOR."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return sys.stdout.isatty() and not plain
+
+
+def refuse_unasked(yes: bool, what: str) -> None:
+    """Refuse to publish where nobody sits who could be asked, and none has said yes."""
+    if not yes and not sys.stdin.isatty():
+        raise InputError(f"{what} asks before it publishes, and there is no terminal; give --yes")
+
+
+def consented(yes: bool, question: str) -> bool:
+    """Whether whoever sits there agrees, or has said so before."""
+    if yes or click.confirm(escaped(question), err=True):
+        return True
+    say("nothing was published")
+    return False
 
 
 def prompt_for_text() -> None:

@@ -132,6 +132,15 @@ class Pipeline:
         self._lap(batch, "match", started)
         return batch.outcome
 
+    def posts_in(
+        self, messages: Sequence[Message], seeds: SeedSet
+    ) -> Iterator[tuple[list[Post], Embeddings]]:
+        """The posts among some messages, with their vectors; what is none is left out."""
+        batch = Passage(messages)
+        self._decode(batch)
+        for rows, vectors in self._encode(batch, seeds):
+            yield [batch.posts[row] for row in rows], vectors
+
     def _lap(self, batch: Passage, stage: str, started: float) -> float:
         ended = self._timer()
         batch.outcome.seconds[stage] = ended - started

@@ -67,6 +67,11 @@ class SeedEmbedder:
         _ = made.index
         return made
 
+    @property
+    def background(self) -> Embeddings:
+        """The posts that automatic thresholds are found on."""
+        return self._enc.background if self._background is None else self._background
+
     def _untold(self, compared: Sequence[Compared]) -> list[str]:
         """The seeds whose automatic threshold the background cannot tell."""
         articles = [seed for seed in compared if isinstance(seed, Seed) and self._too_fine]
@@ -114,8 +119,7 @@ class SeedEmbedder:
     @cached_property
     def _calibrating(self) -> Embeddings:
         """The background posts that no profile was told apart from."""
-        own = self._background
-        return split(self._enc.background if own is None else own)[1]
+        return split(self.background)[1]
 
     @cached_property
     def _too_fine_for_profiles(self) -> str:

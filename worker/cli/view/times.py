@@ -21,6 +21,14 @@ def until(text: str, option: str = "--expires-at") -> int:
     return _moment(text, option, 1)
 
 
+def seconds(text: str, option: str) -> float:
+    """A span of time in seconds."""
+    span = SPAN.fullmatch(text.strip())
+    if not span or not float(span[1]):
+        raise InputError(f"{option} {text!r}: is no span of time; give one as 90s, 30m, 2h or 7d")
+    return float(span[1]) * UNITS[span[2]]
+
+
 def _moment(text: str, option: str, direction: int) -> int:
     found = _milliseconds(text.strip(), direction)
     if found is None or found > LAST_MS:

@@ -1,0 +1,145 @@
+"""An event learns: once, shown and consented to, and then again for as long as it is safe."""
+
+import time
+from dataclasses import dataclass
+
+from encoder.errors import InputError
+from worker.cli.events.event import KnownEvent, Values, events_in, the_event, values_of
+from worker.cli.events.labelled import labels_of, training
+from worker.cli.events.lesson import Proposal, proposed
+from worker.cli.events.show import print_proposal, proposal_row
+from worker.cli.events.stream import Window
+from worker.cli.events.teacher import Teacher, attempts_at
+from worker.cli.seeds.topic import SeedTopic
+from worker.cli.signals import ended_by_sigterm
+from worker.cli.terminal import consented, say
+from worker.cli.view.table import print_json
+from worker.judge.feedback import ENOUGH_ON
+from worker.kafka.reading import TopicReader
+
+TOO_MANY = 3  # times as many passes as before are not safe
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What an event is to learn from, and how often."""
+
+    name: str
+    span: float | None  # seconds of the stream; None for no stream
+    labels: bool
+    every: float | None = None  # seconds
+
+
+class School:
+    """An event that learns, on a cluster."""
+
+    def __init__(self, cluster: TopicReader, teacher: Teacher, learning: Learning) -> None:
+        self._cluster, self._teacher, self._learning = cluster, teacher, learning
+        self._topic = SeedTopic(cluster, teacher.config)
+        self._attempts = 0
+
+    def once(self, yes: bool, as_json: bool) -> bool:
+        """Show what the event would learn, and publish it on consent; whether all is well."""
+        proposal = self._propose()
+        comment(proposal)
+        danger = unsafe(proposal) if self._learning.every and yes else ""
+        if not as_json:
+            print_proposal(proposal)
+        agreed = proposal.is_news and not danger and consented(yes, self._question(proposal))
+        if agreed:
+            self._publish(proposal)
+        elif not proposal.is_news:
+            say("nothing new: the profile stays as it is")
+        if danger:
+            say(f"nothing was published, it would not be safe: {danger}")
+        if as_json:
+            print_json([proposal_row(proposal, agreed)])
+        elif agreed:
+            say(f"published: {proposal.profile.id} {proposal.profile.version}")
+        return agreed or not (proposal.is_news or danger)
+
+    def go_on(self) -> None:
+        """Learn again and again, for as long as it is safe; SIGTERM ends it."""
+        assert self._learning.every is not None
+        with ended_by_sigterm():
+            while True:
+                time.sleep(self._learning.every)
+                proposal = self._propose()
+                if danger := unsafe(proposal):
+                    say(f"stopped, the profile stays as it is: {danger}")
+                    return
+                if proposal.is_news:
+                    self._publish(proposal)
+                    read, passes = proposal.comparison.read, proposal.comparison.passes
+                    said = f"{passes[0]:,} → {passes[1]:,} of {read:,} posts pass"
+                    say(f"published: {proposal.profile.version}, {said}")
+
+    def _propose(self) -> Proposal:
+        events, values = read_events(self._topic, self._teacher)
+        event = the_event(events, self._learning.name).taught()
+        refuse_promised(event)
+        self._attempts = max(self._attempts, attempts_at(event.profile))
+        window, labels = None, training([])
+        if self._learning.span is not None:
+            self._attempts += 1
+            since = int((time.time() - self._learning.span) * 1000)
+            window = Window(self._cluster, self._teacher, max(since, 0))
+        if self._learning.labels:
+            labels = training(labels_of(self._cluster, self._teacher.config, event.name))
+        return proposed(self._teacher, event, values, window, labels, self._attempts)
+
+    def _question(self, proposal: Proposal) -> str:
+        further = ", and those to come while it is safe" if self._learning.every else ""
+        return f"Publish this profile of {proposal.event.name!r}{further}?"
+
+    def _publish(self, proposal: Proposal) -> None:
+        self._topic.publish({proposal.event.key: proposal.value})
+        event = read_events(self._topic, self._teacher)[0].get(proposal.event.name)
+        if event and event.why:
+            say(f"the profile is {event.state}, the seeds serve: {event.why}")
+
+
+def read_events(topic: SeedTopic, teacher: Teacher) -> tuple[dict[str, KnownEvent], Values]:
+    """All events as they are now, and the records that they are made of."""
+    values = values_of(topic.latest())
+    return events_in(values, teacher.seed_set(values), teacher.config.limits), values
+
+
+def refuse_promised(event: KnownEvent) -> None:
+    """Leave a profile alone that promises something: the promise is of these vectors."""
+    if event.profile is not None and event.profile.promise is not None:
+        raise InputError(
+            f"event {event.name!r}: its threshold has a promise, which other vectors would break; "
+            f"renew it with `newsift events promise`, or give it up with `newsift events forget`"
+        )
+
+
+def unsafe(proposal: Proposal) -> str:
+    """Why nobody should publish a profile without a look at it; empty if it is safe."""
+    lesson, made = proposal.lesson, proposal.profile.made
+    was, will = proposal.comparison.passes
+    if will > TOO_MANY * max(was, 1):
+        return f"{will:,} posts would pass, and {was:,} do"
+    if len(lesson.on) >= ENOUGH_ON:
+        return ""
+    if not made["beta"]:
+        return f"the best posts do not agree (cohesion {made['cohesion']:.2f})"
+    if made["burst"] is None:
+        return "too little history tells the event's posts from chance; label a few posts on it"
+    return "" if made["burst"] else "no more posts match than before; label a few posts on it"
+
+
+def comment(proposal: Proposal) -> None:
+    """Say what the stream was good for."""
+    made = proposal.profile.made
+    if proposal.lesson.pool is None:
+        return
+    if not proposal.lesson.now.read:
+        say("the stream is silent: only the seeds, the background and labels are used")
+    elif not made["beta"]:
+        said = f"the best posts of the stream do not agree (cohesion {made['cohesion']:.2f})"
+        say(f"{said}: they are not used")
+    elif made["burst"] is None:
+        say("there is too little history to tell whether posts are more than before")
+    elif not made["burst"]:
+        say("no more posts match than before: what they say counts little")
