@@ -5,7 +5,8 @@ from contextlib import nullcontext
 
 import click
 
-from worker.cli.offline import Sum, prepared, present
+from encoder.errors import InputError
+from worker.cli.offline import Sum, idle_profiles, prepared, present
 from worker.cli.options import CSV, RECORDS, kafka_options, since_option
 from worker.cli.seeds.topic import Latest, SeedTopic, known
 from worker.cli.terminal import say
@@ -48,6 +49,8 @@ def backfill(
         if publish:
             cluster.partitions(config.topics.matches)
         pipeline, seeds = prepared(book, config)
+        for idle in idle_profiles(seeds):
+            raise InputError(f"seed {idle}")
         for batch in cluster.read(topic, *span):
             outcome = pipeline.run(batch, seeds, present)
             _emit(outcome, show, outbox, config.topics.matches)

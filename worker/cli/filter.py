@@ -12,7 +12,9 @@ import click
 from click.core import ParameterSource
 
 from encoder.errors import InputError
-from worker.cli.offline import Sum, prepared, present
+from worker.cli.events.event import Values, book_of
+from worker.cli.events.offline import Textbook, taught_by
+from worker.cli.offline import Sum, idle_profiles, prepared, present
 from worker.cli.options import CONFIG, CSV, configuration, model_options
 from worker.cli.seeds.files import read_seed_files
 from worker.cli.terminal import prompt_for_text, say
@@ -66,6 +68,14 @@ class Sink:
 @click.option("--rate", type=SHARE, help="For automatic thresholds: the share of everyday posts.")
 @click.option("--form", type=click.Choice(INPUTS), help="What the lines are; auto tells by itself.")
 @click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
+@click.option("--learn", is_flag=True, help="Let events learn in a first pass over FILES.")
+@click.option(
+    "--learn-from",
+    type=FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Let events learn from this file.",
+)
 @CSV
 @click.option("--out", type=FILE, default=DASH, help="Write the matches to this file.")
 @click.option("--rejected", type=FILE, help="Keep the lines that cannot be read in this file.")
@@ -74,13 +84,16 @@ class Sink:
 @click.pass_context
 def filter_posts(
     ctx: click.Context, files: tuple[Path, ...], seeds: Path, threshold: float | None,
-    rate: float | None, form: str | None, why: bool | None, as_csv: bool, out: Path,
-    rejected: Path | None, config_file: Path | None, model: str, device: str, threads: int | None,
+    rate: float | None, form: str | None, why: bool | None, learn: bool,
+    learn_from: tuple[Path, ...], as_csv: bool, out: Path, rejected: Path | None,
+    config_file: Path | None, model: str, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Print the posts in FILES, or on standard input (-), that match the seed articles.
 
     A line is a post: JSON of any form that the worker reads, or plain text; gzip is unpacked. A
-    seed is a text, a Markdown file whose first line is "# Title", or JSON as on the control topic.
+    seed is a text, a Markdown file whose first line is "# Title", JSON as on the control topic, or
+    what `newsift seeds export` wrote, profiles included. With --learn each event gets a profile of
+    its seeds, the background and its best posts, as `newsift events learn` makes it.
     Matches are the worker's own records, one a line, with equal ids. --out packs a file that ends
     in .gz; it takes the old one's place at the end, or on Ctrl-C with what was found; an error
     leaves the old one.
@@ -91,7 +104,10 @@ def filter_posts(
     config = configuration(None, config_file)
     form = form or config.posts.format
     config = _chosen(ctx, config, form, why, threshold, rate)
-    pipeline, seed_set = prepared(_book(seeds, config), config)
+    textbook = Textbook.of(sources, learn, learn_from, form)
+    pipeline, seed_set = prepared(_book(seeds, config, textbook), config)
+    for idle in idle_profiles(seed_set):
+        say(f"{idle}; its seeds serve")
     if DASH in sources:
         prompt_for_text()
     total = Sum()
@@ -130,11 +146,10 @@ def _chosen(
     )
 
 
-def _book(path: Path, config: Config) -> SeedBook:
-    book = SeedBook(config.limits)
-    for draft in read_seed_files([path]):
-        book.apply(draft.key, draft.value)
-    return book
+def _book(path: Path, config: Config, textbook: Textbook | None) -> SeedBook:
+    """The seeds, and what their events have learned."""
+    values: Values = {draft.key: draft.value for draft in read_seed_files([path])}
+    return book_of(taught_by(textbook, values, config) if textbook else values, config.limits)
 
 
 def _tell_rejected(lines: Sequence[FileMessage], outcome: Outcome, before: int) -> None:

@@ -10,6 +10,7 @@ from worker.config import Config
 from worker.match.assembly import assembled
 from worker.match.pipeline import Outcome, Pipeline
 from worker.posts.times import rfc3339
+from worker.seeds.record import PREFIX
 from worker.seeds.set import SeedBook, SeedSet
 
 
@@ -33,16 +34,25 @@ class Sum:
 
 
 def prepared(book: SeedBook, config: Config) -> tuple[Pipeline, SeedSet]:
-    """The pipeline of a configuration, and the seeds; one that is refused or stale stops it."""
+    """The pipeline of a configuration, and the seeds; one that is refused stops it."""
     chosen = config.model
     enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
     pipeline, embedder = assembled(enc, config)
     seeds = embedder.make(book)
     for refused in seeds.refused:
-        raise InputError(f"seed {refused.id!r}: is refused: {refused.reason}")
-    for stale in seeds.stale:
-        raise InputError(f"seed {stale.id!r}: is stale: {stale.reason}")
+        if not refused.id.startswith(PREFIX):
+            raise InputError(f"seed {refused.id!r}: is refused: {refused.reason}")
     return pipeline, seeds
+
+
+def idle_profiles(seeds: SeedSet) -> list[str]:
+    """What is to be said of the profiles that do not stand for their seeds."""
+    refused = [each for each in seeds.refused if each.id.startswith(PREFIX)]
+    return [
+        f"{each.id!r}: is {state}: {each.reason}"
+        for state, those in (("refused", refused), ("stale", seeds.stale))
+        for each in those
+    ]
 
 
 def present() -> str:

@@ -10,6 +10,7 @@ from encoder.errors import InputError
 from worker.files.read import read_article, read_text
 
 KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
+EXPORTED = {"key", "value"}
 SUFFIXES = (".txt", ".md", ".markdown", ".json", ".jsonl")
 
 
@@ -89,8 +90,22 @@ def _items(text: str, file: Path) -> list[Any]:
 
 
 def _from_json(item: dict[str, Any], name: str | None, source: str) -> SeedDraft:
+    if item.keys() >= EXPORTED and "text" not in item:
+        return _from_export(item, source)
     given = item.get("id", name)
     if not isinstance(given, str):
         raise InputError(f"{source}: has no 'id' that is a string; give it one")
     ignored = tuple(key for key in item if key not in (*KEYS, "id"))
     return SeedDraft(given, {key: item[key] for key in KEYS if key in item}, source, ignored)
+
+
+def _from_export(item: dict[str, Any], source: str) -> SeedDraft:
+    """A record of the control topic, seed or profile, as `newsift seeds export` writes it."""
+    key, value = item["key"], item["value"]
+    try:
+        record = json.loads(value)
+    except (ValueError, TypeError, RecursionError):
+        record = None
+    if not isinstance(key, str) or not isinstance(record, dict):
+        raise InputError(f"{source}: is refused by every worker; remove it, or export anew")
+    return SeedDraft(key, record, source)
