@@ -13,6 +13,7 @@ from worker.broker.running import Address, running
 POSTS, SEEDS, MATCHES, REJECTED = "tweets", "seed-articles", "matched-tweets", "rejected-tweets"
 LABELS = "newsift-labels"
 PARTITIONS = {POSTS: 3, SEEDS: 1, MATCHES: 3, REJECTED: 3, LABELS: 1}
+CONFIGS = {LABELS: {"cleanup.policy": "compact"}}
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -26,7 +27,9 @@ class Kafka:
     def make(self, *topics: str) -> None:
         """Create topics."""
         admin = KafkaAdminClient(bootstrap_servers=str(self.address))
-        admin.create_topics([NewTopic(name, PARTITIONS[name], 1) for name in topics])
+        admin.create_topics([
+            NewTopic(name, PARTITIONS[name], 1, topic_configs=CONFIGS.get(name)) for name in topics
+        ])  # fmt: skip
         admin.close()
 
     def send(

@@ -26,6 +26,10 @@ COMMANDS = {
     "embed": ("worker.cli.embed:embed", "Turn posts or articles into embeddings."),
     "seeds": ("worker.cli.seeds.command:seeds", "List, add, change and remove seed articles."),
     "events": ("worker.cli.events.command:events", "What events have learned; let them learn."),
+    "labels": (
+        "worker.cli.labels.command:labels",
+        "Ask people whether posts are on an event; keep what they said.",
+    ),
     "filter": (
         "worker.cli.filter:filter_posts",
         "Filter files of posts, without a broker.",

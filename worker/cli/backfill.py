@@ -6,9 +6,10 @@ from contextlib import nullcontext
 import click
 
 from encoder.errors import InputError
+from worker.cli.keyed import Latest
 from worker.cli.offline import Sum, idle_profiles, prepared, present
 from worker.cli.options import CSV, RECORDS, kafka_options, since_option
-from worker.cli.seeds.topic import Latest, SeedTopic, known
+from worker.cli.seeds.topic import SeedTopic, known
 from worker.cli.terminal import say
 from worker.cli.view.match import Show, view, when_written
 from worker.cli.view.table import tallied

@@ -2,7 +2,11 @@
 
 import os
 import sys
+import termios
 import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -42,6 +46,21 @@ def prompt_for_text() -> None:
     """Say what is waited for, should somebody sit at standard input."""
     if sys.stdin.isatty():
         say("reading one text a line; Ctrl-D on an empty line ends it")
+
+
+@contextmanager
+def single_keys() -> Iterator[Callable[[], str]]:
+    """Keys as they are pressed, several where they come fast; empty when the terminal is gone.
+
+    The terminal is set once: whoever sets it for each key loses those pressed in between.
+    """
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal)
+    try:
+        yield lambda: os.read(terminal, 32).decode("utf-8", "replace")
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
 class ProgressLine:

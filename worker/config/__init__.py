@@ -160,6 +160,13 @@ class WebConfig(Section):
 
 
 @dataclass(frozen=True, slots=True)
+class DeskConfig(Section):
+    """Whom the desk and `newsift labels ask` hear of near misses from."""
+
+    workers: Annotated[str, rules.SERVERS] = "127.0.0.1:6066"
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig(Section):
     """How much is said on stderr, and how."""
 
@@ -185,6 +192,7 @@ class Config:
     model: ModelConfig = ModelConfig()
     stream: StreamConfig = StreamConfig()
     web: WebConfig = WebConfig()
+    desk: DeskConfig = DeskConfig()
     log: LogConfig = LogConfig()
 
 

@@ -31,6 +31,12 @@ def harmless(cell: Cell) -> Cell:
     return f"'{quiet}" if quiet.startswith(BLANK) else quiet
 
 
+def plain(cell: str) -> str:
+    """What `harmless` made this cell of, as far as it put an apostrophe before it."""
+    bare = cell.removeprefix("'")
+    return bare if bare != cell and harmless(bare) == cell else cell
+
+
 def _quoted(found: re.Match[str]) -> str:
     """What stands before a formula, with an apostrophe where the cell of a spreadsheet begins."""
     before = found[0]

@@ -74,8 +74,7 @@ def read_label(
     if value is None:
         return None
     try:
-        label = _decoded(value, limits)
-        _check(label, limits)
+        label = label_in(value, limits)
         if key != label.key:
             raise InputError(
                 f"key: is not {one_line(label.key.decode(), 200)}, as the value has it"
@@ -84,6 +83,13 @@ def read_label(
     except InputError as error:
         shown = (key or b"")[:KEY_BYTES].decode("utf-8", "backslashreplace")
         return RefusedLabel(shown, one_line(str(error)))
+
+
+def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
+    """The label that a value holds, or a refusal."""
+    label = _decoded(value, limits)
+    _check(label, limits)
+    return label
 
 
 class LabelBook:
@@ -105,8 +111,16 @@ class LabelBook:
 
     def of(self, event: str) -> tuple[Label, ...]:
         """The labels on the posts of an event, in the order of their keys."""
-        found = (label for label in self._latest.values() if isinstance(label, Label))
-        return tuple(sorted((f for f in found if f.event == event), key=lambda label: label.key))
+        return self.by_event().get(event, ())
+
+    def by_event(self) -> dict[str, tuple[Label, ...]]:
+        """The labels of each event, by its name, in the order of their keys."""
+        found: defaultdict[str, list[Label]] = defaultdict(list)
+        for label in self._latest.values():
+            if isinstance(label, Label):
+                found[label.event].append(label)
+        by_key = {name: sorted(own, key=lambda label: label.key) for name, own in found.items()}
+        return {name: tuple(by_key[name]) for name in sorted(by_key)}
 
     @property
     def refused(self) -> tuple[RefusedLabel, ...]:

@@ -17,6 +17,7 @@ from worker.posts.outcome import Post
 RATES = (0.003, 0.01)  # of the background: where the first stratum ends, and the second
 KEPT = 200  # of each stratum
 MOST_CHARS = 2_000  # of a text that is kept
+MOST_REST = 300  # of each of the other strings
 MOST_ID = 1_000  # characters; a post of a longer name is counted, and never kept
 NEVER = np.iinfo(np.uint64).max
 
@@ -37,6 +38,20 @@ class Stratum(msgspec.Struct, frozen=True):
     def candidates(self) -> list[Candidate]:
         """The posts that somebody can be asked about."""
         return [Candidate(near.post, near.score) for near in self.kept]
+
+
+class NearAnswer(msgspec.Struct, frozen=True):
+    """What a worker tells of an event at /near."""
+
+    event: str
+    seed_set: str
+    edges: dict[str, tuple[float, ...]]  # of each seed: its threshold, and the strata's lower ends
+    strata: tuple[Stratum, ...]  # the one next to the threshold first
+
+    @property
+    def threshold(self) -> float:
+        """The lowest score that matches."""
+        return min(edges[0] for edges in self.edges.values())
 
 
 def merged(parts: Sequence[Stratum]) -> Stratum:
@@ -101,6 +116,7 @@ def _short_key(post: Post) -> int:
 
 
 def _bounded(post: Post) -> Post:
-    """The post with no string longer than is kept."""
-    values = ((name, getattr(post, name)) for name in post.__struct_fields__)
-    return Post(**{name: value and value[:MOST_CHARS] for name, value in values})
+    """The post with no string longer than is kept; its name stays whole."""
+    rest = (post.author, post.created_at, post.lang, post.url)
+    cut = (value and value[:MOST_REST] for value in rest)
+    return Post(post.id, post.platform, post.text[:MOST_CHARS], *cut)

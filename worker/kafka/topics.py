@@ -34,12 +34,18 @@ def ensure_topics(config: Config) -> list[str]:
 
     Topics that are there and unfit are refused too.
     """
-    return _ensure(config, [name for name in new_topics(config) if name != config.topics.labels])
+    with administering(config) as admin:
+        labels = config.topics.labels
+        made = _make(admin, config, [name for name in new_topics(config) if name != labels])
+        _refuse(found for found in _differences(admin, config) if found.topic != labels)
+        return made
 
 
-def ensure_labels(config: Config) -> None:
-    """Make the topic of labels if it is missing, or refuse; an unfit one is refused too."""
-    _ensure(config, [config.topics.labels])
+def ensure_labels(config: Config) -> list[Difference]:
+    """Make the topic of labels if it is missing, or refuse; and where it is not as it should be."""
+    with administering(config) as admin:
+        _make(admin, config, [config.topics.labels])
+        return [d for d in _differences(admin, config) if d.topic == config.topics.labels]
 
 
 def refuse_unfit(config: Config) -> None:
@@ -64,14 +70,12 @@ def _differences(admin: Any, config: Config) -> list[Difference]:
     return differences(config, _actual(admin, new_topics(config)), brokers)
 
 
-def _ensure(config: Config, names: Sequence[str]) -> list[str]:
-    with administering(config) as admin:
-        missing = [name for name in _missing(admin, config) if name in names]
-        if missing and not config.topics.create:
-            raise AccessError(_say_how(config, missing, "topics.create is false"))
-        made = _create(admin, config, missing)
-        _refuse(found for found in _differences(admin, config) if found.topic in names)
-        return made
+def _make(admin: Any, config: Config, names: Sequence[str]) -> list[str]:
+    """Make those that are missing, where that is allowed."""
+    missing = [name for name in _missing(admin, config) if name in names]
+    if missing and not config.topics.create:
+        raise AccessError(_say_how(config, missing, "topics.create is false"))
+    return _create(admin, config, missing)
 
 
 def _refuse(found: Iterable[Difference]) -> None:

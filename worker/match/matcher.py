@@ -13,6 +13,7 @@ from encoder.embeddings import Embeddings
 from encoder.errors import MismatchError
 from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores
+from worker.match.near import Edges, Nears, near_misses_among, touched_by
 from worker.seeds.index import OUT_OF_REACH, hide_expired, survey, within_reach
 from worker.seeds.set import NEVER, SeedSet
 
@@ -30,6 +31,7 @@ class Pairs:
     best: F32  # [n], the highest score of every post; -2 where there is no seed
     counts: I64  # [n], how many seeds every post matches
     hits: I64  # [k], how many posts match every seed
+    nears: Nears | None = None  # where somebody asked for them
 
 
 class Block(NamedTuple):
@@ -39,13 +41,16 @@ class Block(NamedTuple):
     best: F32  # [n]
     counts: I64  # [n]
     hits: I64  # [k]
+    touched: I64  # [h, 2]: post and event that may be near
 
 
 class Matcher:
     """Compares posts with one set of seeds, on so many threads; keeps the best of each post."""
 
-    def __init__(self, seeds: SeedSet, threads: int = 1, most: int = ALL) -> None:
-        self.seeds, self._threads, self._most = seeds, threads, most
+    def __init__(
+        self, seeds: SeedSet, threads: int = 1, most: int = ALL, edges: Edges | None = None
+    ) -> None:
+        self.seeds, self._threads, self._most, self._edges = seeds, threads, most, edges
         index = seeds.index
         self._cuts, self._sure = index.moved(seeds.thresholds, -1), index.moved(seeds.thresholds, 2)
         self._first_expiry = int(seeds.expiry.min(initial=NEVER))
@@ -68,11 +73,16 @@ class Matcher:
         hits += np.bincount(seeds[doubt > 0], minlength=len(hits))
         order = np.lexsort((seeds, -scores, rows))
         order = order[first_of_each(rows[order], self._most)]
-        return Pairs(rows[order], seeds[order], scores[order], best, counts, hits)
+        nears = None
+        if self._edges is not None:
+            touched = np.concatenate([part.touched for part in parts])
+            nears = near_misses_among(touched, self._edges, posts, timestamps, self.seeds)
+        return Pairs(rows[order], seeds[order], scores[order], best, counts, hits, nears)
 
     def _nothing(self, posts: int) -> Block:
         none = np.zeros((0, 3), np.int64)
-        return Block(none, np.full(posts, OUT_OF_REACH), np.zeros(posts, np.int64), none[:, 0])
+        counts = np.zeros(posts, np.int64)
+        return Block(none, np.full(posts, OUT_OF_REACH), counts, none[:, 0], none[:, :2])
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[Block]:
         """What may match, and each post's best score, in bounded memory."""
@@ -82,6 +92,7 @@ class Matcher:
             rows = slice(start, start + step)
             made = self._block(posts[rows], timestamps[rows])
             made.triples[:, 0] += start
+            made.touched[:, 0] += start
             return made
 
         starts = range(0, max(len(posts), 1), step)
@@ -98,7 +109,15 @@ class Matcher:
         reach = 4 * self.seeds.index.slack
         found = within_reach(scores, self._cuts, self._sure, room, self._most, reach)
         triples, counts, hits = found
-        return Block(triples, best, counts, hits[: len(self.seeds)])
+        return Block(triples, best, counts, hits[: len(self.seeds)], self._touched(scores))
+
+    def _touched(self, scores: F32) -> I64:
+        if self._edges is None:
+            return np.zeros((0, 2), np.int64)
+        edges = self._edges
+        least = edges.edges[:, -1] - np.float32(self.seeds.index.slack)
+        found: I64 = touched_by(scores, edges.starts, edges.seeds, least)
+        return found
 
 
 def first_of_each(rows: I64, most: int) -> NDArray[np.bool_]:

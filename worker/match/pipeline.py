@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from worker import crashpoint
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.match.halves import by_halves, out_of_memory
 from worker.match.matcher import Matcher, Pairs
+from worker.match.near import Edges, Nears
 from worker.match.records import (
     Message,
     Record,
@@ -48,6 +49,7 @@ class Outcome:
     stories: Counter[tuple[str, int]] = field(default_factory=Counter)  # by event and minute
     hits: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # posts that match each seed
     sample: Embeddings | None = None  # of a few of the posts
+    nears: list[tuple[list[Post], Nears]] = field(default_factory=list)  # near misses
     best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
@@ -101,6 +103,14 @@ class Passage:
         for seed in np.flatnonzero(found.hits).tolist():
             outcome.events[seeds.seeds[seed].event] += int(found.hits[seed])
 
+    def note_near(self, rows: Sequence[int], nears: Nears | None) -> None:
+        """Take over the near misses among the posts of these messages."""
+        if nears is not None and len(nears.posts):
+            of = sorted(set(nears.posts.tolist()))
+            posts = [self.posts[rows[row]] for row in of]
+            which = np.searchsorted(of, nears.posts)
+            self.outcome.nears.append((posts, replace(nears, posts=which)))
+
 
 class Pipeline:
     """What is done with a batch, whoever brings it: a pure function of messages and seeds.
@@ -115,8 +125,11 @@ class Pipeline:
         self._enc, self._form, self._limits = enc, form, limits
         self._max_matches, self._why, self._timer = max_matches, why, timer
 
-    def run(self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str]) -> Outcome:
-        """Work on all messages; `now` says when, as RFC 3339."""
+    def run(
+        self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str],
+        edges: Edges | None = None,
+    ) -> Outcome:  # fmt: skip
+        """Work on all messages; `now` says when, as RFC 3339. With edges, note near misses too."""
         batch, started = Passage(messages), self._timer()
         self._decode(batch)
         started = self._lap(batch, "decode", started)
@@ -127,7 +140,7 @@ class Pipeline:
         started = self._lap(batch, "encode", started)
         moment = cache(now)
         for rows, vectors in embedded:
-            self._match(batch, rows, vectors, seeds, moment)
+            self._match(batch, rows, vectors, seeds, moment, edges)
         batch.outcome.records.sort(key=lambda record: record.source)
         self._lap(batch, "match", started)
         return batch.outcome
@@ -183,13 +196,13 @@ class Pipeline:
 
     def _match(
         self, batch: Passage, rows: list[int], posts: Embeddings, seeds: SeedSet,
-        now: Callable[[], str],
+        now: Callable[[], str], edges: Edges | None,
     ) -> None:  # fmt: skip
         """Add the records of the posts that match; one that this fails on is a dead letter."""
         times = np.array([moment_of(batch.messages[row]) for row in rows], np.int64)
 
         def match(at: Sequence[int]) -> tuple[list[Record], Pairs]:
-            matcher = Matcher(seeds, self._enc.threads, self._max_matches)
+            matcher = Matcher(seeds, self._enc.threads, self._max_matches, edges)
             found = matcher.match(part_of(posts, np.array(at)), times[list(at)])
             return self._records(batch, [rows[i] for i in at], found, seeds, now), found
 
@@ -198,6 +211,7 @@ class Pipeline:
                 self._refuse(batch, rows[at[0]], made, "compared", seeds)
             else:
                 batch.match(*made, part_of(posts, np.array(at)), seeds)
+                batch.note_near([rows[i] for i in at], made[1].nears)
 
     def _records(
         self, batch: Passage, rows: Sequence[int], found: Pairs, seeds: SeedSet,

@@ -19,11 +19,13 @@ from encoder.model.weights import F32
 from worker import crashpoint
 from worker.config import Config
 from worker.judge.drift import HIGH, Drift
+from worker.judge.near import NearWatch
 from worker.kafka.consumers import control_consumer, posts_consumer
 from worker.kafka.settings import aiokafka_settings
 from worker.kafka.topics import ensure_topics, refuse_unfit
 from worker.match.assembly import assembled
 from worker.match.pipeline import Pipeline
+from worker.match.records import encode_json
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook, SeedSet
 from worker.stream.control import Control
@@ -54,7 +56,7 @@ class Parts:
         self.missing = "it is starting"  # why the worker is not ready
         topics, size = config.topics, config.stream
         self.metrics = metrics = Metrics()
-        self.web = Web(config.web, metrics, self._state)
+        self.web = Web(config.web, metrics, self._state, self._near)
         self.control = Control(
             control_consumer(config), topics.seeds, metrics, config.limits,
             lambda: refuse_unfit(config), self._seeds_are_lost,
@@ -125,8 +127,8 @@ class Parts:
         )
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
-            drift,
-        )
+            drift, NearWatch(partial(near_cuts, enc)),
+        )  # fmt: skip
 
     def _seeds(self) -> SeedSet:
         assert self.control.seeds is not None
@@ -134,6 +136,11 @@ class Parts:
 
     def _state(self) -> Health:
         return Health(self.missing or self.control.lost, self.control.seeds)
+
+    def _near(self, event: str) -> bytes | None:
+        """The near misses of an event as JSON, once posts are read."""
+        answer = None if self.missing else self.flow.near.answer(event)
+        return None if answer is None else encode_json(answer)
 
     def _seeds_are_lost(self, why: str) -> None:
         """Hold the posts up for a reason, or go on for none."""
@@ -153,6 +160,13 @@ class Parts:
         tell(what)
 
 
+def near_cuts(enc: Encoder, seeds: Embeddings, rate: float) -> F32:
+    """The score of each seed that this share of the background reaches."""
+    if len(enc.background) * rate < 1:
+        return np.full(len(seeds), np.inf, np.float32)  # no stratum: nobody can tell
+    return enc.thresholds(seeds, rate)
+
+
 def high_cuts(enc: Encoder, seeds: Embeddings) -> F32:
     """The score of each seed that a tenth of the background reaches, by a sample of it."""
     every = enc.background[:: max(1, len(enc.background) // CALIBRATING)]
@@ -169,7 +183,8 @@ def warm_up(enc: Encoder, why: bool) -> None:
     value = b'{"id": "1", "text": "warm up"}'
     message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
     with crashpoint.unwatched():
-        outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now)
+        edges = NearWatch(partial(near_cuts, enc)).edges(seeds)
+        outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
         Grouping().place(Batch(0, [message]), outcome)
 
 

@@ -16,6 +16,7 @@ from worker import crashpoint
 from worker.config import TopicsConfig
 from worker.judge.bursts import Bursts
 from worker.judge.drift import Drift
+from worker.judge.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record, to_dead_letter, without_input_headers
 from worker.posts.read import Reason
@@ -43,6 +44,7 @@ class Flow:
         topics: TopicsConfig,
         metrics: Metrics,
         drift: Drift,
+        near: NearWatch,
     ) -> None:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._topics, self._metrics = ledger, topics, metrics
@@ -50,7 +52,7 @@ class Flow:
         self._in_turn = ThreadPoolExecutor(1, thread_name_prefix="group")
         self._grouping = Grouping()
         self._bursts, self._epoch = Bursts(0), -1
-        self.drift, self.finished = drift, 0
+        self.drift, self.near, self.finished = drift, near, 0
 
     async def match(self, batch: Batch) -> Outcome:
         """Decode, encode and match a batch under one set of seeds, and group its matches."""
@@ -98,7 +100,10 @@ class Flow:
 
     def _matched(self, batch: Batch, seeds: SeedSet) -> Outcome:
         self._metrics.stage("wait", perf_counter() - batch.arrived)
-        outcome = self._pipeline.run(batch.messages, seeds, now)
+        edges = self.near.edges(seeds)
+        outcome = self._pipeline.run(batch.messages, seeds, now, edges)
+        if outcome.nears and self._ledger.holds(batch):
+            self.near.add(edges, outcome.nears)
         if outcome.sample is not None:
             counted = outcome.hits, outcome.told, outcome.sample
             self.drift.add(seeds, len(outcome.best), *counted)

@@ -1,4 +1,4 @@
-"""What the worker tells over HTTP: /metrics, /healthz, /readyz and /seeds."""
+"""What the worker tells over HTTP: /metrics, /healthz, /readyz, /seeds and /near."""
 
 import asyncio
 import errno
@@ -40,10 +40,13 @@ class Health:
 class Web:
     """The worker's web server, on the event loop that starts it."""
 
-    def __init__(self, config: WebConfig, metrics: Metrics, state: Callable[[], Health]) -> None:
+    def __init__(
+        self, config: WebConfig, metrics: Metrics, state: Callable[[], Health],
+        near: Callable[[str], bytes | None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self._config = config
         self._metrics = metrics
-        self._state = state
+        self._state, self._near = state, near
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._listing = asyncio.Lock()
@@ -57,6 +60,7 @@ class Web:
         app.add_routes([
             web.get("/metrics", self._get_metrics), web.get("/healthz", self._get_health),
             web.get("/readyz", self._get_ready), web.get("/seeds", self._get_seeds),
+            web.get("/near", self._get_near),
         ])  # fmt: skip
         self._runner = web.AppRunner(
             app, access_log=None, shutdown_timeout=GRACE_S, lingering_time=0
@@ -118,6 +122,14 @@ class Web:
             if self._listed is None or self._listed[0] is not seeds:
                 self._listed = seeds, await asyncio.to_thread(listed_bytes, seeds)
         return web.Response(body=self._listed[1], headers=FRESH | {"Content-Type": JSON})
+
+    async def _get_near(self, request: web.Request) -> web.Response:
+        """The near misses of an event, which `labels ask` and the desk show to people."""
+        found = await asyncio.to_thread(self._near, request.query.get("event", ""))
+        if found is None:
+            reason = "keeps no near misses of it: there is no such event in force, or too many"
+            return _answer({"reason": f"event: this worker {reason}"}, 404)
+        return web.Response(body=found, headers=FRESH | {"Content-Type": JSON})
 
     @web.middleware
     async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:

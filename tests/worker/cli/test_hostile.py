@@ -43,7 +43,9 @@ COMMANDS = (
     "filter NAME --seeds FOLDER", "replay POSTS", "replay --check POSTS", "replay NAME",
     "explain NAME", "explain NAME --article NAME", "embed POSTS --form jsonl", "schemas NAME",
     "topics check", "topics check --json", "config check", "config check --config NAME",
-    "config show", "config show --json", "seeds remove NAME", "NAME", "--NAME",
+    "config show", "config show --json", "labels list", "labels list --json", "labels export",
+    "labels ask NAME", "labels import POSTS --yes", "labels import NAME", "seeds remove NAME",
+    "NAME", "--NAME",
 )  # fmt: skip
 
 

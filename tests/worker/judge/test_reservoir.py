@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from worker.judge.draw import draw_key
-from worker.judge.reservoir import KEPT, MOST_CHARS, MOST_ID, NearMiss, NearMisses, Stratum, merged
+from worker.judge.reservoir import (
+    KEPT,
+    MOST_CHARS,
+    MOST_ID,
+    MOST_REST,
+    NearMiss,
+    NearMisses,
+    Stratum,
+    merged,
+)
 from worker.posts.outcome import Post
 
 POSTS = [Post(str(name), "x", f"post {name}") for name in range(3_000)]
@@ -80,6 +89,6 @@ def test_long_strings_are_cut_and_what_no_label_can_name_is_only_counted() -> No
     near.add(posts, np.arange(2), zeros, zeros, np.array([0.5, 0.5], np.float32))
     stratum, _ = near.strata("fire")
     assert stratum.count == 2
-    cut = Post("1", "x", "a" * MOST_CHARS, author="b" * MOST_CHARS)
+    cut = Post("1", "x", "a" * MOST_CHARS, author="b" * MOST_REST)
     assert stratum.kept == (NearMiss(cut, 0.5),)
     assert stratum.candidates()[0].post_id == ("x", "1")

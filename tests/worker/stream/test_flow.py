@@ -15,6 +15,7 @@ from tests.worker.small import Mail, mail, seed_set, small_encoder
 from tests.worker.stream.fakes import FakeConsumer, ended, met
 from worker.config import TopicsConfig
 from worker.judge.drift import Drift
+from worker.judge.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record
 from worker.stream.flow import Flow
@@ -34,7 +35,7 @@ class FakePipeline:
         self.go, self.running = threading.Semaphore(0), threading.Event()
         self.error: Exception | None = None
 
-    def run(self, messages: Sequence[Any], _: object, __: object) -> Outcome:
+    def run(self, messages: Sequence[Any], *_: object) -> Outcome:
         self.running.set()
         assert self.go.acquire(timeout=PATIENCE_S), "the event loop is blocked"
         if self.error is not None:
@@ -68,6 +69,7 @@ class Bench:
         self.flow = Flow(
             *(pipeline, lambda: seeds, delivery, self.ledger, TopicsConfig(), self.metrics),
             Drift(seeds, lambda rows: np.zeros(len(rows), np.float32), 0.01, None),
+            NearWatch(lambda rows, _: np.zeros(len(rows), np.float32)),
         )
 
     async def sift(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from encoder.errors import InputError
-from worker.cli.seeds.topic import Latest
+from worker.cli.keyed import Latest
 from worker.config import Limits
 from worker.seeds.profile import Profile, read_record
 from worker.seeds.record import PREFIX, RefusedSeed, Seed

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
+from worker.cli.keyed import Latest
 from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files
 from worker.cli.seeds.from_url import confirmed, draft_of_url
 from worker.cli.seeds.show import print_seed, print_table, print_told, rows_of, whole_row
-from worker.cli.seeds.topic import Latest, known, seed_topic
+from worker.cli.seeds.topic import known, seed_topic
 from worker.cli.seeds.transfer import export, import_seeds
 from worker.cli.terminal import say
 from worker.cli.view.table import print_json

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import click
 
+from worker.cli.keyed import Latest
 from worker.cli.seeds.states import SeedRow, end_of, judged_records, states
-from worker.cli.seeds.topic import Latest
 from worker.cli.terminal import say
 from worker.cli.view.table import print_fields, print_json, table
 from worker.config import Config

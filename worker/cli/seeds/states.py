@@ -7,7 +7,7 @@ from typing import Any
 from encoder.encoder import model_directory
 from encoder.errors import ModelError
 from encoder.manifest import read_manifest
-from worker.cli.seeds.topic import Latest
+from worker.cli.keyed import Latest
 from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.seeds.in_force import standing, unfit

@@ -1,0 +1,155 @@
+"""`newsift labels ask` at a terminal: what it shows, what each key publishes, and its end."""
+
+import json
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+from tests.worker.cli.labels.at_terminal import AtTerminal
+from tests.worker.fake import Command
+from tests.worker.kafka_side import LABELS, MATCHES, Kafka
+from worker.judge.draw import certifies_only, draw_key
+from worker.judge.labels import Label, read_label
+
+EVIL = "\x1b]0;x\x07\x9b2J\u202e"
+KEYS = "[q] quit"
+
+
+def match(name: str, score: float = 0.5, group: str = "", **changes: Any) -> bytes:
+    """A match record of a post of this name."""
+    own = {"match_id": name, "seed_id": "s", "seed_version": "v", "event": "storm", "title": "",
+           "score": score, "threshold": 0.25, "why": [["rain", 0.4]]}  # fmt: skip
+    post = {"id": name, "platform": "x", "text": f"rain {name}{EVIL}\nsecond line",
+            "url": f"https://x.example/{name}", "created_at": "2026-03-01T10:00:00Z"}  # fmt: skip
+    record = {"post": post, "matches": [own | changes], "matched": 1, "seed_set": "ab",
+              "model": "cd", "processed_at": "2026-03-01T10:00:00.000Z", "new": True,
+              "group": group or name, "source": {"topic": "t", "partition": 0, "offset": 0,
+                                                 "timestamp": 0}}  # fmt: skip
+    return json.dumps(record).encode()
+
+
+def drawn(names: Sequence[str]) -> list[str]:
+    """Those whose labels certify, in the order of their hashes."""
+    return sorted((n for n in names if certifies_only(("x", n))), key=lambda n: draw_key(("x", n)))
+
+
+def labels(kafka: Kafka) -> list[tuple[str, str | None]]:
+    """The records of the topic in order: the post, and what was said of it."""
+    found: list[tuple[str, str | None]] = []
+    for record in kafka.records(LABELS):
+        label = read_label(record.key, record.value)
+        assert label is None or isinstance(label, Label)
+        found.append((json.loads(record.key)[2], label.label if label else None))
+    return found
+
+
+def test_matches_are_asked_about_in_the_order_of_their_hashes(kafka: Kafka) -> None:
+    names = [str(n) for n in range(120)]
+    kafka.fill(MATCHES, [match(n) for n in names])
+    kafka.fill(MATCHES, [match("copy", group="0"), match("7", event="quake"), b"\xff{"])
+    order = drawn(names)
+    with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
+        said = terminal.hears(KEYS)
+        assert (
+            f"0.500 (threshold 0.250)  x  2026-03-01T10:00:00Z  https://x.example/{order[0]}"
+            in said
+        )
+        assert f"  rain[0.40] {order[0]}" in said
+        assert "  second line" in said
+        assert "16 more, if none is wrong" in said
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)
+        for key, verdict in zip("ynuz", ("on", "off", "unsure", "undone"), strict=True):
+            terminal.press("x" + key)
+            terminal.hears(verdict)
+            said = terminal.hears(KEYS)
+        assert f"https://x.example/{order[2]}" in said
+        terminal.press("q")
+        assert terminal.ends() == 0
+        assert "2 labels given" in terminal.shown
+    a, b, c = order[:3]
+    assert labels(kafka) == [(a, "on"), (b, "off"), (c, "unsure"), (c, None)]
+    label = read_label(kafka.records(LABELS)[0].key, kafka.records(LABELS)[0].value)
+    assert isinstance(label, Label)
+    assert (label.drawn, label.by, label.score, label.seed_set) == ("certify", "ann", 0.5, "ab")
+    assert label.probability == 1 / len(names)
+    with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
+        assert f"https://x.example/{c}" in terminal.hears(KEYS)  # goes on where it ended
+        terminal.press("\x03")
+        assert terminal.ends() == 130
+        assert "Traceback" not in terminal.shown
+    with AtTerminal("labels", "ask", "storm", "--by", "ben") as terminal:
+        assert f"https://x.example/{a}" in terminal.hears(KEYS)  # the same posts, for κ
+
+
+def test_a_cut_is_shown_after_enough_labels(kafka: Kafka) -> None:
+    names = [str(n) for n in range(120)]
+    kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in names])
+    with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
+        for left in range(16, 0, -1):
+            assert f"{left} more, if none is wrong" in terminal.hears(KEYS)
+            terminal.press("y")
+        cut = sorted((0.9 - 0.001 * int(n) for n in drawn(names)), reverse=True)[24]
+        assert f"precision 0.8 at 90% from {cut:.3f} on; " in terminal.hears(KEYS)
+        terminal.press("q")
+        assert terminal.ends() == 0
+
+
+class Near(BaseHTTPRequestHandler):
+    """A worker that tells of one near miss of the event."""
+
+    post: dict[str, Any]
+
+    def do_GET(self) -> None:
+        """Answer as a worker does."""
+        near = {"post": self.post, "score": 0.24}
+        strata = [{"count": 9, "kept": [near]}, {"count": 0, "kept": []}]
+        body = {"event": "storm", "seed_set": "ab", "edges": {"s": [0.25, 0.2, 0.1]}}
+        self.send_response(200 if self.path == "/near?event=storm" else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(body | {"strata": strata}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_learn_asks_around_the_threshold_in_turn(kafka: Kafka) -> None:
+    names = [str(n) for n in range(40)]
+    kafka.fill(MATCHES, [match(n, 0.3 + 0.01 * int(n)) for n in names])
+    near = next(n for n in map(str, range(1_000, 1_100)) if not certifies_only(("x", n)))
+    Near.post = {"id": near, "platform": "x", "text": "wind", "url": f"https://x.example/{near}"}
+    server = HTTPServer(("127.0.0.1", 0), Near)
+    Thread(target=server.serve_forever, daemon=True).start()
+    workers = f"127.0.0.1:{server.server_port},127.0.0.1:1"
+    first = next(n for n in names if not certifies_only(("x", n)))
+    asked = "labels", "ask", "storm", "--queue", "learn"
+    with AtTerminal(*asked, "--by", "ann", NEWSIFT_DESK__WORKERS=workers) as terminal:
+        said = terminal.hears(KEYS)
+        assert "127.0.0.1:1: tells of no near misses (ConnectionRefusedError)" in said
+        assert f"https://x.example/{first}\r\n" in said
+        terminal.press("n")
+        said = terminal.hears(KEYS)
+        assert "0.240 (below the threshold)" in said
+        assert f"https://x.example/{near}" in said
+        terminal.press("yq")
+        assert terminal.ends() == 0
+    server.shutdown()
+    server.server_close()
+    assert labels(kafka) == [(first, "off"), (near, "on")]
+
+
+def test_without_a_terminal_the_remedy_is_named(newsift: Command, kafka: Kafka) -> None:
+    done = newsift("labels", "ask", "storm")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "needs a terminal" in done.err
+    assert "newsift labels import" in done.err
+
+
+def test_nothing_to_ask_about_and_names_that_cannot_be(kafka: Kafka) -> None:
+    with AtTerminal("labels", "ask", f"no{EVIL}") as terminal:
+        assert terminal.ends() == 0
+        assert "no matches to ask about" in terminal.shown
+        assert "\x1b]" not in terminal.shown
+    with AtTerminal("labels", "ask", "e" * 241) as terminal:
+        assert terminal.ends() == 2
+        assert "EVENT: give a name of 1 to 240 bytes" in terminal.shown

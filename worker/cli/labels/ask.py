@@ -1,0 +1,76 @@
+"""`newsift labels ask`: one post at a time at a terminal, each answer published at once."""
+
+import sys
+
+import click
+
+from encoder.errors import InputError
+from worker.cli.labels.candidates import Found, matches_of
+from worker.cli.labels.near import near_misses
+from worker.cli.labels.session import Session
+from worker.cli.labels.topic import HEADERS, myself, writable
+from worker.cli.options import kafka_options, since_option
+from worker.cli.terminal import say
+from worker.cli.view.times import since
+from worker.config import Config
+from worker.judge.labels import PostId
+from worker.judge.queues import CertifyQueue, LearnQueue, Queue
+from worker.kafka.sending import sending
+from worker.seeds.values import EVENT_BYTES
+
+DAY_S = "24h"
+
+
+@click.command()
+@click.argument("event")
+@click.option(
+    "--queue", "kind", type=click.Choice(["certify", "learn"]), default="certify",
+    show_default=True, help="Matches drawn at random, or posts around the threshold.",
+)  # fmt: skip
+@click.option("--by", metavar="NAME", help="Who answers; else you.")
+@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
+@kafka_options
+def ask(event: str, kind: str, by: str | None, start: int | None, config: Config) -> None:
+    """Ask whether posts are on EVENT, one at a time; each answer is published at once.
+
+    certify draws matches at random, one of those that say the same, so that the answers can show
+    a threshold's precision. learn asks about matches and near misses next to the threshold, whose
+    answers a profile can learn from. No answer serves both. Keys: y on, n off, u unsure, z undo,
+    q quit.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InputError(
+            "labels ask: needs a terminal; label in a file (`newsift matches --csv`, with a column "
+            "'label') and bring it by `newsift labels import FILE`"
+        )
+    name = by or myself()
+    for option, text in (("EVENT", event), ("--by", name)):
+        if not 0 < len(text.encode("utf-8", "surrogatepass")) <= EVENT_BYTES:
+            raise InputError(f"{option}: give a name of 1 to {EVENT_BYTES} bytes")
+    with writable(config) as topic:
+        known = topic.book().of(event)
+        found = matches_of(topic.cluster, config, event, since(DAY_S) if start is None else start)
+    queue = _queue(kind, found, config, event)
+    with sending(config) as outbox:
+
+        def publish(key: bytes, value: bytes | None) -> None:
+            outbox.send(config.topics.labels, value, key, HEADERS)
+            outbox.settle()
+
+        Session(event, name, queue, found, known, publish).run()
+
+
+def _queue(kind: str, found: dict[PostId, Found], config: Config, event: str) -> Queue:
+    candidates = [each.candidate for each in found.values()]
+    if kind == "certify":
+        queue: Queue = CertifyQueue(candidates)
+        nothing = "no matches"
+    else:
+        near, edge = near_misses(config, event)
+        newest = [each.match.threshold for each in found.values()][-1:]
+        queue = LearnQueue([*candidates, *near], (newest or [edge or 0.0])[0])
+        nothing = "no matches and no near misses"
+    if queue.next({}) is None:
+        say(f"event {event!r}: {nothing} to ask about; --since an earlier time, `newsift backfill`,"
+            " or wait for more")  # fmt: skip
+    return queue

@@ -1,0 +1,132 @@
+"""`newsift labels`: what people say of posts, on the topic of labels."""
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from worker.cli.labels.ask import ask
+from worker.cli.labels.topic import label_topic, myself, writable
+from worker.cli.options import JSON, kafka_options
+from worker.cli.terminal import say
+from worker.cli.view.table import print_json, table
+from worker.config import Config
+from worker.files.labels import GivenBy, read_labels, writer_of
+from worker.files.read import DASH
+from worker.files.write import check_targets, writing
+from worker.judge.agreement import agreements
+from worker.judge.labels import Label
+from worker.stream.flow import now
+
+VERDICTS, DRAWS = ("on", "off", "unsure"), ("certify", "learn", "given")
+EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
+
+
+@click.group()
+def labels() -> None:
+    """Ask people whether posts are on an event; list, read and write what they said."""
+
+
+labels.add_command(ask)
+
+
+@labels.command("list")
+@EVENT
+@JSON
+@kafka_options
+def list_labels(event: str | None, as_json: bool, config: Config) -> None:
+    """Count the labels of each event and person, and say how far two people agree (Cohen's κ).
+
+    κ is 1 where they always agree, and 0 where they agree as often as chance would.
+    """
+    found = _by_event(config, event)
+    counts = [row for name, own in found.items() for row in _counted(name, own)]
+    pairs = [{"event": name} | asdict(pair) for name, own in found.items()
+             for pair in agreements(own)]  # fmt: skip
+    if as_json:
+        print_json([*counts, *pairs])
+        return
+    if not counts:
+        say("no label yet; `newsift labels ask EVENT` asks for some")
+        return
+    _print(counts)
+    if pairs:
+        click.echo()
+        _print([pair | {"same": f"{pair['same']:.2f}", "kappa": _two(pair["kappa"])}
+                for pair in pairs])  # fmt: skip
+
+
+@labels.command("export")
+@click.argument("file", default=DASH, metavar="[FILE]", type=click.Path(path_type=Path))
+@EVENT
+@kafka_options
+def export_labels(file: Path, event: str | None, config: Config) -> None:
+    """Write all labels to FILE, as CSV by its ending, else as JSON lines; - is standard output."""
+    check_targets({"FILE": file}, [])
+    found = _by_event(config, event)
+    head, told = writer_of(file)
+    with writing(file) as out:
+        out.write(head)
+        for label in (label for own in found.values() for label in own):
+            out.write(told(label))
+    say(f"{sum(map(len, found.values())):,} labels exported")
+
+
+@labels.command("import")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--by", metavar="NAME", help="Who labelled what names nobody; else you.")
+@click.option("--yes", is_flag=True, help="Publish without asking.")
+@kafka_options
+def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None:
+    """Publish the labels of FILE, CSV or JSON lines, and read them back.
+
+    Nothing is published before every line is understood. They count as given: they may train, and
+    never certify, as only a random draw does.
+    """
+    found = read_labels(file, GivenBy(by or myself(), now()), config.limits)
+    told = _told(found.values())
+    asked = not yes and file != DASH and sys.stdin.isatty()
+    if asked and not click.confirm(f"Publish {told}?", err=True):
+        say("nothing was published")
+        return
+    with writable(config) as topic:
+        topic.publish({key: label.value for key, label in found.items()})
+    say(f"{told} imported")
+
+
+def _by_event(config: Config, event: str | None) -> dict[str, tuple[Label, ...]]:
+    """The labels by event, or those of one event."""
+    with label_topic(config) as topic:
+        found = topic.book().by_event()
+    return found if event is None else {name: found[name] for name in found if name == event}
+
+
+def _counted(event: str, found: Iterable[Label]) -> Iterator[dict[str, Any]]:
+    """The numbers of an event's labels, a row for each person."""
+    own: defaultdict[str, list[Label]] = defaultdict(list)
+    for label in found:
+        own[label.by].append(label)
+    for by, said in sorted(own.items()):
+        verdicts = Counter(label.label for label in said)
+        draws = Counter(label.drawn for label in said)
+        row: dict[str, Any] = {"event": event, "by": by}
+        row |= {name: verdicts[name] for name in VERDICTS}  # type: ignore[index]
+        yield row | {name: draws[name] for name in DRAWS}  # type: ignore[index]
+
+
+def _told(found: Iterable[Label]) -> str:
+    events = Counter(label.event for label in found)
+    of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
+    return f"{events.total():,} labels of {of}"
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    table(tuple(rows[0]), [tuple(row.values()) for row in rows])
+
+
+def _two(kappa: float | None) -> str | None:
+    return None if kappa is None else f"{kappa:.2f}"

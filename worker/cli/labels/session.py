@@ -1,0 +1,104 @@
+"""Somebody at a terminal who is asked about posts, and may take back what he said."""
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+
+import click
+
+from worker.cli.labels.candidates import Found
+from worker.cli.terminal import colour_wanted, single_keys
+from worker.cli.view.lit import lit_text
+from worker.cli.view.table import page_width
+from worker.judge.labels import Label, PostId, Verdict
+from worker.judge.queues import Question, Queue
+from worker.stream.flow import now
+from worker.visible import one_line
+
+ANSWERS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
+UNDO, QUIT, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
+MOST_LINES = 40  # of a post as it was written; one of more is shown as running text
+KEYS = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
+
+Publish = Callable[[bytes, bytes | None], None]  # until the broker has acknowledged it
+
+
+class Session:
+    """The questions of a queue, and the answers of one person."""
+
+    def __init__(
+        self, event: str, by: str, queue: Queue, found: Mapping[PostId, Found],
+        known: Sequence[Label], publish: Publish,
+    ) -> None:  # fmt: skip
+        self._event, self._by, self._queue = event, by, queue
+        self._found, self._publish = found, publish
+        self._labels = {label.post_id: label for label in known if label.by == by}
+        self._pressed = ""
+        self._given: list[tuple[Label, Label | None]] = []  # with what stood there before
+
+    def run(self) -> None:
+        """Ask until there is nothing left, or nobody who answers."""
+        with single_keys() as keys:
+            while (question := self._queue.next(self._said())) is not None:
+                self._show(question)
+                while (answer := self._answer(question, self._key(keys))) is None:
+                    pass
+                if not answer:
+                    break
+        click.echo(f"{len(self._given):,} labels given; {self._queue.told(self._said())}")
+
+    def _said(self) -> dict[PostId, bool]:
+        return {name: label.label == "on" for name, label in self._labels.items()}
+
+    def _answer(self, question: Question, key: str) -> bool | None:
+        """Act on one key: whether to go on; None where it means nothing."""
+        if key in ANSWERS:
+            self._give(question, ANSWERS[key])
+            return True
+        if key in UNDO and self._given:
+            self._take_back()
+            return True
+        return False if key in QUIT else None
+
+    def _key(self, keys: Callable[[], str]) -> str:
+        """The next key; fast ones come together, and an arrow as several, which mean nothing."""
+        if not self._pressed:
+            self._pressed = keys().lower() or QUIT[0]
+        if self._pressed.startswith(ESCAPE):
+            self._pressed = ""
+        key, self._pressed = self._pressed[:1], self._pressed[1:]
+        return key
+
+    def _give(self, question: Question, verdict: Verdict) -> None:
+        candidate = question.candidate
+        found = self._found.get(candidate.post_id)
+        scored = (found.record.seed_set, found.record.model) if found else (None, None)
+        label = Label(
+            verdict, self._event, candidate.post, self._by, now(), question.drawn,
+            question.probability, candidate.score, *scored,
+        )  # fmt: skip
+        self._publish(label.key, label.value)
+        self._given.append((label, self._labels.get(label.post_id)))
+        self._labels[label.post_id] = label
+        click.echo(f"  {verdict}")
+
+    def _take_back(self) -> None:
+        label, before = self._given.pop()
+        self._publish(label.key, None if before is None else before.value)
+        del self._labels[label.post_id]
+        if before is not None:
+            self._labels[label.post_id] = before
+        click.echo("  undone")
+
+    def _show(self, question: Question) -> None:
+        """The post whole, its words lit, and how far it is."""
+        post, found = question.candidate.post, self._found.get(question.candidate.post_id)
+        colour, why = colour_wanted(), found.match.why if found else ()
+        score = f"{question.candidate.score:.3f}"
+        score += f" (threshold {found.match.threshold:.3f})" if found else " (below the threshold)"
+        head = [score, post.platform, post.author, post.created_at, post.url]
+        click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
+        paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
+        whole = paragraphs if len(paragraphs) <= MOST_LINES else [one_line(post.text)]
+        for line in (cut for each in whole for cut in textwrap.wrap(each, page_width() - 2)):
+            click.echo(f"  {lit_text(line, why, colour)}", color=colour)
+        click.echo(f"{self._queue.told(self._said())}   {KEYS}")

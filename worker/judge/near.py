@@ -1,0 +1,61 @@
+"""The near misses of the events on a stream, as long as what they are compared with stays."""
+
+from collections.abc import Sequence
+from threading import Lock
+
+from worker.judge.reservoir import RATES, NearAnswer, NearMisses
+from worker.match.near import Cuts, Edges, Known, Nears
+from worker.posts.outcome import Post
+from worker.seeds.record import digest
+from worker.seeds.set import SeedSet
+
+
+class NearWatch:
+    """Keeps near misses under the set of seeds in force; from several threads.
+
+    An event whose seeds, profile or thresholds change begins anew: its scores are others.
+    """
+
+    def __init__(self, cuts: Cuts) -> None:
+        self._cuts, self._lock = cuts, Lock()
+        self._seeds: SeedSet | None = None
+        self._edges: Edges | None = None
+        self._known: Known = {}
+        self._kept = NearMisses(())
+
+    def edges(self, seeds: SeedSet) -> Edges:
+        """What comes near to these seeds."""
+        with self._lock:
+            if self._edges is None or seeds is not self._seeds:
+                self._edges, self._known = Edges.of(seeds, self._cuts, RATES, self._known)
+                self._kept = NearMisses(_names(self._edges), self._kept)
+                self._seeds = seeds
+            return self._edges
+
+    def add(self, edges: Edges, found: Sequence[tuple[list[Post], Nears]]) -> None:
+        """Take over the near misses of a batch, unless the seeds are others by now."""
+        with self._lock:
+            for posts, nears in found if edges is self._edges else ():
+                near = (nears.posts, nears.events, nears.strata, nears.scores)
+                self._kept.add(posts, *near)
+
+    def answer(self, event: str) -> NearAnswer | None:
+        """What there is of an event; None of one that is not there, or beyond the bounds."""
+        with self._lock:
+            edges, seeds = self._edges, self._seeds
+            if edges is None or seeds is None or event not in edges.events:
+                return None
+            at = edges.events.index(event)
+            own = range(edges.starts[at], edges.starts[at + 1])
+            of_seeds = {seeds.seeds[edges.seeds[n]].id: tuple(edges.edges[n].tolist()) for n in own}
+            strata = self._kept.strata(_name(event, edges.marks[at]))
+            return NearAnswer(event, seeds.digest, of_seeds, strata)
+
+
+def _names(edges: Edges) -> list[str]:
+    return [_name(*pair) for pair in zip(edges.events, edges.marks, strict=True)]
+
+
+def _name(event: str, mark: object) -> str:
+    """The event as it is compared now."""
+    return f"{digest(mark)} {event}"
