@@ -163,7 +163,7 @@ def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_overtake
         slow, fast = threading.Event(), threading.Event()
         whole = Pipeline(small_encoder())
 
-        def matched(messages: Sequence[Any], _: object, now: Any) -> Outcome:
+        def matched(messages: Sequence[Any], _: object, now: Any, __: object) -> Outcome:
             if messages[0].offset == 0:
                 assert slow.wait(PATIENCE_S)
                 return whole.run(messages, seed_set(), now)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import aiohttp
 import numpy as np
 import pytest
+from yarl import URL
 
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SparseRows
@@ -197,3 +198,36 @@ def test_a_host_that_is_not_here_is_refused() -> None:
 
 def test_stopping_what_never_began_is_harmless() -> None:
     asyncio.run(Web(WebConfig(), Metrics(), Health).stop())
+
+
+def test_near_misses_of_an_event_whatever_its_name() -> None:
+    asked: list[str] = []
+
+    def near(event: str) -> bytes | None:
+        asked.append(event)
+        return b'{"event": "storm"}' if event == "storm" else None
+
+    async def ask(web: Web) -> list[tuple[int, str]]:
+        async with aiohttp.ClientSession() as session:
+            found = []
+            for name in ("?event=storm", "", "?event=", "?event=%00%1b%ff", "?event=" + "e" * 5_000,
+                         "?event=a&event=storm"):  # fmt: skip
+                reply = await session.get(
+                    URL(f"http://127.0.0.1:{web.port}/near{name}", encoded=True)
+                )
+                found.append((reply.status, await reply.text()))
+            return found
+
+    async def run() -> list[tuple[int, str]]:
+        web = Web(WebConfig(port=0), Metrics(), Health, near)
+        await web.start()
+        try:
+            return await ask(web)
+        finally:
+            await web.stop()
+
+    (first, *others) = asyncio.run(run())
+    assert first == (200, '{"event": "storm"}')
+    assert {status for status, _ in others} == {404}
+    assert all("keeps no near misses" in json.loads(body)["reason"] for _, body in others)
+    assert asked[-1] == "a"

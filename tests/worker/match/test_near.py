@@ -1,0 +1,116 @@
+"""Near misses against a slow obvious loop: each post with each event, by the definition."""
+
+import numpy as np
+import pytest
+
+from encoder.embeddings import Embeddings
+from tests.worker.learned import profile
+from tests.worker.match.test_matcher import made_set, rows, score
+from worker.match.matcher import Matcher
+from worker.match.near import EVENTS, SEEDS, Edges, Nears
+from worker.seeds.profile import Profile
+from worker.seeds.record import Seed
+from worker.seeds.set import NEVER, SeedSet
+
+RATES = (0.1, 0.3)
+
+
+def given(seed: int, count: int, events: int) -> tuple[SeedSet, np.ndarray]:
+    """A set of seeds of so many events, and each seed's cut at each rate."""
+    rng = np.random.default_rng(seed)
+    thresholds = rng.uniform(0.3, 0.6, count).astype(np.float32)
+    expiry = np.where(rng.random(count) < 0.2, 50, NEVER)
+    made = made_set(rows(rng, count, 40, 0.5, 0.0), thresholds, expiry)
+    named = tuple(Seed(s.id, "", "text", f"e{n % events}") for n, s in enumerate(made.seeds))
+    cuts = np.stack([thresholds - 0.1, thresholds - 0.25]) + rng.uniform(0, 0.15, (2, count))
+    again = SeedSet(named, made.embeddings, made.thresholds, "0" * 12, (), made.expiry)
+    return again, cuts.astype(np.float32)
+
+
+def edges_of(seeds: SeedSet, cuts: np.ndarray) -> Edges:
+    """The edges, where the score that the background reaches is known by the seed's row."""
+    by_row = {row.tobytes(): n for n, row in enumerate(seeds.embeddings.dense)}
+    return Edges.of(
+        seeds,
+        lambda e, rate: cuts[RATES.index(rate), [by_row[row.tobytes()] for row in e.dense]],
+        *(RATES, {}),
+    )[0]
+
+
+def slow(seeds: SeedSet, cuts: np.ndarray, posts: Embeddings, times: np.ndarray) -> set[object]:
+    """Event by event, seed by seed."""
+    found: set[object] = set()
+    for i in range(len(times)):
+        for event in {seed.event for seed in seeds.seeds}:
+            level, best = 3, np.float32(-np.inf)
+            for k, seed in enumerate(seeds.seeds):
+                if seed.event != event or seeds.expiry[k] <= times[i]:
+                    continue
+                s = score(posts, i, seeds.embeddings, k)
+                best = max(best, s)
+                first = min(seeds.thresholds[k], cuts[0, k])
+                for at, edge in enumerate((seeds.thresholds[k], first, min(first, cuts[1, k]))):
+                    if s >= edge:
+                        level = min(level, at)
+                        break
+            if level in (1, 2):
+                found.add((i, event, level - 1, float(np.float32(best))))
+    return found
+
+
+def told(nears: Nears, edges: Edges) -> set[object]:
+    events = [edges.events[n] for n in nears.events]
+    return set(zip(nears.posts.tolist(), events, nears.strata.tolist(), nears.scores.tolist(),
+                   strict=True))  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "events"), [(1, 1), (10, 3), (60, 30), (90, 7)])
+def test_near_misses_are_those_of_the_slow_loop(count: int, events: int) -> None:
+    seeds, cuts = given(count, count, events)
+    edges = edges_of(seeds, cuts)
+    posts = rows(np.random.default_rng(1), 80, 40, 0.5, 0.1)
+    times = np.arange(80)
+    with_edges = Matcher(seeds, 1, 10, edges).match(posts, times)
+    assert with_edges.nears is not None
+    assert told(with_edges.nears, edges) == slow(seeds, cuts, posts, times)
+    without = Matcher(seeds, 1, 10).match(posts, times)
+    assert without.nears is None
+    for name in ("posts", "seeds", "scores", "best", "counts", "hits"):
+        assert (getattr(with_edges, name) == getattr(without, name)).all()
+
+
+def test_events_are_bounded_and_those_with_a_profile_come_first() -> None:
+    seeds, cuts = given(3, SEEDS + 40, SEEDS + 40)
+    assert len(edges_of(seeds, cuts).events) == EVENTS
+    one, few = given(4, SEEDS + 40, 2)
+    assert edges_of(one, few).events == ("e0",)  # the second would be too many
+    huge, cuts = given(5, SEEDS + 40, 1)
+    assert edges_of(huge, cuts).events == ()
+    learned = Profile(**profile("zebra", {"flood": "river flood"}))
+    named = (*seeds.seeds[:-1], learned)
+    with_one = SeedSet(named, seeds.embeddings, seeds.thresholds, "0" * 12, (), seeds.expiry)
+    assert edges_of(with_one, given(3, SEEDS + 40, 1)[1]).events[0] == "zebra"
+
+
+def test_cuts_are_made_once_for_each_version() -> None:
+    seeds, cuts = given(6, 10, 3)
+    asked: list[int] = []
+
+    def ask(rows: Embeddings, _: float) -> np.ndarray:
+        asked.append(len(rows))
+        found: np.ndarray = cuts[0]
+        return found
+
+    first, known = Edges.of(seeds, ask, RATES, {})
+    again, _ = Edges.of(seeds, ask, RATES, known)
+    assert asked == [10, 10]
+    assert first.marks == again.marks
+
+
+def test_nothing_is_near_to_no_seeds() -> None:
+    seeds, cuts = given(7, 0, 1)
+    edges = edges_of(seeds, cuts.reshape(2, 0))
+    posts = rows(np.random.default_rng(1), 5, 40, 0.5, 0.1)
+    found = Matcher(seeds, 1, 10, edges).match(posts, np.arange(5)).nears
+    assert found is not None
+    assert len(found.posts) == 0
