@@ -46,15 +46,25 @@ class EventVector:
                 f"vectors: {axes} axes, {words} slots and {len(self.weights)} weights; as many "
                 f"weights as slots, {MOST_AXES} axes and {MOST_WORDS} slots are allowed; {REMEDY}"
             )
+        self._sort()
         around = np.concatenate([[-1], self.slots, [SLOTS]])
         if not (around[1:] > around[:-1]).all():
-            raise InputError(f"vectors: slots do not rise from 0 to {SLOTS - 1}; {REMEDY}")
+            raise InputError(
+                f"vectors: a slot stands twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
+            )
         size = length_of(self.dense, self.weights)
         if not abs(size - 1) <= UNIT_SLACK:
             raise InputError(f"vectors: {size:.4g} long, together they have length 1; {REMEDY}")
 
     def __repr__(self) -> str:
         return f"EventVector(dim {len(self.dense)}, {len(self.slots)} words)"
+
+    def _sort(self) -> None:
+        """Bring the slots, which a record may have in any order, into that of posts' words."""
+        if (np.diff(self.slots) < 0).any():
+            order = np.argsort(self.slots, kind="stable")
+            for name in ("slots", "weights"):
+                object.__setattr__(self, name, frozen(getattr(self, name)[order]))
 
     @classmethod
     def of(cls, dense: F32, slots: I32, weights: F32) -> Self:
