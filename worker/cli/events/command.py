@@ -1,5 +1,7 @@
 """`newsift events`: what events have learned, and what their thresholds promise."""
 
+import time
+from collections.abc import Collection
 from dataclasses import replace
 
 import click
@@ -7,15 +9,17 @@ import click
 from encoder.errors import InputError
 from worker.cli.events.event import NONE, KnownEvent, the_event
 from worker.cli.events.learning import Learning, School, read_events
-from worker.cli.events.show import print_event, print_events, row_of
+from worker.cli.events.promise import promise
+from worker.cli.events.promising import PassRates, lapsed
+from worker.cli.events.show import EventRow, print_event, print_events, row_of
 from worker.cli.events.teacher import Teacher
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.topic import seed_topic
+from worker.cli.seeds.topic import SeedTopic, seed_topic
 from worker.cli.terminal import consented, refuse_unasked, say
 from worker.cli.view.table import print_json
 from worker.cli.view.times import seconds
 from worker.config import Config
-from worker.kafka.reading import connected
+from worker.kafka.reading import TopicReader, connected
 from worker.seeds.profile import Profile
 from worker.visible import one_line
 
@@ -33,9 +37,11 @@ def events() -> None:
 @kafka_options
 def list_events(as_json: bool, config: Config) -> None:
     """List the events: seeds, profile, threshold, promise, and how the profile was made."""
-    with seed_topic(config) as topic:
-        found = read_events(topic, Teacher(config))[0]
-    rows = [row_of(event) for event in found.values()]
+    with connected(config) as cluster:
+        teacher = Teacher(config)
+        cluster.partitions(config.topics.seeds)
+        found = read_events(SeedTopic(cluster, config), teacher)[0].values()
+        rows = rows_of(cluster, teacher, found)
     if as_json:
         print_json(rows)
     elif rows:
@@ -44,15 +50,31 @@ def list_events(as_json: bool, config: Config) -> None:
         say("no events; add seeds with `newsift seeds add FILE --event NAME`")
 
 
+events.add_command(promise)
+
+
+def rows_of(
+    cluster: TopicReader, teacher: Teacher, found: Collection[KnownEvent]
+) -> list[EventRow]:
+    """Events as rows, those that promise something with whether that still holds."""
+    bound = any(event.profile and event.profile.promise for event in found)
+    rates = PassRates(cluster, teacher, int(time.time() * 1000)) if bound else None
+    return [
+        row_of(event, lapsed(event, rates.of(event.profile) if rates and event.profile else None))
+        for event in found
+    ]
+
+
 @events.command("show")
 @NAME
 @JSON
 @kafka_options
 def show_event(name: str, as_json: bool, config: Config) -> None:
     """Show what EVENT has learned: words, numbers, and the versions before."""
-    with seed_topic(config) as topic:
-        event = the_event(read_events(topic, Teacher(config))[0], name)
-    row = row_of(event)
+    with connected(config) as cluster:
+        teacher = Teacher(config)
+        event = the_event(read_events(SeedTopic(cluster, config), teacher)[0], name)
+        row = rows_of(cluster, teacher, [event])[0]
     if as_json:
         before = event.profile.before if event.profile else ()
         print_json([row | {"before": [record.get("made") for record in before]}])

@@ -1,13 +1,13 @@
 """One lesson of an event: what there is is read, a profile made of it, and compared with before."""
 
 from dataclasses import dataclass, replace
-from getpass import getuser
 from typing import Any
 
 from worker.cli.events.compare import Comparison
 from worker.cli.events.event import KnownEvent, Values, alone, thresholds_by_event
 from worker.cli.events.stream import Window
 from worker.cli.events.teacher import Lesson, Teacher
+from worker.cli.labels.topic import myself
 from worker.cli.offline import present
 from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
@@ -64,8 +64,4 @@ def proposed(
 
 def made_now() -> dict[str, Any]:
     """When and by whom a profile is made."""
-    try:
-        by = getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        by = ""
-    return {"at": present(), "by": by}
+    return {"at": present(), "by": myself()}

@@ -1,0 +1,156 @@
+"""`newsift events promise`: the threshold that the labels of an event show, and setting it."""
+
+import time
+from typing import Any
+
+import click
+
+from encoder.errors import InputError
+from worker.cli.events.event import NONE, KnownEvent, Values, the_event
+from worker.cli.events.labelled import labels_of
+from worker.cli.events.learning import read_events
+from worker.cli.events.lesson import made_now, proposed
+from worker.cli.events.promising import (
+    PassRates,
+    Shown,
+    Wish,
+    lapsed,
+    promised_profile,
+    shown_by,
+)
+from worker.cli.events.show import print_proposal, proposal_row
+from worker.cli.events.teacher import Teacher, attempts_at
+from worker.cli.labels.candidates import matches_of
+from worker.cli.options import JSON, kafka_options, since_option
+from worker.cli.seeds.topic import SeedTopic
+from worker.cli.terminal import consented, refuse_unasked, say
+from worker.cli.view.table import print_json
+from worker.cli.view.times import since
+from worker.config import Config
+from worker.kafka.reading import TopicReader, connected
+from worker.seeds.profile import Profile
+from worker.visible import one_line
+
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("name", metavar="EVENT")
+@click.option("--precision", type=SHARE, default=0.8, show_default=True, help="Of the matches.")
+@click.option("--confidence", type=SHARE, default=0.9, show_default=True, help="Of the promise.")
+@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
+@click.option("--yes", is_flag=True, help="Publish without asking.")
+@JSON
+@kafka_options
+def promise(
+    name: str, precision: float, confidence: float, start: int | None, yes: bool, as_json: bool,
+    config: Config,
+) -> None:  # fmt: skip
+    """Say the threshold above which EVENT's matches are right, and set it.
+
+    What it promises is shown by the labels of `newsift labels ask EVENT`, or it says how many are
+    missing if none is wrong. It is of one version of the profile, which learning leaves alone from
+    then on; it lapses when so few posts pass that most would pass without the event too. `newsift
+    events forget` gives it up.
+    """
+    refuse_unasked(yes, "promise")
+    with connected(config) as cluster:
+        teacher, topic = Teacher(config), SeedTopic(cluster, config)
+        events, values = read_events(topic, teacher)
+        event = the_event(events, name).taught()
+        if event.state == NONE:
+            _first_profile(topic, teacher, event, values, yes, as_json)
+            return
+        if event.profile is None or event.why:
+            raise InputError(
+                f"event {name!r}: its profile is {event.state} ({event.why}); "
+                f"`newsift events learn` makes another"
+            )
+        wish = Wish.of(event.profile, precision, confidence)
+        found = matches_of(cluster, config, name, since("24h") if start is None else start)
+        shown = shown_by(labels_of(cluster, config, name), found, event.profile, wish)
+        if not as_json:
+            click.echo(_told(wish, shown))
+        set_it = _agreed(event.profile, shown, yes)
+        if set_it:
+            made = promised_profile(teacher, event.profile, wish, shown, made_now())
+            topic.publish({event.key: made.value(config.limits)})
+            _check(cluster, topic, teacher, name)
+    if as_json:
+        print_json([_row(name, wish, shown, set_it)])
+
+
+def _first_profile(
+    topic: SeedTopic, teacher: Teacher, event: KnownEvent, values: Values, yes: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Give an event a profile: a promise is of one, and of labels of its own matches."""
+    say("a promise is of a profile: this one, of the seeds and the background, comes first")
+    proposal = proposed(teacher, event, values, None, ([], []), attempts_at(event.profile))
+    if not as_json:
+        print_proposal(proposal)
+    agreed = consented(yes, f"Publish this profile of {event.name!r}?")
+    if agreed:
+        topic.publish({event.key: proposal.value})
+        say(f"published; label its matches now: newsift labels ask {one_line(event.name)}")
+    if as_json:
+        print_json([proposal_row(proposal, agreed)])
+
+
+def _told(wish: Wish, shown: Shown) -> str:
+    """What the labels show."""
+    held = f"precision {wish.precision:g} at {wish.confidence:.0%} confidence"
+    of = f"{shown.labels} labels, {shown.on} of them on the event, of {shown.matches} matches"
+    if shown.threshold is None:
+        return f"{held}: not shown by {of}"
+    return f"{held}: shown from {shown.threshold:.4f} on, by {of}"
+
+
+def _agreed(profile: Profile, shown: Shown, yes: bool) -> bool:
+    """Whether the threshold is to be set; else what is missing is said."""
+    if shown.threshold is None:
+        say(_missing(profile, shown))
+        return False
+    if shown.more:
+        say(f"{shown.missing} more labels would show a lower threshold, if none is wrong")
+    return consented(yes, f"Set the threshold of {profile.event!r} to {shown.threshold:.4f}?")
+
+
+def _missing(profile: Profile, shown: Shown) -> str:
+    if not shown.matches:
+        return (
+            "no post has matched this version of the profile yet; wait, or --since an earlier time"
+        )
+    if shown.more:
+        name = one_line(profile.event)
+        return f"{shown.missing} labels are missing, if none is wrong: newsift labels ask {name}"
+    return (
+        "these matches can show no more: their best are not as often right, or are too few; wait "
+        "for more, or let the profile learn"
+    )
+
+
+def _check(cluster: TopicReader, topic: SeedTopic, teacher: Teacher, name: str) -> None:
+    """Say whether what was set is in force, and holds."""
+    event = the_event(read_events(topic, teacher)[0], name)
+    if event.profile is None:
+        return
+    rate = PassRates(cluster, teacher, int(time.time() * 1000)).of(event.profile)
+    why = lapsed(event, rate)
+    say(f"lapsed at once: {why}" if why else "set; newsift events list says when it lapses")
+
+
+def _row(name: str, wish: Wish, shown: Shown, set_it: bool) -> dict[str, Any]:
+    return {
+        "event": name,
+        "precision": wish.precision,
+        "confidence": wish.confidence,
+        "tested_at": wish.tested,
+        "version": wish.version,
+        "threshold": shown.threshold,
+        "missing": shown.missing if shown.more else None,
+        "labels": shown.labels,
+        "on": shown.on,
+        "matches": shown.matches,
+        "set": set_it,
+    }
