@@ -10,6 +10,8 @@ import numpy as np
 from worker.cli.events.event import IN_FORCE, KnownEvent
 from worker.cli.events.teacher import Teacher, promises_of
 from worker.cli.labels.candidates import Found
+from worker.cli.seeds.topic import SeedTopic
+from worker.config import Config
 from worker.files.matches import read_match
 from worker.judge.labels import Label, PostId, verdicts
 from worker.judge.promise import confidence_of_version, lapses
@@ -17,7 +19,8 @@ from worker.judge.queues import CertifyQueue
 from worker.kafka.reading import TopicReader
 from worker.posts.times import milliseconds, utc
 from worker.seeds.background import split
-from worker.seeds.profile import Profile
+from worker.seeds.profile import Profile, read_record
+from worker.seeds.record import PREFIX
 
 HOUR = 3_600_000
 ENOUGH = 1_000  # posts of the last hour; fewer tell no rate
@@ -32,7 +35,7 @@ class Wish:
     version: int  # of those that were tested: the more, the more labels it takes
 
     @classmethod
-    def of(cls, profile: Profile | None, precision: float, confidence: float) -> Self:
+    def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
         """What is to be promised of a profile."""
         known = (profile.promise or {}).get("version") if profile else None
         if type(known) is int and known > 0:
@@ -72,6 +75,14 @@ def shown_by(
     look = CertifyQueue([each.candidate for each in own], wish.precision, wish.tested).look(said)
     can = look.ask is not None
     return Shown(look.threshold, look.missing, can, len(known), sum(known), len(own))
+
+
+def profile_now(cluster: TopicReader, config: Config, event: str) -> Profile | None:
+    """The profile that an event has by the latest record, whatever its state."""
+    key = (PREFIX + event).encode("utf-8", "surrogatepass")
+    record = SeedTopic(cluster, config).latest().get(key)
+    found = None if record is None else read_record(key, record.value, config.limits)
+    return found if isinstance(found, Profile) else None
 
 
 def is_by(found: Found, profile: Profile) -> bool:

@@ -5,6 +5,7 @@ import sys
 import click
 
 from encoder.errors import InputError
+from worker.cli.events.promising import Wish, profile_now
 from worker.cli.labels.candidates import Found, matches_of
 from worker.cli.labels.near import near_misses
 from worker.cli.labels.session import Session
@@ -50,7 +51,8 @@ def ask(event: str, kind: str, by: str | None, start: int | None, config: Config
     with writable(config) as topic:
         known = topic.book().of(event)
         found = matches_of(topic.cluster, config, event, since(DAY_S) if start is None else start)
-    queue = _queue(kind, found, config, event)
+        wish = Wish.of(profile_now(topic.cluster, config, event))
+    queue = _queue(kind, found, config, event, wish)
     with sending(config) as outbox:
 
         def publish(key: bytes, value: bytes | None) -> None:
@@ -60,10 +62,10 @@ def ask(event: str, kind: str, by: str | None, start: int | None, config: Config
         Session(event, name, queue, found, known, publish).run()
 
 
-def _queue(kind: str, found: dict[PostId, Found], config: Config, event: str) -> Queue:
+def _queue(kind: str, found: dict[PostId, Found], config: Config, event: str, wish: Wish) -> Queue:
     candidates = [each.candidate for each in found.values()]
     if kind == "certify":
-        queue: Queue = CertifyQueue(candidates)
+        queue: Queue = CertifyQueue(candidates, wish.precision, wish.tested)
         nothing = "no matches"
     else:
         near, edge = near_misses(config, event)

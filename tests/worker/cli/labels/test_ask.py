@@ -57,7 +57,7 @@ def test_matches_are_asked_about_in_the_order_of_their_hashes(kafka: Kafka) -> N
         )
         assert f"  rain[0.40] {order[0]}" in said
         assert "  second line" in said
-        assert "16 more, if none is wrong" in said
+        assert "19 more, if none is wrong" in said
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)
         for key, verdict in zip("ynuz", ("on", "off", "unsure", "undone"), strict=True):
             terminal.press("x" + key)
@@ -86,7 +86,7 @@ def test_a_cut_is_shown_after_enough_labels(kafka: Kafka) -> None:
     names = [str(n) for n in range(120)]
     kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in names])
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
-        for left in range(16, 0, -1):
+        for left in range(19, 0, -1):
             assert f"{left} more, if none is wrong" in terminal.hears(KEYS)
             terminal.press("y")
         cut = sorted((0.9 - 0.001 * int(n) for n in drawn(names)), reverse=True)[24]
