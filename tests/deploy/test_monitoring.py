@@ -70,6 +70,15 @@ def test_what_is_called_exported_is() -> None:
     assert found == set(exported()) - model
 
 
+@pytest.mark.parametrize(
+    "name", ["stories_total", "bursts_total", "pass_ratio", "high_share", "seeds"]
+)
+def test_what_matches_tell_of_the_stream_is_shown(name: str) -> None:
+    shown = {used for panel in DASHBOARD["panels"] if panel["type"] == "timeseries"
+             for target in panel["targets"] for used, _ in NAME.findall(target["expr"])}  # fmt: skip
+    assert f"newsift_{name}" in shown
+
+
 def test_legends_name_labels_that_are_there() -> None:
     series = exported()
     for panel in DASHBOARD["panels"]:
