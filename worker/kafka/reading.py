@@ -116,6 +116,8 @@ class TopicReader:
     def follow(self, topic: str, start: Offsets) -> Iterator[list[StoredMessage]]:
         """The records from the start offsets on, batch by batch; now and then an empty one."""
         places = self._places(topic)
+        # What kafka-python put by for a paused partition would keep it from being read again.
+        self._consumer._fetcher.close()
         self._consumer.assign(places)
         self._consumer.resume(*places)  # assigned anew, a partition would stay paused
         for place in places:

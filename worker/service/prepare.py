@@ -122,12 +122,14 @@ class Parts:
         await self.control.embed(self.embedder)
         await asyncio.to_thread(warm_up, enc, config.matching.why)
         matching = config.matching
+        background = self.embedder.background
         drift = Drift(
-            self._seeds(), partial(high_cuts, enc), matching.background_rate, matching.threshold
+            *(self._seeds(), partial(high_cuts, enc, background)),
+            *(matching.background_rate, matching.threshold),
         )
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
-            drift, NearWatch(partial(near_cuts, enc)),
+            drift, NearWatch(partial(near_cuts, enc, background)),
         )  # fmt: skip
 
     def _seeds(self) -> SeedSet:
@@ -160,16 +162,16 @@ class Parts:
         tell(what)
 
 
-def near_cuts(enc: Encoder, seeds: Embeddings, rate: float) -> F32:
+def near_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float) -> F32:
     """The score of each seed that this share of the background reaches."""
-    if len(enc.background) * rate < 1:
+    if len(background) * rate < 1:
         return np.full(len(seeds), np.inf, np.float32)  # no stratum: nobody can tell
-    return enc.thresholds(seeds, rate)
+    return enc.thresholds(seeds, rate, background)
 
 
-def high_cuts(enc: Encoder, seeds: Embeddings) -> F32:
+def high_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
     """The score of each seed that a tenth of the background reaches, by a sample of it."""
-    every = enc.background[:: max(1, len(enc.background) // CALIBRATING)]
+    every = background[:: max(1, len(background) // CALIBRATING)]
     if len(every) * HIGH < 1:
         return np.full(len(seeds), np.nan, np.float32)
     return enc.thresholds(seeds, HIGH, every)
@@ -183,7 +185,7 @@ def warm_up(enc: Encoder, why: bool) -> None:
     value = b'{"id": "1", "text": "warm up"}'
     message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
     with crashpoint.unwatched():
-        edges = NearWatch(partial(near_cuts, enc)).edges(seeds)
+        edges = NearWatch(partial(near_cuts, enc, enc.background)).edges(seeds)
         outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
         Grouping().place(Batch(0, [message]), outcome)
 

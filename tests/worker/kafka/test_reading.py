@@ -1,0 +1,22 @@
+"""Topics read by a command: the same topic again and again, from any point to any other."""
+
+from tests.worker.kafka_side import PARTITIONS, POSTS, Kafka
+from worker.config import load_config
+from worker.kafka.reading import connected
+
+COUNT, STEP = 1500, 100
+
+
+def test_windows_of_a_topic_are_read_one_after_the_other(kafka: Kafka) -> None:
+    parts = range(PARTITIONS[POSTS])
+    for partition in parts:
+        values = [f"{partition} {offset}".encode() for offset in range(COUNT)]
+        kafka.fill(POSTS, values, partition)
+    with connected(load_config()) as cluster:
+        for first in range(0, COUNT, STEP):
+            start = {partition: first + partition for partition in parts}
+            end = {partition: first + 2 * partition + 5 for partition in parts}
+            found = [record for batch in cluster.read(POSTS, start, end) for record in batch]
+            wanted = [(n, at) for n in start for at in range(start[n], end[n])]
+            assert sorted((each.partition, each.offset) for each in found) == wanted
+            assert all(r.value == f"{r.partition} {r.offset}".encode() for r in found)
