@@ -65,7 +65,7 @@ class CertifyQueue:
     def told(self, said: Said) -> str:
         """What is shown, and how many labels are missing for more, if none is wrong."""
         look, promised = self.look(said), self._cuts
-        held = f"precision {promised.precision:g} at {promised.confidence:.0%}"
+        held = f"precision {promised.precision:g}"
         shown = "" if look.threshold is None else f"{held} from {look.threshold:.3f} on; "
         if look.ask is not None:
             return f"{shown}{look.missing} more, if none is wrong"

@@ -12,6 +12,7 @@ from worker.cli.keyed import Latest
 from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files
 from worker.cli.seeds.from_url import confirmed, draft_of_url
+from worker.cli.seeds.offer import offer_to_learn
 from worker.cli.seeds.show import print_seed, print_table, print_told, rows_of, whole_row
 from worker.cli.seeds.topic import known, seed_topic
 from worker.cli.seeds.transfer import export, import_seeds
@@ -56,7 +57,10 @@ def add(
     title: str | None, threshold: float | None, expires_at: str | None, yes: bool,
     as_json: bool, config: Config,
 ) -> None:  # fmt: skip
-    """Publish articles: text, Markdown or JSON files, folders of them, or the page at --url."""
+    """Publish articles: text, Markdown or JSON files, folders of them, or the page at --url.
+
+    Where an event has several seeds and no profile, one of them all is offered.
+    """
     if bool(files) == (url is not None):
         raise click.UsageError("give files, or --url with one address")
     drafts = read_seed_files(files) if url is None else [draft_of_url(url, yes)]
@@ -73,11 +77,12 @@ def add(
     with seed_topic(config) as topic:
         before = topic.latest()
         topic.publish({draft.key: draft.value for draft in drafts})
-    for draft, seed in zip(drafts, found, strict=True):
-        print_told(seed, _said(before, draft), config, as_json)
-        if draft.ignored:
-            named = ", ".join(draft.ignored)
-            say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
+        for draft, seed in zip(drafts, found, strict=True):
+            print_told(seed, _said(before, draft), config, as_json)
+            if draft.ignored:
+                named = ", ".join(draft.ignored)
+                say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
+        offer_to_learn(topic, config, found, ask=not (yes or as_json))
 
 
 @seeds.command("list")
