@@ -74,9 +74,9 @@ def test_what_is_called_exported_is() -> None:
     "name", ["stories_total", "bursts_total", "pass_ratio", "high_share", "seeds"]
 )
 def test_what_matches_tell_of_the_stream_is_shown(name: str) -> None:
-    shown = {used for panel in DASHBOARD["panels"] if panel["type"] == "timeseries"
-             for target in panel["targets"] for used, _ in NAME.findall(target["expr"])}  # fmt: skip
-    assert f"newsift_{name}" in shown
+    panels = [panel for panel in DASHBOARD["panels"] if panel["type"] == "timeseries"]
+    drawn = [target["expr"] for panel in panels for target in panel["targets"]]
+    assert f"newsift_{name}" in {used for expr in drawn for used, _ in NAME.findall(expr)}
 
 
 def test_legends_name_labels_that_are_there() -> None:
