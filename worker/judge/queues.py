@@ -4,8 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from worker.judge.anytime import FrozenCuts, Look
-from worker.judge.draw import Candidate, distinct, draw_key, learn_queue, to_certify
+from worker.judge.anytime import Look
+from worker.judge.draw import (
+    Candidate,
+    cuts_between,
+    learn_queue,
+    next_to_certify,
+    to_certify,
+)
 from worker.judge.labels import Draw, PostId
 
 Said = Mapping[PostId, bool]  # whether a post is on the event, by who is asked
@@ -36,31 +42,19 @@ class CertifyQueue:
     def __init__(
         self, matches: Sequence[Candidate], precision: float = 0.8, confidence: float = 0.9
     ) -> None:
-        self._scores = sorted(match.score for match in distinct(matches))
         self._drawn = to_certify(matches)
-        self._hashes = [draw_key(match.post_id) for match in self._drawn]
-        drawn = [match.score for match in self._drawn]
-        self._cuts = FrozenCuts.among(drawn, precision, confidence)
+        self._cuts = cuts_between(matches, precision, confidence)
 
     def look(self, said: Said) -> Look:
         """What the labels show by now."""
-        scores = [match.score for match in self._drawn]
-        return self._cuts.look(scores, self._hashes, lambda at: said.get(self._drawn[at].post_id))
+        return next_to_certify(self._cuts, self._drawn, said.get)[0]
 
     def next(self, said: Said) -> Question | None:
-        """The next match of the strictest cut that is not shown yet.
-
-        The probability is that of being in the sample which its label completes: so many of all
-        distinct matches above the cut.
-        """
-        look = self.look(said)
-        if look.ask is None:
+        """The next match of the strictest cut that is not shown yet."""
+        _, drawn = next_to_certify(self._cuts, self._drawn, said.get)
+        if drawn is None:
             return None
-        cut = next(c for c in self._cuts.cuts if look.threshold is None or c < look.threshold)
-        above = [match for match in self._drawn if match.score >= cut]
-        labelled = sum(match.post_id in said for match in above) + 1
-        among = sum(score >= cut for score in self._scores)
-        return Question(self._drawn[look.ask], "certify", labelled / among)
+        return Question(drawn.candidate, "certify", drawn.probability)
 
     def told(self, said: Said) -> str:
         """What is shown, and how many labels are missing for more, if none is wrong."""

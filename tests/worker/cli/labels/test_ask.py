@@ -72,7 +72,7 @@ def test_matches_are_asked_about_in_the_order_of_their_hashes(kafka: Kafka) -> N
     label = read_label(kafka.records(LABELS)[0].key, kafka.records(LABELS)[0].value)
     assert isinstance(label, Label)
     assert (label.drawn, label.by, label.score, label.seed_set) == ("certify", "ann", 0.5, "ab")
-    assert label.probability == 1 / len(names)
+    assert label.probability == 0.5 / len(order)
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
         assert f"https://x.example/{c}" in terminal.hears(KEYS)  # goes on where it ended
         terminal.press("\x03")
