@@ -65,6 +65,7 @@ class RefusedLabel:
 
 ENCODER = msgspec.json.Encoder()
 DECODER = msgspec.json.Decoder(Label)
+KEY_DECODER = msgspec.json.Decoder(list[str])
 
 
 def read_label(
@@ -75,7 +76,7 @@ def read_label(
         return None
     try:
         label = label_in(value, limits)
-        if key != label.key:
+        if not _names(key, label):
             raise InputError(
                 f"key: is not {one_line(label.key.decode(), 200)}, as the value has it"
             )
@@ -149,6 +150,16 @@ def _decoded(value: bytes, limits: Limits) -> Label:
         raise InputError(f"{where.rstrip('`') or 'value'}: {told}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"value: bad JSON ({error})") from None
+
+
+def _names(key: bytes | None, label: Label) -> bool:
+    """Whether a key is the JSON of what a label is of, however it was spaced and escaped."""
+    if key is None or len(key) > KEY_BYTES:
+        return False
+    try:
+        return ENCODER.encode(KEY_DECODER.decode(key)) == label.key
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _check(label: Label, limits: Limits) -> None:

@@ -48,6 +48,15 @@ def test_a_null_takes_back_and_unknown_keys_are_passed_over() -> None:
     assert isinstance(read_label(label().key, tree(more=[1])), Label)
 
 
+@pytest.mark.parametrize("by", ["ann", "Jörg"])
+def test_a_key_may_be_spaced_and_escaped_as_others_write_json(by: str) -> None:
+    made = label(by=by)
+    assert read_label(json.dumps(["fire", "x", "1", by]).encode(), made.value) == made
+    for other in (["fire", "x", "1"], ["fire", "x", "1", by, ""], ["fire", "x", 1, by], by):
+        assert isinstance(read_label(json.dumps(other).encode(), made.value), RefusedLabel)
+    assert isinstance(read_label(made.key + b" " * KEY_BYTES, made.value), RefusedLabel)
+
+
 @pytest.mark.parametrize(
     ("value", "named"),
     [
