@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from collections.abc import Iterator
 from itertools import chain, groupby, zip_longest
 from pathlib import Path
 
@@ -45,6 +46,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _waits(path: Path) -> bool:
     return path.is_relative_to(HERE) and str(path.relative_to(HERE)).startswith(WAITING)
+
+
+@pytest.fixture(autouse=True)
+def one_thread_of_torch() -> Iterator[None]:
+    """Take back the threads that a test gave torch: in later ones they would wait on their feet."""
+    yield
+    if (torch := sys.modules.get("torch")) is not None and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
