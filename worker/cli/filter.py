@@ -23,8 +23,8 @@ from worker.files.matches import IN_FILE, csv_header, csv_rows, json_line, read_
 from worker.files.posts import INPUTS, FileMessage, FileMessages
 from worker.files.read import DASH
 from worker.files.write import check_targets, writing
-from worker.match.pipeline import Outcome
-from worker.seeds.set import SeedBook
+from worker.match.pipeline import Outcome, Pipeline
+from worker.seeds.set import SeedSet
 
 FILE = click.Path(path_type=Path)
 SHARE = click.FloatRange(0, 1, min_open=True)
@@ -105,9 +105,7 @@ def filter_posts(
     form = form or config.posts.format
     config = _chosen(ctx, config, form, why, threshold, rate)
     textbook = Textbook.of(sources, learn, learn_from, form)
-    pipeline, seed_set = prepared(_book(seeds, config, textbook), config)
-    for idle in idle_profiles(seed_set):
-        say(f"{idle}; its seeds serve")
+    pipeline, seed_set = _ready(seeds, config, textbook)
     if DASH in sources:
         prompt_for_text()
     total = Sum()
@@ -146,10 +144,15 @@ def _chosen(
     )
 
 
-def _book(path: Path, config: Config, textbook: Textbook | None) -> SeedBook:
-    """The seeds, and what their events have learned."""
+def _ready(path: Path, config: Config, textbook: Textbook | None) -> tuple[Pipeline, SeedSet]:
+    """The pipeline, and the seeds with what their events have learned."""
     values: Values = {draft.key: draft.value for draft in read_seed_files([path])}
-    return book_of(taught_by(textbook, values, config) if textbook else values, config.limits)
+    if textbook:
+        values = taught_by(textbook, values, config)
+    pipeline, seeds = prepared(book_of(values, config.limits), config)
+    for idle in idle_profiles(seeds):
+        say(f"{idle}; its seeds serve")
+    return pipeline, seeds
 
 
 def _tell_rejected(lines: Sequence[FileMessage], outcome: Outcome, before: int) -> None:

@@ -41,7 +41,7 @@ def list_events(as_json: bool, config: Config) -> None:
         teacher = Teacher(config)
         cluster.partitions(config.topics.seeds)
         found = read_events(SeedTopic(cluster, config), teacher)[0].values()
-        rows = rows_of(cluster, teacher, found)
+        rows = event_rows(cluster, teacher, found)
     if as_json:
         print_json(rows)
     elif rows:
@@ -53,7 +53,7 @@ def list_events(as_json: bool, config: Config) -> None:
 events.add_command(promise)
 
 
-def rows_of(
+def event_rows(
     cluster: TopicReader, teacher: Teacher, found: Collection[KnownEvent]
 ) -> list[EventRow]:
     """Events as rows, those that promise something with whether that still holds."""
@@ -74,7 +74,7 @@ def show_event(name: str, as_json: bool, config: Config) -> None:
     with connected(config) as cluster:
         teacher = Teacher(config)
         event = the_event(read_events(SeedTopic(cluster, config), teacher)[0], name)
-        row = rows_of(cluster, teacher, [event])[0]
+        row = event_rows(cluster, teacher, [event])[0]
     if as_json:
         before = event.profile.before if event.profile else ()
         print_json([row | {"before": [record.get("made") for record in before]}])
