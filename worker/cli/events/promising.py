@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from worker.cli.events.event import IN_FORCE, KnownEvent
-from worker.cli.events.teacher import Teacher, promises_of
+from worker.cli.events.teacher import MOST_ATTEMPTS, Teacher, promises_of
 from worker.cli.labels.candidates import Found
 from worker.cli.seeds.topic import SeedTopic
 from worker.config import Config
@@ -38,7 +38,7 @@ class Wish:
     def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
         """What is to be promised of a profile."""
         known = (profile.promise or {}).get("version") if profile else None
-        if type(known) is int and known > 0:
+        if type(known) is int and 0 < known <= MOST_ATTEMPTS:
             return cls(precision, confidence, known)
         return cls(precision, confidence, promises_of(profile) + 1)
 
