@@ -101,8 +101,8 @@ class Ledger:
         return batch.epoch == self.epoch
 
     async def turn(self, batch: Batch) -> None:
-        """Wait until each older batch has had its turn, or until this one is dropped."""
-        await self.until(lambda: not self.holds(batch) or self._next_in_turn() is batch)
+        """Wait until each older batch has had its turn, or this one is no longer under way."""
+        await self.until(lambda: batch not in self._batches or self._next_in_turn() is batch)
 
     def pass_on(self, batch: Batch) -> None:
         """Note that a batch has had its turn: it is the next one's."""

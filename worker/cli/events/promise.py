@@ -53,7 +53,6 @@ def promise(
     then on; it lapses when so few posts pass that most would pass without the event too. `newsift
     events forget` gives it up.
     """
-    refuse_unasked(yes, "promise")
     with connected(config) as cluster:
         teacher, topic = Teacher(config), SeedTopic(cluster, config)
         events, values = read_events(topic, teacher)
@@ -89,6 +88,7 @@ def _first_profile(
     proposal = proposed(teacher, event, values, None, ([], []), attempts_at(event.profile))
     if not as_json:
         print_proposal(proposal)
+    refuse_unasked(yes, "promise")
     agreed = consented(yes, f"Publish this profile of {event.name!r}?")
     if agreed:
         topic.publish({event.key: proposal.value})
@@ -113,6 +113,7 @@ def _agreed(profile: Profile, shown: Shown, yes: bool) -> bool:
         return False
     if shown.more:
         say(f"{shown.missing} more labels would show a lower threshold, if none is wrong")
+    refuse_unasked(yes, "promise")
     return consented(yes, f"Set the threshold of {profile.event!r} to {shown.threshold:.4f}?")
 
 
