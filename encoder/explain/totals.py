@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I32, I64
-from encoder.score.exact import place
+from encoder.score.exact import slot_place
 from encoder.score.lexical import SparseRows, word_rows
 from encoder.support.jit import jit
 from encoder.text.tokenizer import Word
@@ -60,7 +60,7 @@ def arrays_of(rows: SparseRows) -> Rows:
 def place_of(rows: Any, row: int, slot: int) -> int:
     """Where a row has this slot; -1 if it has not."""
     end = rows.indptr[row + 1]
-    at = place(rows.slots, rows.indptr[row], end, slot)
+    at = slot_place(rows.slots, rows.indptr[row], end, slot)
     return at if at < end and rows.slots[at] == slot else -1
 
 

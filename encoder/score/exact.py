@@ -31,7 +31,7 @@ def pair_scores(
 
 
 @jit()
-def place(slots: I32, first: int, end: int, slot: int) -> int:
+def slot_place(slots: I32, first: int, end: int, slot: int) -> int:
     """Where a slot stands between two places, or would; np.searchsorted compiles for seconds."""
     while first < end:
         middle = (first + end) // 2
@@ -58,7 +58,7 @@ def write_scores(
         same = 0.0
         at, end = other_indptr[col], other_indptr[col + 1]
         for e in range(indptr[row], indptr[row + 1]):
-            at = place(other_slots, at, end, slots[e])
+            at = slot_place(other_slots, at, end, slots[e])
             if at < end and other_slots[at] == slots[e]:
                 same += np.float64(weights[e]) * np.float64(other_weights[at])
         score = (1 - mix) * near + mix * same

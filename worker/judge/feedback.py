@@ -16,7 +16,7 @@ from encoder.errors import InputError
 from encoder.model.weights import I64
 from encoder.score.lexical import SLOTS
 from worker.judge.distributions import binomial_tail
-from worker.seeds.background import split
+from worker.seeds.background import sides_of
 from worker.seeds.vectors import EventVector
 
 F64 = NDArray[np.float64]
@@ -107,7 +107,7 @@ def learn(
     by_seeds = vector_of(start, seeds)
     start /= np.linalg.norm(start)
     liked, disliked = (x.best(by_seeds, MOST_LABELLED, none) for x in (on, off))
-    against = Voices.nobodys(split(background)[0])
+    against = Voices.nobodys(sides_of(background)[0])
     nearest = against.best(by_seeds, NEGATIVES, none)
     told = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])
     base = start + told - AWAY * mean(against.posts[nearest])
@@ -139,7 +139,7 @@ def is_burst(now: int, before: int, share: float, attempts: int = 1) -> bool:
 def profile_threshold(vector: EventVector, background: Embeddings, rate: float) -> float:
     """The score that this share of the background reaches, of the posts that say nothing in it."""
     row = vector.as_row(background.mix, background.digest)
-    return float(thresholds(split(background)[1], row, rate)[0])
+    return float(thresholds(sides_of(background)[1], row, rate)[0])
 
 
 def without_repeats(posts: Embeddings, order: Sequence[int], count: int, taken: Embeddings) -> I64:

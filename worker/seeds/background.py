@@ -22,7 +22,7 @@ class OwnBackground:
     mark: str
 
 
-def split(background: Embeddings) -> tuple[Embeddings, Embeddings]:
+def sides_of(background: Embeddings) -> tuple[Embeddings, Embeddings]:
     """The posts that may speak against an event, and those that calibrate, by their hashes.
 
     Copies of a post stand on one side, wherever and however often they occur.

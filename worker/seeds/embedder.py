@@ -14,7 +14,7 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from worker.seeds.background import OwnBackground, split
+from worker.seeds.background import OwnBackground, sides_of
 from worker.seeds.in_force import unfit
 from worker.seeds.profile import Compared, Profile
 from worker.seeds.record import RefusedSeed, Seed
@@ -119,7 +119,7 @@ class SeedEmbedder:
     @cached_property
     def _calibrating(self) -> Embeddings:
         """The background posts that no profile was told apart from."""
-        return split(self.background)[1]
+        return sides_of(self.background)[1]
 
     @cached_property
     def _too_fine_for_profiles(self) -> str:

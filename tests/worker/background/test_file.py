@@ -14,7 +14,7 @@ from worker.background.near_seeds import FACTOR, speak_of_seeds
 from worker.config import Config, MatchingConfig
 from worker.errors import ConfigError
 from worker.match.assembly import assembled
-from worker.seeds.background import split
+from worker.seeds.background import sides_of
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import seed_set_digest
 
@@ -61,7 +61,7 @@ def test_it_calibrates_profiles_by_the_half_that_nobody_was_told_apart_from(file
     enc = small_encoder()
     own = read_background(file, enc, 0.01)
     calibrating = SeedEmbedder(enc, 0.01, None, own)._calibrating
-    assert calibrating.dense.tolist() == split(enc.posts(texts(500)))[1].dense.tolist()
+    assert calibrating.dense.tolist() == sides_of(enc.posts(texts(500)))[1].dense.tolist()
 
 
 def test_what_is_refused_names_the_key_the_file_and_the_remedy(file: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from worker.judge.feedback import (
     learn,
     profile_threshold,
 )
-from worker.seeds.background import split
+from worker.seeds.background import sides_of
 from worker.seeds.vectors import EventVector
 
 F64 = NDArray[np.float64]
@@ -135,7 +135,7 @@ def test_a_profile_is_that_of_a_slow_loop(seed: int, mix: float) -> None:
     found = learn(
         seeds, background, stream, Voices.nobodys(on), Voices.nobodys(off), burst
     )  # fmt: skip
-    rows = (plain(seeds), plain(split(background)[0]), plain(posts))
+    rows = (plain(seeds), plain(sides_of(background)[0]), plain(posts))
     expected, entered = slow_learn(*rows, authors, plain(on), plain(off), burst)
     expected = slow_drawn_back(expected, plain_start(seeds))
     np.testing.assert_allclose(plain_profile(found.vector), expected, atol=1e-5)
@@ -251,7 +251,7 @@ def test_a_threshold_knows_no_post_that_the_profile_was_told_apart_from() -> Non
     rng = np.random.default_rng(5)
     background = texts(rng, 400)
     vector = learn(texts(rng, 2, about=3), background).vector
-    _, calibrating = split(background)
+    _, calibrating = sides_of(background)
     scores = sorted(plain(calibrating) @ plain_profile(vector), reverse=True)
     reach = round(0.02 * len(calibrating))
     found = profile_threshold(vector, background, 0.02)

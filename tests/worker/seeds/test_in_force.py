@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.worker.learned import profile, profile_value, vector_of
 from tests.worker.small import ARTICLES, same, small_encoder, value
 from worker.config import Limits
-from worker.seeds.background import split
+from worker.seeds.background import sides_of
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import NEVER, SeedBook, SeedSet, seed_set_digest
 from worker.seeds.vectors import EventVector
@@ -144,7 +144,7 @@ def test_its_threshold_is_its_own_or_the_configured_or_automatic() -> None:
     assert made(records(threshold=0.7)).thresholds[1] == np.float32(0.7)
     assert made(records(threshold=0.7), threshold=0.3).thresholds[1] == np.float32(0.7)
     assert made(records(), threshold=0.3).thresholds.tolist() == [np.float32(0.3)] * 2
-    calibrating = split(small_encoder().background)[1]
+    calibrating = sides_of(small_encoder().background)[1]
     for rate in (0.01, 0.2):
         vector = EventVector.read(profile("storm", SEEDS)["vectors"])
         reached = sorted(vector.scores(calibrating).tolist())[-round(rate * len(calibrating))]

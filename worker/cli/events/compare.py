@@ -11,7 +11,7 @@ from encoder.embeddings import Embeddings
 from encoder.model.weights import F32
 from worker.match.matcher import Matcher
 from worker.posts.outcome import Post
-from worker.seeds.background import split
+from worker.seeds.background import sides_of
 from worker.seeds.set import SeedSet
 
 SHOWN = 5
@@ -46,7 +46,7 @@ class Comparison:
 
     def of_the_background(self, background: Embeddings) -> tuple[float, float]:
         """How many of 1,000 background posts pass, before and after, of those not learned from."""
-        posts = split(background)[1]
+        posts = sides_of(background)[1]
         shares = (passing(seeds, posts)[0].mean() for seeds in (self.before, self.after))
         before, after = (1000 * float(share) for share in shares)
         return before, after

@@ -18,7 +18,7 @@ from worker.judge.promise import confidence_of_version, lapses
 from worker.judge.queues import CertifyQueue
 from worker.kafka.reading import TopicReader
 from worker.posts.times import milliseconds, utc
-from worker.seeds.background import split
+from worker.seeds.background import sides_of
 from worker.seeds.profile import Profile, read_record
 from worker.seeds.record import PREFIX
 
@@ -111,7 +111,7 @@ def promised_profile(
 
 def rate_of(teacher: Teacher, profile: Profile, threshold: float) -> float:
     """The share of the background that passes: about what passes without the event."""
-    scores = profile.vector.scores(split(teacher.background)[1])  # [n]
+    scores = profile.vector.scores(sides_of(teacher.background)[1])  # [n]
     return float((scores >= np.float32(threshold)).mean())
 
 
