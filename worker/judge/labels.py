@@ -13,7 +13,7 @@ from encoder.support.letters import most_marks
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.posts.checks import refusal
 from worker.posts.outcome import Post
-from worker.seeds.values import EVENT_BYTES, RFC_3339
+from worker.seeds.values import EVENT_BYTES, milliseconds_in
 
 SCHEMA = "newsift.label/1"
 KEY_BYTES = 2**12
@@ -172,8 +172,7 @@ def _check(label: Label, limits: Limits) -> None:
         raise InputError(f"post.platform: {shown} is none of {', '.join(PLATFORMS)}")
     if not label.post.id or len(label.key) > KEY_BYTES:
         raise InputError(f"post.id: empty, or of more than {KEY_BYTES} bytes; give the platform's")
-    if len(label.at) > 64 or not RFC_3339.fullmatch(label.at):
-        raise InputError(f"at: {ascii(label.at)[:40]} is no time, as 2026-01-31T12:00:00Z")
+    milliseconds_in({"at": label.at}, "at")
     if label.drawn == "certify" and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
     if (marks := most_marks(label.post.text)) > limits.marks:

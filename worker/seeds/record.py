@@ -101,7 +101,7 @@ def _seed(name: str, given: dict[str, Any], limits: Limits) -> Seed:
         event_in(given) or name,
         string_in(given, "url", URL_CHARS) or None,
         threshold_in(given.get("threshold")),
-        milliseconds_in(given.get("expires_at")),
+        milliseconds_in(given, "expires_at"),
         flag_in(given, "paused"),
     )
     _unmarked(seed, limits.marks)

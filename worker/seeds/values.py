@@ -100,23 +100,24 @@ def threshold_in(value: Any) -> float | None:
     return float(value)
 
 
-def milliseconds_in(value: Any) -> int | None:
-    """A time, in milliseconds."""
+def milliseconds_in(given: dict[str, Any], key: str) -> int | None:
+    """The time under a key, in milliseconds."""
+    value = given.get(key)
     if value is None:
         return None
     if not isinstance(value, str) or len(value) > 64 or not RFC_3339.fullmatch(value):
         shown = ascii(value)[:40] if isinstance(value, str) else kind_of(value)
-        _not_a_time(shown)
+        _not_a_time(key, shown)
     try:
         moment = datetime.fromisoformat(value.upper()).astimezone(UTC)
         return (moment - EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
-        _not_a_time(ascii(value))
+        _not_a_time(key, ascii(value))
 
 
-def _not_a_time(shown: str) -> NoReturn:
+def _not_a_time(key: str, shown: str) -> NoReturn:
     raise InputError(
-        f"expires_at: {shown} is no RFC 3339 time, as 2026-01-31T12:00:00Z, of the years 1 to 9999"
+        f"{key}: {shown} is no RFC 3339 time, as 2026-01-31T12:00:00Z, of the years 1 to 9999"
     )
 
 

@@ -75,6 +75,7 @@ def test_a_key_may_be_spaced_and_escaped_as_others_write_json(by: str) -> None:
         (tree(by="é" * 121), "by"),
         (tree(at="now"), "at"),
         (tree(at=AT + " " * 5_000), "at"),
+        (tree(at="2026-99-99T99:99:99Z"), "at"),
         (tree(drawn="chosen"), "drawn"),
         (tree(probability=0), "probability"),
         (tree(probability=1.5), "probability"),
