@@ -21,13 +21,21 @@ class NearWatch:
         self._seeds: SeedSet | None = None
         self._edges: Edges | None = None
         self._known: Known = {}
+        self._ready: tuple[SeedSet, Edges, Known] | None = None
         self._kept = NearMisses(())
+
+    def prepare(self, seeds: SeedSet) -> None:
+        """Find the edges of seeds that are to come: a look at all of the background, beforehand."""
+        self._ready = (seeds, *Edges.of(seeds, self._cuts, RATES, self._known))
 
     def edges(self, seeds: SeedSet) -> Edges:
         """What comes near to these seeds."""
         with self._lock:
             if self._edges is None or seeds is not self._seeds:
-                self._edges, self._known = Edges.of(seeds, self._cuts, RATES, self._known)
+                ready = self._ready
+                if ready is None or ready[0] is not seeds:
+                    ready = (seeds, *Edges.of(seeds, self._cuts, RATES, self._known))
+                _, self._edges, self._known = ready
                 self._kept = NearMisses(_names(self._edges), self._kept)
                 self._seeds = seeds
             return self._edges

@@ -131,6 +131,8 @@ class Parts:
             *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
             drift, NearWatch(partial(near_cuts, enc, background)),
         )  # fmt: skip
+        self.control.prepare = self.flow.near.prepare
+        await asyncio.to_thread(self.flow.near.prepare, self._seeds())
 
     def _seeds(self) -> SeedSet:
         assert self.control.seeds is not None

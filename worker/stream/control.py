@@ -60,6 +60,7 @@ class Control:
         self._since, self._events = 0.0, list[str]()
         self._told: frozenset[tuple[str, str, str]] = frozenset()
         self._had = False  # seeds, before the topic was lost
+        self.prepare: Callable[[SeedSet], None] = lambda seeds: None  # before a set is in place
         self.seeds: SeedSet | None = None
         self.lost = ""  # why posts wait
 
@@ -80,15 +81,18 @@ class Control:
 
     async def embed(self, embedder: SeedEmbedder) -> None:
         """Make the set of seeds as the records say now, and put it in place."""
-        made = await asyncio.get_running_loop().run_in_executor(
-            self._thread, embedder.make, self._book
-        )
+        made = await asyncio.get_running_loop().run_in_executor(self._thread, self._make, embedder)
         log.info("%d seeds, set %s", len(made), made.digest)
         self._tell_idle(made)
         self.seeds, self._since = made, time.time()
         self._had = bool(made) or (self._had and bool(self.lost))
         self._events = sorted({seed.event for seed in made.seeds})
         self.describe()
+
+    def _make(self, embedder: SeedEmbedder) -> SeedSet:
+        made = embedder.make(self._book)
+        self.prepare(made)
+        return made
 
     async def follow(self, embedder: SeedEmbedder) -> None:
         """Let every further record take effect, for as long as this is awaited."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Lock
 from time import perf_counter
 
 import numpy as np
@@ -49,8 +50,7 @@ class Flow:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._topics, self._metrics = ledger, topics, metrics
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sift")
-        self._in_turn = ThreadPoolExecutor(1, thread_name_prefix="group")
-        self._grouping = Grouping()
+        self._grouping, self._group_lock = Grouping(), Lock()
         self._bursts, self._epoch = Bursts(0), -1
         self.drift, self.near, self.finished = drift, near, 0
 
@@ -58,10 +58,10 @@ class Flow:
         """Decode, encode and match a batch under one set of seeds, and group its matches."""
         run = asyncio.get_running_loop().run_in_executor
         try:
-            outcome = await run(self._threads, self._matched, batch, self._seeds())
-            if outcome.matched and self._ledger.holds(batch):
-                await self._ledger.turn(batch)
-                await run(self._in_turn, self._group, batch, outcome)
+            outcome, grouped = await run(self._threads, self._matched, batch, self._seeds())
+            if not grouped:
+                await self._ledger.until(lambda: self._ledger.is_turn_of(batch))
+                await run(self._threads, self._group, batch, outcome)
         finally:
             self._ledger.pass_on(batch)
         return outcome
@@ -98,7 +98,8 @@ class Flow:
         self.finished += 1
         self._ledger.finish(batch)
 
-    def _matched(self, batch: Batch, seeds: SeedSet) -> Outcome:
+    def _matched(self, batch: Batch, seeds: SeedSet) -> tuple[Outcome, bool]:
+        """What a batch comes to, and whether its matches are grouped: in its turn at once."""
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
         outcome = self._pipeline.run(batch.messages, seeds, now, edges)
@@ -107,7 +108,11 @@ class Flow:
         if outcome.sample is not None:
             counted = outcome.hits, outcome.told, outcome.sample
             self.drift.add(seeds, len(outcome.best), *counted)
-        return outcome
+        if outcome.matched and not self._ledger.is_turn_of(batch):
+            return outcome, False
+        if outcome.matched:
+            self._group(batch, outcome)
+        return outcome, True
 
     def _tell_bursts(self, epoch: int, outcome: Outcome, minute: int) -> None:
         """Tell of each event that has more new stories than its history lets expect."""
@@ -123,8 +128,9 @@ class Flow:
 
     def _group(self, batch: Batch, outcome: Outcome) -> None:
         began = perf_counter()
-        if self._ledger.holds(batch):
-            self._grouping.place(batch, outcome)
+        with self._group_lock:  # one that is dropped meanwhile may meet the first of the next epoch
+            if self._ledger.holds(batch):
+                self._grouping.place(batch, outcome)
         self._metrics.stage("group", perf_counter() - began)
 
     def _letter(self, record: Record) -> Letter:

@@ -100,9 +100,10 @@ class Ledger:
         """Whether the batch still is this worker's, by the assignment it was read under."""
         return batch.epoch == self.epoch
 
-    async def turn(self, batch: Batch) -> None:
-        """Wait until each older batch has had its turn, or this one is no longer under way."""
-        await self.until(lambda: batch not in self._batches or self._next_in_turn() is batch)
+    def is_turn_of(self, batch: Batch) -> bool:
+        """Whether each older batch has had its turn, or this one is no longer under way."""
+        waiting = [other for other in self._batches if not other.had_turn]
+        return batch not in waiting or waiting[0] is batch
 
     def pass_on(self, batch: Batch) -> None:
         """Note that a batch has had its turn: it is the next one's."""
@@ -155,9 +156,6 @@ class Ledger:
     async def changed(self) -> None:
         """Wait for the next change."""
         await self._change.wait()
-
-    def _next_in_turn(self) -> Batch | None:
-        return next((batch for batch in self._batches if not batch.had_turn), None)
 
     def _tell(self) -> None:
         self._change.set()

@@ -47,7 +47,7 @@ def test_turns_come_in_the_order_of_arrival(order: list[int], finished: int) -> 
         batches = [ledger.add([Mail(b"", offset=number)]) for number in range(4)]
 
         async def wait(number: int) -> None:
-            await ledger.turn(batches[number])
+            await ledger.until(lambda: ledger.is_turn_of(batches[number]))
             had.append(number)
             ledger.pass_on(batches[number])
 
@@ -65,7 +65,8 @@ def test_a_batch_that_is_dropped_waits_for_no_turn() -> None:
     async def run() -> None:
         ledger = Ledger(2)
         ledger.add([Mail(b"", offset=0)])
-        second = asyncio.ensure_future(ledger.turn(ledger.add([Mail(b"", offset=1)])))
+        later = ledger.add([Mail(b"", offset=1)])
+        second = asyncio.ensure_future(ledger.until(lambda: ledger.is_turn_of(later)))
         await asyncio.sleep(0)
         assert not second.done()
         ledger.drop()
