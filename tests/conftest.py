@@ -8,14 +8,16 @@ from itertools import chain, groupby, zip_longest
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.worker.fake import Command, Outcome
 from worker.cli import run
 
 # The same examples in every run, so that a change is judged and not the dice; NEWSIFT_EXPLORE=1
-# draws new ones.
-settings.register_profile("steady", derandomize=True)
+# draws new ones. How long they take says something of the machine alone.
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 if not os.environ.get("NEWSIFT_EXPLORE"):
     settings.load_profile("steady")
 
