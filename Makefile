@@ -13,7 +13,7 @@ SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
 READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)
 PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
 
-FAST := encoder/score test_architecture.py test_house.py worker/config worker/judge worker/match worker/posts \
+FAST := encoder/score test_architecture.py test_house.py worker/config worker/match worker/posts \
 	worker/seeds worker/stream worker/watch
 SLOW := cost fuzz revoking control_lost
 
