@@ -5,7 +5,7 @@ import socket
 import ssl
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -103,17 +103,26 @@ def within(seconds: float, work: Callable[[], T], url: str) -> T:
 
 def _fetch(url: str, bounds: Bounds) -> Page:
     for _ in range(bounds.redirects + 1):
-        try:
-            with _opened(_target(url), bounds) as answer:
-                there = answer.getheader("Location")
-                if answer.status not in REDIRECTED or not there:
-                    return _page(url, answer, bounds.size)
-                url = urljoin(url, there)
-        except InputError:
-            raise
-        except (OSError, http.client.HTTPException, ValueError, zlib.error) as error:
-            raise InputError(f"{url}: cannot be fetched ({_reason(error)})") from error
+        with opened(url, bounds) as answer:
+            there = answer.getheader("Location")
+            if answer.status not in REDIRECTED or not there:
+                return _page(url, answer, bounds.size)
+            url = urljoin(url, there)
     raise InputError(f"{url}: redirects more than {bounds.redirects} times; give the last address")
+
+
+@contextmanager
+def opened(
+    url: str, bounds: Bounds, asked: Mapping[str, str] = REQUEST
+) -> Iterator[http.client.HTTPResponse]:
+    """The answer to one request, redirects not followed; what fails is refused with a reason."""
+    try:
+        with _opened(_target(url), bounds, asked) as answer:
+            yield answer
+    except InputError:
+        raise
+    except (OSError, http.client.HTTPException, ValueError, zlib.error) as error:
+        raise InputError(f"{url}: cannot be fetched ({_reason(error)})") from error
 
 
 def _target(url: str) -> SplitResult:
@@ -131,7 +140,9 @@ def _target(url: str) -> SplitResult:
 
 
 @contextmanager
-def _opened(target: SplitResult, bounds: Bounds) -> Iterator[http.client.HTTPResponse]:
+def _opened(
+    target: SplitResult, bounds: Bounds, asked: Mapping[str, str]
+) -> Iterator[http.client.HTTPResponse]:
     """The answer to a request that goes to a checked address of the host, and to no other."""
     secure = target.scheme == "https"
     host = target.hostname or ""
@@ -145,7 +156,7 @@ def _opened(target: SplitResult, bounds: Bounds) -> Iterator[http.client.HTTPRes
             context = ssl.create_default_context()
             connection.sock = context.wrap_socket(connection.sock, server_hostname=host)
         path = urlunsplit(("", "", target.path or "/", target.query, ""))
-        connection.request("GET", quote(path, safe="/%:@!$&'()*+,;=~?"), headers=REQUEST)
+        connection.request("GET", quote(path, safe="/%:@!$&'()*+,;=~?"), headers=dict(asked))
         with connection.getresponse() as answer:
             yield answer
 
@@ -173,6 +184,11 @@ def _page(url: str, answer: http.client.HTTPResponse, size: int) -> Page:
     kind = answer.headers.get_content_type()
     if kind not in PAGES:
         raise InputError(f"{url}: is no page of text but {kind}; save the text and add the file")
+    return Page(url, body_of(url, answer, size), answer.headers.get_content_charset())
+
+
+def body_of(url: str, answer: http.client.HTTPResponse, size: int) -> bytes:
+    """The body of an answer, unpacked, whole, and never more than the size."""
     body = answer.read(size + 1) if (answer.length or 0) <= size else b""
     if len(body) > size or (answer.length or 0) > size:
         raise _too_large(url, size)
@@ -183,7 +199,7 @@ def _page(url: str, answer: http.client.HTTPResponse, size: int) -> Page:
         body = _unpacked(url, body, size)
     elif coding != "identity":
         raise InputError(f"{url}: is packed as {coding!r}; save the text and add the file")
-    return Page(url, body, answer.headers.get_content_charset())
+    return body
 
 
 def _unpacked(url: str, body: bytes, size: int) -> bytes:
