@@ -4,21 +4,19 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from worker.cli.events.lesson import Labelled
+from worker.cli.labels.topic import LabelTopic
 from worker.config import Config
 from worker.judge.draw import certifies_only
-from worker.judge.labels import Label, LabelBook, PostId
+from worker.judge.labels import Label, PostId
 from worker.kafka.reading import TopicReader
 from worker.posts.outcome import Post
 
 
 def labels_of(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
     """What people said of an event's posts; nothing where there is no topic of labels yet."""
-    book = LabelBook(config.limits)
-    if cluster.exists(config.topics.labels):
-        for batch in cluster.read(config.topics.labels):
-            for record in batch:
-                book.apply(record.key, record.value)
-    return book.of(event)
+    if not cluster.exists(config.topics.labels):
+        return ()
+    return LabelTopic(cluster, config).book().of(event)
 
 
 def training(labels: Iterable[Label]) -> Labelled:
