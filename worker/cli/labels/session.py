@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 import click
 
 from worker.cli.labels.candidates import Found
+from worker.cli.offline import present
 from worker.cli.terminal import colour_wanted, single_keys
 from worker.cli.view.lit import lit_text
 from worker.cli.view.table import page_width
 from worker.judge.labels import Label, PostId, Verdict
 from worker.judge.queues import Question, Queue
-from worker.stream.flow import now
 from worker.visible import one_line
 
 ANSWERS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
@@ -73,7 +73,7 @@ class Session:
         found = self._found.get(candidate.post_id)
         scored = (found.record.seed_set, found.record.model) if found else (None, None)
         label = Label(
-            verdict, self._event, candidate.post, self._by, now(), question.drawn,
+            verdict, self._event, candidate.post, self._by, present(), question.drawn,
             question.probability, candidate.score, *scored,
         )  # fmt: skip
         self._publish(label.key, label.value)
