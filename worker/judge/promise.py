@@ -7,6 +7,7 @@ Taking the loosest cut whose own interval holds would break the promise far more
 
 import math
 from bisect import bisect_left
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,10 +60,7 @@ def certifies(positives: int, n: int, precision: float, confidence: float) -> bo
 
 def first_cut(n: int, precision: float, confidence: float) -> int:
     """How many of the best scored the first test takes: by the number of labels, never by them."""
-    allowing_one = labels_needed(precision, confidence, errors=1)
-    if n >= max(ENOUGH, allowing_one):
-        return allowing_one
-    return labels_needed(precision, confidence)
+    return labels_needed(precision, confidence, errors=int(n >= ENOUGH))
 
 
 def confidence_of_version(confidence: float, version: int) -> float:
@@ -87,7 +85,7 @@ def lapses(rate: float, before: float, precision: float) -> bool:
 def promised(precision: float, confidence: float) -> None:
     """Refuse a precision or a confidence that nobody can promise."""
     for name, value in (("precision", precision), ("confidence", confidence)):
-        if not 0 < value < 1:
+        if not (isinstance(value, Real) and 0 < value < 1):
             raise InputError(f"{name}: {value!r} is not a number between 0 and 1, as 0.8")
 
 

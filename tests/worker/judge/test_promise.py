@@ -1,5 +1,7 @@
 """The threshold with a promise is that of an obvious loop, and keeps its promise."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -70,6 +72,14 @@ def test_one_wrong_label_at_the_top_is_no_end_where_there_are_forty() -> None:
     assert precision_threshold(range(39, 0, -1), labels[:39]) is None
 
 
+def test_from_forty_on_the_first_test_allows_one_error_or_there_is_none() -> None:
+    right = [True] * 80
+    assert precision_threshold(range(39), right[:39], 0.9) == 0  # ⌈ln 0.1 / ln 0.9⌉ = 22
+    assert precision_threshold(range(60), right[:60], 0.95) is None  # 45 would do, 77 are wanted
+    assert precision_threshold(range(76), right[:76], 0.95) is None
+    assert precision_threshold(range(77), right[:77], 0.95) == 0
+
+
 def test_a_later_cut_that_would_pass_is_not_reached_past_one_that_fails() -> None:
     labels = [True] * 11 + [False] * 3 + [True] * 25
     assert precision_threshold(range(39, 0, -1), labels) == 29
@@ -91,10 +101,14 @@ def test_a_later_cut_that_would_pass_is_not_reached_past_one_that_fails() -> Non
         ([1.0], [True], 1.0, 0.9, "precision"),
         ([1.0], [True], float("nan"), 0.9, "precision"),
         ([1.0], [True], 0.8, 1.0, "confidence"),
+        ([1.0], [True], "0.8", 0.9, "precision"),
+        ([1.0], [True], None, 0.9, "precision"),
+        ([1.0], [True], 0.8, [0.9], "confidence"),
+        ([1.0], [True], 0.8, 1j, "confidence"),
     ],
 )
 def test_nonsense_is_refused_by_name(
-    scores: list[float], labels: list[bool], precision: float, confidence: float, named: str
+    scores: list[float], labels: list[bool], precision: Any, confidence: Any, named: str
 ) -> None:
     with pytest.raises(InputError, match=f"^{named}: "):
         precision_threshold(scores, labels, precision, confidence)
