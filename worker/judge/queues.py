@@ -4,14 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from worker.judge.anytime import Look
-from worker.judge.draw import (
-    Candidate,
-    cuts_between,
-    learn_queue,
-    next_to_certify,
-    to_certify,
-)
+from worker.judge.anytime import FrozenCuts, Look
+from worker.judge.draw import CERTIFYING, Candidate, draw_key, learn_queue, to_certify
 from worker.judge.labels import Draw, PostId
 
 Said = Mapping[PostId, bool]  # whether a post is on the event, by who is asked
@@ -42,19 +36,22 @@ class CertifyQueue:
     def __init__(
         self, matches: Sequence[Candidate], precision: float = 0.8, confidence: float = 0.9
     ) -> None:
-        self._drawn = to_certify(matches)
-        self._cuts = cuts_between(matches, precision, confidence)
+        self._order = to_certify(matches)
+        self._scores = [match.score for match in self._order]
+        self._keys = [draw_key(match.post_id) for match in self._order]
+        self._cuts = FrozenCuts.among(self._scores, precision, confidence)
 
     def look(self, said: Said) -> Look:
         """What the labels show by now."""
-        return next_to_certify(self._cuts, self._drawn, said.get)[0]
+        names = self._order
+        return self._cuts.look(self._scores, self._keys, lambda at: said.get(names[at].post_id))
 
     def next(self, said: Said) -> Question | None:
         """The next match of the strictest cut that is not shown yet."""
-        _, drawn = next_to_certify(self._cuts, self._drawn, said.get)
-        if drawn is None:
+        look = self.look(said)
+        if look.ask is None:
             return None
-        return Question(drawn.candidate, "certify", drawn.probability)
+        return Question(self._order[look.ask], "certify", CERTIFYING * look.share)
 
     def told(self, said: Said) -> str:
         """What is shown, and how many labels are missing for more, if none is wrong."""

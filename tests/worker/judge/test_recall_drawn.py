@@ -3,7 +3,7 @@
 import numpy as np
 
 from worker.judge import recall_interval
-from worker.judge.draw import Candidate, certify_queue, random_part
+from worker.judge.draw import Candidate, to_certify
 from worker.judge.reservoir import NearMisses
 from worker.posts.outcome import Post
 
@@ -32,16 +32,20 @@ def interval(posts: list[Post], scores: np.ndarray, on: dict[str, bool]) -> tupl
         for post, score in zip(posts, scores, strict=True)
         if score >= THRESHOLD
     ]
-    asked = {drawn.candidate.post_id for drawn in certify_queue(matches, 60)}
-    labels, weight = random_part(matches, THRESHOLD, lambda x: on[x[1]] if x in asked else None)
-    drawn = [(THRESHOLD, label, weight) for label in labels]
+    drawn = labelled(matches, len(matches), on)
     reservoir = NearMisses(["fire"])
     which = np.flatnonzero(scores < THRESHOLD)
     strata = (scores[which] < MIDDLE).astype(np.int64)
     reservoir.add(posts, which, np.zeros(len(which), np.int64), strata, scores[which])
     for stratum in reservoir.strata("fire"):
-        for near in certify_queue(stratum.candidates(), 60, among=stratum.count):
-            candidate = near.candidate
-            drawn.append((candidate.score, on[candidate.post.id], 1 / near.probability))
+        drawn += labelled(stratum.candidates(), stratum.count, on)
     drawn_scores, truths, weights = zip(*drawn, strict=True)
     return recall_interval(drawn_scores, truths, weights, THRESHOLD, FLOOR)
+
+
+def labelled(
+    candidates: list[Candidate], among: int, on: dict[str, bool]
+) -> list[tuple[float, bool, float]]:
+    """Score, label and weight of 60 that were drawn, of the lowest hashes among so many posts."""
+    asked = to_certify(candidates)[:60]
+    return [(each.score, on[each.post.id], among / len(asked)) for each in asked]
