@@ -7,7 +7,6 @@ Taking the loosest cut whose own interval holds would break the promise far more
 
 import math
 from bisect import bisect_left
-from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,7 +84,11 @@ def lapses(rate: float, before: float, precision: float) -> bool:
 def promised(precision: float, confidence: float) -> None:
     """Refuse a precision or a confidence that nobody can promise."""
     for name, value in (("precision", precision), ("confidence", confidence)):
-        if not (isinstance(value, Real) and 0 < value < 1):
+        try:
+            within = bool(0 < value < 1)
+        except (TypeError, ValueError):  # no number at all
+            within = False
+        if not within:
             raise InputError(f"{name}: {value!r} is not a number between 0 and 1, as 0.8")
 
 
