@@ -17,6 +17,8 @@ from worker.seeds.values import EVENT_BYTES, milliseconds_in
 
 SCHEMA = "newsift.label/1"
 KEY_BYTES = 2**12
+ROOM = 2**28  # bytes that all labels may take together: some 400,000 on posts as people write them
+OVERHEAD = 256  # of them for a record beside its own
 PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 Verdict = Literal["on", "off", "unsure"]
 Draw = Literal["certify", "learn", "given"]
@@ -96,19 +98,27 @@ def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
 class LabelBook:
     """The latest record of every key: all that is known of people's labels."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, room: int = ROOM) -> None:
+        self._limits, self._room = limits, room
         self._latest: dict[bytes | None, Label | RefusedLabel] = {}  # long keys by their digests
+        self._sizes: dict[bytes | None, int] = {}
+        self.left_out = 0  # records that there was no room for: whoever may write can fill a topic
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Let one record of the labels' topic take effect."""
+        """Let one record of the labels' topic take effect, while there is room."""
         found = read_label(key, value, self._limits)
         if key is not None and len(key) > KEY_BYTES:
             key = hashlib.sha512(key).digest()
+        self._latest.pop(key, None)
+        self._room += self._sizes.pop(key, 0)
         if found is None:
-            self._latest.pop(key, None)
-        else:
-            self._latest[key] = found
+            return
+        size = OVERHEAD + (len(value or b"") if isinstance(found, Label) else len(found.key))
+        if size > self._room:
+            self.left_out += 1
+            return
+        self._room -= size
+        self._latest[key], self._sizes[key] = found, size
 
     def of(self, event: str) -> tuple[Label, ...]:
         """The labels on the posts of an event, in the order of their keys."""

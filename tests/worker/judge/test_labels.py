@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.config import Limits
-from worker.judge.labels import KEY_BYTES, Label, LabelBook, RefusedLabel, read_label, verdicts
+from worker.judge.labels import (
+    KEY_BYTES,
+    OVERHEAD,
+    Label,
+    LabelBook,
+    RefusedLabel,
+    read_label,
+    verdicts,
+)
 from worker.posts.outcome import Post
 
 AT = "2026-11-22T10:00:00Z"
@@ -126,6 +134,31 @@ def test_a_long_key_is_held_by_its_digest_and_can_be_taken_back() -> None:
     assert len(book.refused[0].key) == KEY_BYTES
     book.apply(b"k" * 10**6, None)
     assert book.refused == ()
+
+
+def test_a_stranger_who_fills_the_topic_takes_no_more_room_than_there_is() -> None:
+    honest, room = label(), 20_000
+    book = LabelBook(room=room)
+    book.apply(honest.key, honest.value)
+    flood = [label(post=str(number), by="eve") for number in range(1_000)]
+    for made in flood:
+        book.apply(made.key, made.value)
+        book.apply(made.key, b"{" * 9_999)  # what is refused takes little, and room like the others
+    kept = len(book.of("fire")) + len(book.refused)
+    assert honest in book.of("fire")
+    assert 20 < kept < room / OVERHEAD
+    assert book.left_out >= 1_000 - kept
+    for made in flood:
+        book.apply(made.key, None)
+    book.apply(flood[-1].key, flood[-1].value)
+    assert book.of("fire") == (honest, flood[-1])
+
+
+def test_a_label_that_is_given_anew_takes_its_room_once() -> None:
+    book = LabelBook(room=2 * (len(label().value) + OVERHEAD))
+    for said in ("on", "off", "unsure") * 100:
+        book.apply(label(said).key, label(said).value)
+    assert (book.of("fire")[0].label, book.left_out) == ("unsure", 0)
 
 
 def test_a_post_is_on_the_event_where_all_say_so_without_a_doubt() -> None:

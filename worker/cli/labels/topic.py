@@ -7,7 +7,7 @@ from getpass import getuser
 from worker.cli.keyed import KeyedTopic
 from worker.cli.terminal import say
 from worker.config import Config
-from worker.judge.labels import SCHEMA, LabelBook
+from worker.judge.labels import ROOM, SCHEMA, LabelBook
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
 
@@ -31,6 +31,9 @@ class LabelTopic(KeyedTopic):
             say(f"refused: {refused.key}: {refused.reason}")
         if (more := len(book.refused) - NAMED) > 0:
             say(f"{more:,} more labels are refused")
+        if book.left_out:
+            say(f"{book.left_out:,} labels are left out: those before them take {ROOM:,} bytes, as "
+                "much as is read; name another topic in topics.labels")  # fmt: skip
         return book
 
 
