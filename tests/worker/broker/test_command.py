@@ -38,7 +38,7 @@ def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
         with KafkaAdminClient(bootstrap_servers=address) as admin:
             assert admin.list_topics() == []
         process.send_signal(number)
-        _, said = process.communicate(timeout=10)
+        _, said = process.communicate(timeout=60)
         assert process.returncode == 0
         assert said == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"
 
@@ -49,7 +49,7 @@ def test_a_port_that_is_taken_is_one_line() -> None:
         address = process.stdout.readline().strip()
         port = address.rpartition(":")[2]
         second = subprocess.run(
-            [*NEWSIFT, "--port", port], capture_output=True, text=True, timeout=20, check=False
+            [*NEWSIFT, "--port", port], capture_output=True, text=True, timeout=60, check=False
         )
     assert second.returncode == 2
     assert second.stdout == ""

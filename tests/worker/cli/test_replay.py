@@ -16,6 +16,7 @@ import pytest
 
 import worker.cli.replay
 from tests.worker.fake import Command
+from tests.worker.interrupted import said_until_ended_by
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.cli.replay import Pace
 
@@ -179,8 +180,7 @@ def test_ctrl_c_tells_what_was_sent(kafka: Kafka, tmp_path: Path) -> None:
     ends = time.monotonic() + 60
     while len(kafka.records(POSTS)) < 20 and time.monotonic() < ends:
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=30)[1]
+    told = said_until_ended_by(signal.SIGINT, process)
     assert process.returncode == 130
     sent = len(kafka.records(POSTS))
     assert 20 <= sent < 10_000

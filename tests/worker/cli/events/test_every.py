@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -113,12 +113,18 @@ def test_seeds_add_offers_a_profile_at_a_terminal(kafka: Kafka, tmp_path: Any) -
     assert made.seeds.keys() == {"fire", "rescue", "more"}
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\x03"])
-def test_no_consent_publishes_nothing(kafka: Kafka, answer: str) -> None:
+def says_no(terminal: AtTerminal) -> int:
+    terminal.press("n\n")
+    return terminal.ends()
+
+
+@pytest.mark.parametrize(("answer", "code"), [(says_no, 0), (AtTerminal.interrupts, 130)])
+def test_no_consent_publishes_nothing(
+    kafka: Kafka, answer: Callable[[AtTerminal], int], code: int
+) -> None:
     add_seeds(kafka)
     with AtTerminal("events", "learn", "ferry", "--background") as terminal:
         terminal.hears("[y/N]: ")
-        terminal.press(answer)
-        assert terminal.ends() == (0 if answer == "n\n" else 130)
+        assert answer(terminal) == code
         assert "Traceback" not in terminal.shown
     assert versions(kafka) == []

@@ -12,7 +12,8 @@ from typing import Self
 
 ROOT = Path(__file__).parents[4]
 CODE = "import sys; from worker.cli import run; sys.exit(run(sys.argv[1:]))"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+CTRL_C = "\x03"
 
 
 class AtTerminal:
@@ -47,6 +48,21 @@ class AtTerminal:
     def press(self, keys: str) -> None:
         """Press some keys."""
         os.write(self._terminal, keys.encode())
+
+    def interrupts(self) -> int:
+        """Press Ctrl-C, again after each silent second, and tell the exit code.
+
+        Python may lose one that comes between its showing a prompt and its reading the answer.
+        """
+        until = time.monotonic() + PATIENCE_S
+        self.press(CTRL_C)
+        shown = self.shown
+        while self._more():
+            assert time.monotonic() < until, f"it goes on: {self.shown!r}"
+            if self.shown == shown and "interrupted" not in shown:
+                self.press(CTRL_C)
+            shown = self.shown
+        return self._process.wait(PATIENCE_S)
 
     def ends(self) -> int:
         """The exit code, once all is shown."""

@@ -11,6 +11,7 @@ import pytest
 
 import worker.cli.seeds.article
 from encoder.errors import InputError
+from tests.worker.interrupted import said_until_ended_by
 from tests.worker.web_side import ARTICLE
 from worker.cli.seeds.article import article_of, extracted
 from worker.cli.seeds.fetch import Page
@@ -82,8 +83,7 @@ def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     while not (reader := task.read_text().split()) and command.poll() is None:
         assert time.monotonic() < limit
         time.sleep(0.02)
-    command.send_signal(signal.SIGINT)  # to the command alone: its reader hears nothing
-    _, told = command.communicate(timeout=PATIENCE_S)
+    told = said_until_ended_by(signal.SIGINT, command)  # alone: its reader hears nothing
     assert (command.returncode, told.lstrip()) == (130, "newsift: interrupted\n")
     while running(reader[0]):
         assert time.monotonic() < limit
