@@ -1,6 +1,6 @@
 """Posts out of the lines of a file, as messages of a topic, for the worker's own pipeline."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,10 @@ STDIN = "stdin"
 
 @dataclass(frozen=True, slots=True)
 class FileMessage:
-    """A line of a file in the shape of a Kafka message; its offset is its number, from 0."""
+    """A row of a file in the shape of a Kafka message; its offset is its number, from 0.
+
+    Of a table it keeps all columns by their names, as the user has them.
+    """
 
     topic: str
     offset: int
@@ -28,6 +31,7 @@ class FileMessage:
     partition: int = 0
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = ()
+    columns: Mapping[str, str] | None = None
 
 
 class FileMessages:
