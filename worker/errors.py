@@ -2,7 +2,7 @@
 
 NewsiftError                  the one thing a caller needs to catch (encoder.errors)
 ├── ConfigError               a key of the configuration is refused (exit 2)
-├── AccessError               the broker refuses: login, certificate, topic, rights (exit 2)
+├── AccessError               the broker or a platform refuses: login, topic, rights (exit 2)
 └── RunError                  something failed while running (exit 1)
     ├── BrokerError           the broker cannot be reached, or fails
     └── StalledError          no progress while there is lag
@@ -16,7 +16,7 @@ class ConfigError(NewsiftError, ValueError):
 
 
 class AccessError(NewsiftError):
-    """The broker is there and refuses: a login, a certificate, a right or a topic is missing."""
+    """Who is asked is there and refuses: a login, a certificate, a right or a topic is missing."""
 
 
 class RunError(NewsiftError):

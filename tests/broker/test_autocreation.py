@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from tests.broker.clients import admin, create
 from tests.broker.server import Server
 from worker.kafka.metadata import identity
-from worker.stream.producer import KafkaProducer
+from worker.kafka.producer import KafkaProducer
 
 ASKING_S = 1.0
 Ask = Callable[[str, str], Coroutine[object, object, None]]

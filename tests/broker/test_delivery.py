@@ -8,9 +8,9 @@ from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
 from tests.broker.clients import create, read_to_end
 from tests.broker.server import Server
 from worker.errors import BrokerError
-from worker.stream import delivery
-from worker.stream.delivery import Delivery
-from worker.stream.producer import KafkaProducer, Letter
+from worker.kafka import delivery
+from worker.kafka.delivery import Delivery
+from worker.kafka.producer import KafkaProducer, Letter
 
 
 @pytest.fixture(autouse=True)

@@ -88,7 +88,7 @@ def install() -> None:
         return
     from encoder.encoder import Encoder
     from worker import crashpoint
-    from worker.stream import delivery
+    from worker.kafka import delivery
 
     script = json.loads(os.environ[VARIABLE])
     fault = Fault(script)

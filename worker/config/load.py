@@ -6,11 +6,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from encoder.support.files import read_regular
 from worker.config import KEYS, SECTIONS, Config, Section
 from worker.config.file import Given, read_file
 from worker.config.rules import Key, quoted
-from worker.config.secret import Secret
+from worker.config.secret import Secret, read_secret
 from worker.errors import ConfigError
 
 PREFIX = "NEWSIFT_"
@@ -18,7 +17,6 @@ SHORT = "NEWSIFT_KAFKA"  # for this key:
 SERVERS = "kafka.bootstrap_servers"
 PASSWORD, PASSWORD_FILE = "kafka.password", "kafka.password_file"
 DEFAULT = "default"
-LARGEST_SECRET = 4096  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +141,4 @@ def _from_secret_file(given: Mapping[str, Given]) -> dict[str, Given]:
     path, where = given[PASSWORD_FILE].value, f"{given[PASSWORD_FILE].origin}: {PASSWORD_FILE}"
     if PASSWORD in given and given[PASSWORD].value is not None:
         raise ConfigError(f"{where}: {variable_of(PASSWORD)} is set too; unset one of the two")
-    try:
-        text = read_regular(path, LARGEST_SECRET).decode("utf-8").rstrip("\r\n")
-    except (OSError, ValueError) as error:
-        said = f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})"
-    else:
-        if text and text.isprintable():
-            return {PASSWORD: Given(Secret(text), str(path))}
-        said = "holds more than a password" if text else "is empty"
-    raise ConfigError(f"{where}: {quoted(path)} {said}; give a file with the password alone")
+    return {PASSWORD: Given(read_secret(path, where), str(path))}

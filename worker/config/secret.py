@@ -1,8 +1,13 @@
 """A password that cannot be printed, logged, pickled or put into JSON by accident."""
 
+from pathlib import Path
 from typing import NoReturn, Self
 
+from encoder.support.files import read_regular
+from worker.errors import ConfigError
+
 HIDDEN = "***"
+LARGEST_SECRET = 4096  # bytes
 
 
 class Secret:
@@ -40,3 +45,16 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a secret is not pickled")
+
+
+def read_secret(path: Path, where: str) -> Secret:
+    """The secret that a file holds and nothing besides; `where` is who named the file."""
+    try:
+        text = read_regular(path, LARGEST_SECRET).decode("utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        said = f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})"
+    else:
+        if text and text.isprintable():
+            return Secret(text)
+        said = "holds more than a secret" if text else "is empty"
+    raise ConfigError(f"{where}: {str(path)!r} {said}; give a file with the secret alone")

@@ -21,6 +21,8 @@ from worker.config import Config
 from worker.judge.drift import HIGH, Drift
 from worker.judge.near import NearWatch
 from worker.kafka.consumers import control_consumer, posts_consumer
+from worker.kafka.delivery import Delivery
+from worker.kafka.producer import KafkaProducer
 from worker.kafka.settings import aiokafka_settings
 from worker.kafka.topics import ensure_topics, refuse_unfit
 from worker.match.assembly import assembled
@@ -29,13 +31,11 @@ from worker.match.records import encode_json
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook, SeedSet
 from worker.stream.control import Control
-from worker.stream.delivery import Delivery
 from worker.stream.flow import Flow, now
 from worker.stream.grouping import Grouping
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
-from worker.stream.producer import KafkaProducer
 from worker.watch.metrics import Metrics
 from worker.watch.web import Health, Web
 

@@ -1,5 +1,5 @@
 """The way of a batch: read, put into the ledger, matched, delivered, committed.
 
 Posts come in by `ingest`, wait in the `ledger`, go through `flow` to `worker.match` and leave by
-`delivery`; `offsets` commits them. Seeds come in by `control` and go to `worker.seeds`.
+`worker.kafka.delivery`; `offsets` commits them. Seeds come in by `control`, for `worker.seeds`.
 """

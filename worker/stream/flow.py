@@ -18,15 +18,15 @@ from worker.config import TopicsConfig
 from worker.judge.bursts import Bursts
 from worker.judge.drift import Drift
 from worker.judge.near import NearWatch
+from worker.kafka.delivery import Delivery
+from worker.kafka.producer import Letter
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record, to_dead_letter, without_input_headers
 from worker.posts.read import Reason
 from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
-from worker.stream.delivery import Delivery
 from worker.stream.grouping import Grouping
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.producer import Letter
 from worker.watch.metrics import Metrics
 
 THREADS = min(2, os.cpu_count() or 1)  # batches at a time: while one is in the kernel, the next

@@ -15,7 +15,7 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from worker.stream.producer import InvalidRecordError
+from worker.kafka.producer import InvalidRecordError
 
 Sent = tuple[str, int, bytes | None, bytes | None]  # topic, partition, key, value
 

@@ -16,12 +16,12 @@ from tests.worker.stream.fakes import FakeConsumer, ended, met
 from worker.config import TopicsConfig
 from worker.judge.drift import Drift
 from worker.judge.near import NearWatch
+from worker.kafka.producer import Letter
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import Record
 from worker.stream.flow import Flow
 from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
-from worker.stream.producer import Letter
 from worker.watch.metrics import Metrics
 
 PLACE = TopicPartition("tweets", 0)

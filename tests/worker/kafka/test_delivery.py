@@ -16,11 +16,11 @@ from aiokafka.errors import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-import worker.stream.delivery
+import worker.kafka.delivery
 from tests.worker.stream.fakes import FakeCluster, Sent
 from worker.errors import BrokerError
-from worker.stream.delivery import MISSED, Delivery, Patience
-from worker.stream.producer import PARTITION, InvalidRecordError, Letter
+from worker.kafka.delivery import MISSED, Delivery, Patience
+from worker.kafka.producer import PARTITION, InvalidRecordError, Letter
 
 TOPICS = ("matched-tweets", "rejected-tweets")
 Story = Callable[[FakeCluster, Delivery, list[bool]], Awaitable[None]]
@@ -31,9 +31,7 @@ def hasty() -> Iterator[None]:
     """Wait a thousandth of the time that the worker waits between attempts."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("BACKOFF_S", "REFUSED_S", "LONGEST_S"):
-            patch.setattr(
-                worker.stream.delivery, name, getattr(worker.stream.delivery, name) / 1000
-            )
+            patch.setattr(worker.kafka.delivery, name, getattr(worker.kafka.delivery, name) / 1000)
         yield
 
 

@@ -16,7 +16,7 @@ from aiokafka.errors import (
 
 from worker.errors import BrokerError
 from worker.kafka.errors import refused, told
-from worker.stream.producer import Gone, Letter, Link, Parcel
+from worker.kafka.producer import Gone, Letter, Link, Parcel
 
 MISSED = 3  # deadlines in a row while the broker says that all is well
 REFUSED = 3  # attempts at least that a broker refuses before that is an error,

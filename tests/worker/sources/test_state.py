@@ -1,0 +1,75 @@
+"""The state file: what is stored is there again, and only one may have it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from encoder.errors import InputError
+from worker.sources.frame import Mark
+from worker.sources.state import State, default_state
+
+MARK = Mark(1_725_911_162_329_308, "jetstream.test", 1_725_911_162.3)
+
+
+def test_what_was_stored_is_there_for_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "folder" / "state.json"
+    with State(file, "bluesky") as state:
+        assert state.mark is None
+        state.store(MARK)
+    with State(file, "bluesky") as state:
+        assert state.mark == MARK
+        state.store(Mark("109", "mastodon.test"))
+    assert json.loads(file.read_bytes()) | {"saved": ""} == {
+        "schema": "newsift.collect/1", "source": "bluesky", "cursor": "109",
+        "place": "mastodon.test", "at": None, "saved": "",
+    }  # fmt: skip
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_second_collector_is_refused_even_in_another_process(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    code = f"""
+from pathlib import Path
+from worker.sources.state import State
+State(Path({str(file)!r}), "bluesky").__enter__()
+"""
+    with State(file, "bluesky"):
+        with pytest.raises(InputError, match="in use by another collector"):
+            State(file, "bluesky").__enter__()
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        assert b"in use by another collector" in other.stderr
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"{", b"[]", b"null", b'{"cursor": 1}', b"\xff" * 100, b" " * 2**17,
+    b'{"schema": "newsift.collect/2", "source": "bluesky", "cursor": 1, "place": ""}',
+    b'{"schema": "newsift.collect/1", "source": "x", "cursor": 1, "place": ""}',
+    b'{"schema": "newsift.collect/1", "source": "bluesky", "cursor": [1], "place": ""}',
+])  # fmt: skip
+def test_a_file_that_is_no_state_of_this_source_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "state.json"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"^--state: .*delete it"):
+        State(file, "bluesky").__enter__()
+    assert file.read_bytes() == content
+    file.unlink()
+    with State(file, "bluesky") as state:  # the refusal has left no lock
+        assert state.mark is None
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InputError, match="cannot be written"):
+        State(tmp_path / "file" / "state.json", "bluesky").__enter__()
+
+
+def test_the_default_lies_in_the_state_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEWSIFT_STATE", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", "/somewhere")
+    assert default_state("bluesky") == Path("/somewhere/newsift/collect-bluesky.json")
+    monkeypatch.setenv("NEWSIFT_STATE", "/elsewhere")
+    assert default_state("x") == Path("/elsewhere/collect-x.json")

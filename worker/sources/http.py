@@ -1,0 +1,122 @@
+"""How a source speaks HTTP: sessions that never wait without end, tokens that are never shown."""
+
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from pathlib import Path
+from time import time
+
+import aiohttp
+from yarl import URL
+
+from encoder.errors import InputError
+from worker.config.secret import Secret, read_secret
+from worker.errors import AccessError, ConfigError
+from worker.sources.source import (
+    BUSY,
+    CLOSED,
+    LIMITED,
+    MALFORMED,
+    STALLED,
+    UNREACHABLE,
+    LostError,
+)
+
+CONNECT_S = 20.0
+LONGEST_WAIT_S = 3600.0  # of what Retry-After may ask for
+TOLD_BYTES = 2**12  # of an answer that is an error
+SAID = 200  # characters of it
+
+
+@asynccontextmanager
+async def session(stall_s: float) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client whose connections and reads each end in time, by the proxy of the environment."""
+    limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=stall_s)
+    agent = {"User-Agent": f"newsift/{version('newsift')}"}
+    async with aiohttp.ClientSession(timeout=limits, headers=agent, trust_env=True) as client:
+        yield client
+
+
+def endpoint(url: str, *schemes: str) -> URL:
+    """An address that --url gave, refused where it is none of these schemes."""
+    try:
+        found = URL(url)
+        good = found.scheme in schemes and bool(found.host) and found.port is not None
+    except ValueError:
+        good = False
+    if not good:
+        raise InputError(f"--url: {_bare(url)!r}; give an address with {' or '.join(schemes)}")
+    return found
+
+
+def token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret | None:
+    """The token of a file, else of an environment variable; it shows nowhere but in its request."""
+    if file is not None:
+        return read_secret(file, "--token-file")
+    said = env.get(variable, "").strip()
+    if said and not (said.isascii() and said.isprintable()):
+        raise ConfigError(f"{variable}: holds what is no token; set the token alone")
+    return Secret(said) if said else None
+
+
+def is_refusal(status: int) -> bool:
+    """Whether waiting cures no such answer: the request itself, or who makes it, is refused."""
+    return 400 <= status < 500 and status not in (408, 425, 429)
+
+
+async def check_answer(answer: aiohttp.ClientResponse, refused: str) -> None:
+    """Raise what an answer other than 2xx means; `refused` is what helps against a 4xx."""
+    if 200 <= answer.status < 300:
+        return
+    said = excerpt(await answer.content.read(TOLD_BYTES))
+    what = f"{answer.url.host} answers {answer.status}{f' ({said})' if said else ''}"
+    raise answered(answer.status, answer.headers, what, refused)
+
+
+def answered(
+    status: int, headers: Mapping[str, str], what: str, refused: str
+) -> LostError | AccessError:
+    """What an answer means that is no success: another attempt after a while, or none."""
+    if is_refusal(status):
+        return AccessError(f"{what}; {refused}")
+    return LostError(LIMITED if status == 429 else BUSY, what, retry_after(headers))
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds that an answer asks to wait, by number or by date; 0 where it does not."""
+    said = headers.get("Retry-After", "").strip()
+    try:
+        seconds = (
+            float(said) if said.isdigit() else parsedate_to_datetime(said).timestamp() - time()
+        )
+    except (ValueError, OverflowError):
+        return 0.0
+    return min(max(seconds, 0.0), LONGEST_WAIT_S)
+
+
+def excerpt(said: bytes | str) -> str:
+    """What somebody else wrote, on one short line."""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    return " ".join("".join(c if c.isprintable() else " " for c in text[:SAID]).split())
+
+
+@contextmanager
+def losing(place: str) -> Iterator[None]:
+    """Turn whatever breaks a connection into a LostError that says why."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise LostError(STALLED, f"{place}: nothing came for too long") from error
+    except aiohttp.ClientPayloadError as error:
+        raise LostError(CLOSED, f"{place}: closed in the middle of an answer") from error
+    except (aiohttp.InvalidURL, aiohttp.ContentTypeError, aiohttp.TooManyRedirects) as error:
+        raise LostError(MALFORMED, f"{place}: {excerpt(str(error))}") from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error
+
+
+def _bare(url: str) -> str:
+    """An address without who logs in and what stands in its query, should a token be there."""
+    return url.partition("?")[0].rpartition("@")[2][:SAID]

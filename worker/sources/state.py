@@ -1,0 +1,122 @@
+"""How far a source was acknowledged, kept in a file that survives whatever ends the process."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from encoder.errors import InputError
+from encoder.support.files import read_regular, write_atomically
+from worker.posts.times import rfc3339
+from worker.sources.frame import Cursor, Mark
+
+LARGEST = 2**16  # bytes
+SCHEMA = "newsift.collect/1"
+
+
+class Stored(msgspec.Struct, forbid_unknown_fields=False):
+    """The content of a state file."""
+
+    schema: str
+    source: str
+    cursor: Cursor
+    place: str
+    at: float | None = None
+    saved: str = ""
+
+
+STORED = msgspec.json.Decoder(Stored)
+
+
+def state_folder() -> Path:
+    """The folder for what must not be lost: NEWSIFT_STATE, else the user's state folder."""
+    if named := os.environ.get("NEWSIFT_STATE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "newsift"
+
+
+def default_state(name: str) -> Path:
+    """The state file of a source for which none was named."""
+    return state_folder() / f"collect-{name}.json"
+
+
+class State:
+    """The state file of one collector, locked against a second one while it is open."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        """`source` is who alone may use it, as in `newsift collect SOURCE`."""
+        self.path, self._source = path, source
+        self.mark: Mark | None = None  # as far as is stored
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        self._lock = self._locked()
+        try:
+            self.mark = self._read()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def close(self) -> None:
+        """Let another collector have it."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def store(self, mark: Mark) -> None:
+        """Keep how far it was acknowledged; it outlives the process and the loss of power."""
+        now = rfc3339(round(time.time() * 1000))
+        stored = Stored(SCHEMA, self._source, mark.cursor, mark.place, mark.at, now)
+        write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
+        self.mark = mark
+
+    def _locked(self) -> int:
+        """A lock of its own beside the file, which is replaced at each store."""
+        beside = self.path.with_name(f"{self.path.name}.lock")
+        lock = -1
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(lock)
+            raise InputError(
+                f"--state: {self.path} is in use by another collector; end that one, or give "
+                "this one a file of its own"
+            ) from error
+        except OSError as error:
+            if lock >= 0:
+                os.close(lock)
+            raise InputError(
+                f"--state: {self.path} cannot be written ({error.strerror}); give a file that can"
+            ) from error
+        return lock
+
+    def _read(self) -> Mark | None:
+        """What the file holds; none where there is no file yet."""
+        remedy = "give another, or delete it to begin with what is new"
+        try:
+            found = STORED.decode(read_regular(self.path, LARGEST))
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise InputError(f"--state: {self.path} is no state file ({said}); {remedy}") from error
+        if found.schema != SCHEMA:
+            raise InputError(f"--state: {self.path} has the schema {found.schema!r}; {remedy}")
+        if found.source != self._source:
+            raise InputError(
+                f"--state: {self.path} is of `newsift collect {found.source}`; {remedy}"
+            )
+        return Mark(found.cursor, found.place, found.at)
