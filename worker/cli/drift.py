@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from worker.config import WebConfig
 from worker.judge.drift import Drifting, in_a_sentence
-from worker.watch.web import PORT
+from worker.watch.site import PORT
 
 ANSWER_S = 1.0
 LARGEST = 2**22  # bytes of a page

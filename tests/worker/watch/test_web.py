@@ -22,7 +22,8 @@ from worker.seeds.in_force import StaleProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet
 from worker.watch.metrics import Metrics
-from worker.watch.web import PORT, Health, Web
+from worker.watch.site import PORT
+from worker.watch.web import Health, Web
 
 T = TypeVar("T")
 

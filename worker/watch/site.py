@@ -1,0 +1,122 @@
+"""A small web server of a process that runs long: /metrics, /healthz and /readyz."""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from aiohttp import web
+
+from worker.config import WebConfig
+from worker.errors import ConfigError
+from worker.watch.metrics import CONTENT_TYPE
+from worker.watch.visits import BACKLOG, Visit, asks_for_loopback, is_loopback, visits
+
+PORT = 6066
+TRIES = 100  # ports after the default one
+GRACE_S = 1.0  # for answers under way when the process ends
+FRESH = {"Cache-Control": "no-store"}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = logging.getLogger("newsift.web")
+
+
+class Site:
+    """What is served of a process, on the event loop that starts it."""
+
+    def __init__(
+        self, config: WebConfig, render: Callable[[], bytes], not_ready: Callable[[], str]
+    ) -> None:
+        """`render` its metrics, and why it is not ready, if so."""
+        self._config, self._render, self._not_ready = config, render, not_ready
+        self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listen: on the configured port, or on the first free one from the default on."""
+        app = web.Application(middlewares=[self._for_this_machine])
+        app.on_response_prepare.append(_close)
+        app.add_routes(self.routes())
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=GRACE_S, lingering_time=0
+        )
+        await self._runner.setup()
+        assert self._runner.server is not None
+        try:
+            self._server = await self._listen(visits(self._runner.server))
+        except ConfigError:
+            await self.stop()
+            raise
+        self.port = self._server.sockets[0].getsockname()[1]
+        if self._config.port is None and self.port != PORT:
+            log.warning("web: port %d is taken; listening on %d", PORT, self.port)
+        log.info("web: http://%s:%d/metrics", self._config.host, self.port)
+
+    def routes(self) -> Iterable[web.AbstractRouteDef]:
+        """What is answered."""
+        return [
+            web.get("/metrics", self._get_metrics), web.get("/healthz", self._get_health),
+            web.get("/readyz", self._get_ready),
+        ]  # fmt: skip
+
+    async def stop(self) -> None:
+        """Stop listening; harmless if it never began."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _listen(self, make: Callable[[], Visit]) -> asyncio.Server:
+        loop, host, fixed = asyncio.get_running_loop(), self._config.host, self._config.port
+        for port in range(PORT, PORT + TRIES) if fixed is None else [fixed]:
+            try:
+                return await loop.create_server(make, host, port, backlog=BACKLOG)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise self._refusal(port, error) from error
+        taken = f"{fixed} is taken; free it, or give another or null"
+        none = f"null: ports {PORT} to {port} are all taken; set web.port to a free one"
+        raise ConfigError(f"web.port: {none if fixed is None else taken}")
+
+    def _refusal(self, port: int, error: OSError) -> ConfigError:
+        if error.errno == errno.EACCES:
+            return ConfigError(f"web.port: {port} is not allowed for this user; give 1024 or more")
+        reason = error.strerror or error
+        return ConfigError(f"web.host: {self._config.host} is no address of this host ({reason}); "
+                           "give 127.0.0.1, or 0.0.0.0 for all")  # fmt: skip
+
+    async def _get_metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _get_health(self, _request: web.Request) -> web.Response:
+        return _verdict("healthy", "")
+
+    async def _get_ready(self, _request: web.Request) -> web.Response:
+        return _verdict("ready", self._not_ready())
+
+    @web.middleware
+    async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse what a browser was led to ask, where only this machine is to be answered."""
+        hosts = request.headers.getall("Host", [])
+        if is_loopback(self._config.host) and not all(map(asks_for_loopback, hosts)):
+            return json_answer({"reason": "Host: is not this machine; ask for 127.0.0.1"}, 421)
+        return await handler(request)
+
+
+def _verdict(word: str, reason: str) -> web.Response:
+    return json_answer({word: not reason, "reason": reason}, 503 if reason else 200)
+
+
+def json_answer(found: dict[str, Any], status: int = 200) -> web.Response:
+    """Something as JSON, which nobody is to keep."""
+    return web.json_response(found, status=status, headers=FRESH)
+
+
+async def _close(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Connection"] = "close"
+    response.force_close()
