@@ -123,16 +123,14 @@ class Parts:
         await asyncio.to_thread(warm_up, enc, config.matching.why)
         matching = config.matching
         background = self.embedder.background
-        drift = Drift(
-            *(self._seeds(), partial(high_cuts, enc, background)),
-            *(matching.background_rate, matching.threshold),
-        )
+        cuts = partial(high_cuts, enc, background)
+        drift = Drift(cuts, matching.background_rate, matching.threshold)
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
             drift, NearWatch(partial(near_cuts, enc, background)),
         )  # fmt: skip
-        self.control.prepare = self.flow.near.prepare
-        await asyncio.to_thread(self.flow.near.prepare, self._seeds())
+        self.control.prepare = self.flow.prepare
+        await asyncio.to_thread(self.flow.prepare, self._seeds())
 
     def _seeds(self) -> SeedSet:
         assert self.control.seeds is not None

@@ -54,6 +54,11 @@ class Flow:
         self._bursts, self._epoch = Bursts(0), -1
         self.drift, self.near, self.finished = drift, near, 0
 
+    def prepare(self, seeds: SeedSet) -> None:
+        """Make what the measures beside the matching need of seeds that are to come."""
+        self.near.prepare(seeds)
+        self.drift.prepare(seeds)
+
     async def match(self, batch: Batch) -> Outcome:
         """Decode, encode and match a batch under one set of seeds, and group its matches."""
         run = asyncio.get_running_loop().run_in_executor

@@ -68,9 +68,10 @@ class Bench:
         delivery: Any = self.delivery
         self.flow = Flow(
             *(pipeline, lambda: seeds, delivery, self.ledger, TopicsConfig(), self.metrics),
-            Drift(seeds, lambda rows: np.zeros(len(rows), np.float32), 0.01, None),
+            Drift(lambda rows: np.zeros(len(rows), np.float32), 0.01, None),
             NearWatch(lambda rows, _: np.zeros(len(rows), np.float32)),
         )
+        self.flow.prepare(seeds)
 
     async def sift(self) -> None:
         """What the agent does with a batch."""
