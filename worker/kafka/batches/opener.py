@@ -24,13 +24,13 @@ from worker.kafka.batches.header import (
     split_frames,
     uncompressed,
 )  # fmt: skip
+from worker.kafka.batches.legacy import WIDEST, renewed
 from worker.kafka.batches.unpack import CODECS, unpacked
 from worker.kafka.batches.walk import CROWDED, FOREIGN, GOOD, Walk, walk
 from worker.posts.outcome import Reason
 from worker.posts.unreadable import Unreadable, UnreadableError, bad, too_large
 
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
-WIDEST = 2**31 - 1  # from the first to the last offset of a batch
 ROOMY = 1000  # bytes beside what a marker says
 COST = 8  # so many batches that were refused, after all the work, count as one that is kept
 
@@ -83,6 +83,9 @@ class Opener:
 
     def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
         """The last offset of a batch, and the batch: as it is, or its header and its records."""
+        if len(data) > MAGIC and data[MAGIC] < 2:
+            made = renewed(data, self.limit)
+            return Header.of(made[0]).last_offset, made
         header = trusted(data)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
@@ -142,7 +145,7 @@ class Opener:
 def trusted(data: Bytes) -> Header:
     """The header of the one whole batch that these bytes hold, its checksum and claims checked."""
     if len(data) > MAGIC and data[MAGIC] != 2:
-        raise bad(f"message format {data[MAGIC]} is not 2, which Kafka has written since 0.11")
+        raise bad(f"message format {data[MAGIC]} is none that Kafka has written")
     if len(data) < HEADER.size:
         raise bad(f"{len(data)} bytes are too few for a record batch")
     header = Header.of(data)

@@ -6,7 +6,6 @@ from time import process_time
 from typing import Any
 
 import pytest
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -223,18 +222,6 @@ def test_what_was_written_after_the_end_was_stated_is_asked_for_again() -> None:
     ]  # fmt: skip
     assert told(opened(second, 102, 104, opener), opener) == [(102, b"value 0"), (103, b"value 1")]
     assert not opener.has_marked
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_a_message_of_an_old_format_is_passed_over_up_to_the_offset_that_it_states(
-    magic: int,
-) -> None:
-    opener, builder = Opener(LIMIT), LegacyRecordBatchBuilder(magic, 1, 2**20)
-    for number in range(4):
-        builder.append(number, 5 if magic else None, None, b"old")
-    old = (9).to_bytes(8) + bytes(builder.build())[8:]  # as a broker places it: at the last
-    found = told(opened(old + batch(values(1), base=10), 6, 11, opener), opener)
-    assert found == [("6-9", "bad_batch"), (10, b"value 0")]
 
 
 @pytest.mark.parametrize("length", [-5, 0, 2**30])
