@@ -81,15 +81,18 @@ class SeedBook:
         if found is None:
             self._latest.pop(key, None)
         elif isinstance(found, Profile):
-            self._latest[key] = replace(found, before=())  # those are for the commands alone
+            # the rest is for the commands alone
+            self._latest[key] = replace(found, before=(), made={}, promise=None)
         else:
             self._latest[key] = found
 
     def standing(self, model: str, refusal: Fit) -> Standing:
         """What posts are compared with by this model: profiles in force, and the other seeds."""
-        seeds = {seed.id: seed for seed in (*self.seeds, *self.paused)}
-        found = (each for each in self._latest.values() if isinstance(each, Profile))
-        return standing(seeds, found, model, refusal)
+        over = too_many(self._latest.values(), self._limits)
+        known = [each for each in self._latest.values() if each.id not in over]
+        seeds = {each.id: each for each in known if isinstance(each, Seed)}
+        profiles = (each for each in known if isinstance(each, Profile))
+        return standing(seeds, profiles, model, refusal)
 
     @property
     def seeds(self) -> tuple[Seed, ...]:
@@ -116,10 +119,16 @@ class SeedBook:
 def too_many(
     found: Iterable[Compared | RefusedSeed | None], limits: Limits
 ) -> dict[str, RefusedSeed]:
-    """The valid seeds beyond limits.seeds, by their ids: by the latest records alone, that is."""
-    ids = sorted(seed.id for seed in found if isinstance(seed, Seed) and not seed.paused)
-    why = f"limits.seeds: {limits.seeds} are allowed, and as many come before it by their ids"
-    return {name: RefusedSeed(name, why) for name in ids[limits.seeds :]}
+    """The valid seeds, and the profiles, beyond limits.seeds: by the latest records alone, that is.
+
+    They are named by their ids. Paused seeds are not counted; profiles are, stale or in force.
+    """
+    valid = [each for each in found if isinstance(each, (Seed, Profile))]
+    seeds = sorted(each.id for each in valid if isinstance(each, Seed) and not each.paused)
+    profiles = sorted(each.id for each in valid if isinstance(each, Profile))
+    most = limits.seeds
+    why = f"limits.seeds: {most} are allowed, and as many come before it by their ids"
+    return {name: RefusedSeed(name, why) for name in (*seeds[most:], *profiles[most:])}
 
 
 def seed_set_digest(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.worker.small import ARTICLES, same, small_encoder, value
 from worker.config import Limits
 from worker.seeds.background import sides_of
 from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.profile import Profile, read_record
 from worker.seeds.set import NEVER, SeedBook, SeedSet, seed_set_digest
 from worker.seeds.vectors import EventVector
 
@@ -57,6 +59,28 @@ def test_it_takes_the_place_of_its_seeds() -> None:
     assert found.digest == seed_set_digest(found.seeds, None, 0.01) != plain.digest
     vectors = profile("storm", SEEDS)["vectors"]
     assert found.seeds[1].version == hashlib.sha256(vectors.encode()).hexdigest()[:12]
+
+
+def test_of_too_many_profiles_the_first_by_their_ids_stay_stale_or_not() -> None:
+    stale = {f"profile|{name}".encode(): profile_value(name, SEEDS) for name in ("a", "b", "z")}
+    found = made({**stale, **records()}, Limits(seeds=3))
+    assert [each.id for each in found.stale] == ["profile|a", "profile|b"]
+    assert ids(found) == ["pets", "profile|storm"]
+    assert [each.id for each in found.refused] == ["profile|z"]
+    crowded = made({**stale, **records()}, Limits(seeds=2))
+    assert [each.id for each in crowded.refused] == ["profile|storm", "profile|z", "raid"]
+    assert all(each.reason.startswith("limits.seeds: 2 are allowed") for each in crowded.refused)
+    assert ids(crowded) == ["flood", "pets"]
+
+
+def test_a_book_keeps_of_a_profile_what_matching_takes() -> None:
+    full = profile_value("storm", SEEDS, promise={"precision": 0.8}, made={"by": "a" * 99})
+    book = SeedBook()
+    book.apply(KEY, full)
+    kept = read_record(KEY, full)
+    assert isinstance(kept, Profile)
+    assert kept.made
+    assert list(book._latest.values()) == [replace(kept, made={}, promise=None, before=())]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def judged_records(latest: Latest, config: Config) -> dict[bytes | None, Compare
     found = {key: read_record(key, record.value, limits) for key, record in latest.items()}
     over = too_many(found.values(), limits)
     return {
-        key: over.get(each.id, each) if isinstance(each, Seed) else each
+        key: each if isinstance(each, RefusedSeed) else over.get(each.id, each)
         for key, each in found.items() if each is not None
     }  # fmt: skip
 
