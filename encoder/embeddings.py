@@ -1,6 +1,6 @@
 """What a text becomes: a dense unit vector and its own words, side by side, one score."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,15 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 WORTH_THREADS = 2**20  # scores
-SEARCHED = 2**22  # scores at a time
+BLOCK = 2**22  # scores at a time
 CUTS = 256  # articles at a time
 UNIT_SLACK = 1e-3
+
+
+def row_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Rows of a matrix of scores in turn, as many at a time as one may hold twice."""
+    step = max(1, BLOCK // max(1, columns))
+    return (slice(start, start + step) for start in range(0, rows, step))
 
 
 def unit_rows(vectors: F32) -> F32:
@@ -89,7 +95,8 @@ class Embeddings:
             score: F32 = self.dense @ other.dense.T  # [n, k]
         if self.mix:
             score *= np.float32(1 - self.mix)
-            score += np.float32(self.mix) * self.lexical.dot(other.lexical)
+            for rows in row_blocks(*score.shape):
+                score[rows] += np.float32(self.mix) * self.lexical[rows].dot(other.lexical)
         return np.clip(score, -1, 1, out=score)
 
     def search(self, other: "Embeddings", k: int = 10) -> tuple[F32, I64]:
@@ -103,9 +110,7 @@ class Embeddings:
         refuse_odd(texts=self, others=other)
         k = min(int(k), len(other))
         scores, places = np.empty((len(self), k), np.float32), np.empty((len(self), k), np.int64)
-        step = max(1, SEARCHED // max(1, len(other)))
-        for start in range(0, len(self), step):
-            rows = slice(start, start + step)
+        for rows in row_blocks(len(self), len(other)):
             found = self[rows].similarity(other)  # [step, others]
             best = _highest(found, k)  # [step, k]
             scores[rows], places[rows] = np.take_along_axis(found, best, axis=1), best

@@ -4,7 +4,6 @@ import copy
 import os
 import pickle
 import sys
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
-from sklearn.metrics.pairwise import cosine_similarity
 
 from encoder.embeddings import Embeddings, thresholds, unit_rows
 from encoder.errors import InputError, MismatchError
-from encoder.score.lexical import SLOTS, SparseRows
+from encoder.score.lexical import SparseRows
 
 
 def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddings:
@@ -32,78 +30,6 @@ def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddin
     flat = np.concatenate([*slots, np.empty(0)]).astype(np.int32)
     weights = rng.uniform(0.1, 1, len(flat)).astype(np.float32)
     return Embeddings(dense, SparseRows(indptr, flat, weights).unit(), mix, digest)
-
-
-def slow_score(a: Embeddings, i: int, b: Embeddings, k: int) -> float:
-    def words(x: Embeddings, r: int) -> dict[int, float]:
-        run = slice(x.lexical.indptr[r], x.lexical.indptr[r + 1])
-        return dict(
-            zip(x.lexical.slots[run].tolist(), x.lexical.weights[run].tolist(), strict=True)
-        )
-
-    dense = sum(float(x) * float(y) for x, y in zip(a.dense[i], b.dense[k], strict=True))
-    left, right = words(a, i), words(b, k)
-    lexical = sum(w * right[s] for s, w in left.items() if s in right)
-    return (1 - a.mix) * dense + a.mix * lexical
-
-
-@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
-def test_similarity_is_the_mixed_cosine_of_every_pair(mix: float) -> None:
-    a, b = some(13, 1, mix), some(9, 2, mix)
-    score = a.similarity(b)
-    assert score.dtype == np.float32
-    assert score.shape == (13, 9)
-    expected = [[slow_score(a, i, b, k) for k in range(9)] for i in range(13)]
-    np.testing.assert_allclose(score, expected, atol=1e-6)
-    assert np.abs(score).max() <= 1
-
-
-@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
-@pytest.mark.parametrize("step", [1, 40, 10**6])
-def test_a_search_finds_the_best_by_falling_score(
-    mix: float, step: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("encoder.embeddings.SEARCHED", step)
-    a, b = some(13, 1, mix), some(9, 2, mix)
-    for k in (1, 4, 9, 20):
-        scores, places = a.search(b, k)
-        assert (scores.dtype, scores.shape, places.shape) == (np.float32, *[(13, min(k, 9))] * 2)
-        for i in range(13):
-            exact = [slow_score(a, i, b, j) for j in range(9)]
-            np.testing.assert_allclose(scores[i], sorted(exact, reverse=True)[:k], atol=1e-6)
-            np.testing.assert_allclose(scores[i], [exact[j] for j in places[i]], atol=1e-6)
-            assert len(set(places[i].tolist())) == min(k, 9)
-
-
-def test_of_equal_scores_a_search_takes_the_first() -> None:
-    nothing = Embeddings(np.zeros((30, 7), np.float32), SparseRows.empty(30), 0.5, "d")
-    scores, places = some(4).search(nothing, 5)
-    assert not scores.any()
-    np.testing.assert_array_equal(places, [range(5)] * 4)
-    assert [found.shape for found in some(4).search(some(0))] == [(4, 0), (4, 0)]
-    assert some(0).search(some(4))[1].shape == (0, 4)
-
-
-def test_a_search_needs_no_room_for_all_scores() -> None:
-    many, others = some(30_000), some(4000, 1)
-    many.search(others[:9], 3)
-    tracemalloc.start()
-    many.search(others, 3)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 30_000 * 4000 * 4 / 2
-
-
-@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
-def test_the_dot_product_of_two_vectors_is_their_score(mix: float) -> None:
-    a, b = some(13, 1, mix), some(9, 2, mix)
-    left, right = a.as_vectors(), b.as_vectors()
-    assert (left.format, left.shape, left.dtype) == ("csr", (13, 7 + SLOTS), np.float32)
-    expected = [[slow_score(a, i, b, k) for k in range(9)] for i in range(13)]
-    np.testing.assert_allclose((left @ right.T).toarray(), expected, atol=1e-6)
-    angles = cosine_similarity(left, right)  # the same, where both halves are there
-    whole = np.outer(left.power(2).sum(1) > 0.99, right.power(2).sum(1) > 0.99)
-    np.testing.assert_allclose(angles[whole], np.array(expected)[whole], atol=1e-6)
 
 
 def test_vectors_without_scipy_are_refused_with_the_remedy(

@@ -112,6 +112,7 @@ def judge_set(pairs: PairSet, scorers: Mapping[str, Scorer], draws: int, talk: T
         judged.figures[name] = pair_figures(score, pairs)
         if draws and small:
             drawn.append(ap_figure(score, pairs.label))
+        del score  # the next scorer's would lie beside it
     if drawn:
         talk.progress(f"{pairs.name}: {draws} draws")
         stories = clusters_of([story_key(story) for story in pairs.stories])

@@ -6,7 +6,7 @@ import numpy as np
 
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from train.protocol.ranking import ap_of, auc_of, r_precisions
+from train.protocol.ranking import ap_of, auc_of, pair_auc_of, r_precisions
 from train.protocol.sets import CrisisSet, PairSet
 
 PREVALENCE = 1 / 26
@@ -25,7 +25,7 @@ def pair_figures(score: F32, pairs: PairSet) -> Figures:
     there = [value for value in precision.values() if not np.isnan(value)]
     return {
         "mAP": ap_of(score, label),
-        "AUC": auc_of(score[label], score[~label]),
+        "AUC": pair_auc_of(score, label),
         "mRP": float(np.mean(there)) if there else float("nan"),
         "macro AP": float(np.mean([ap_of(score[:, j], label[:, j]) for j in columns])),
     } | {f"P@{r}": value for r, value in precision.items()}

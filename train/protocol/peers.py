@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from encoder import Embeddings, Encoder
-from encoder.embeddings import unit_rows
+from encoder.embeddings import row_blocks, unit_rows
 from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.weights import F32
@@ -94,8 +94,11 @@ def minilm(read: Read, lexical: Encoder | None = None) -> Scorer:
         dense: F32 = asked @ whole(stories, read).T
         if lexical is None:
             return dense
-        shared = lexical.posts(posts).lexical.dot(lexical.articles(stories).lexical)
-        return (1 - PEER_MIX) * dense + PEER_MIX * shared
+        words, others = lexical.posts(posts).lexical, lexical.articles(stories).lexical
+        for rows in row_blocks(*dense.shape):
+            shared = words[rows].dot(others)
+            dense[rows] = (1 - PEER_MIX) * dense[rows] + PEER_MIX * shared
+        return dense
 
     return score
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from encoder.model.weights import F32
-from train.protocol.ranking import Bool, ap_of, auc_of, r_precisions
+from train.protocol import ranking
+from train.protocol.ranking import Bool, ap_of, auc_of, pair_auc_of, r_precisions
 
 
 def drawn(seed: int, posts: int, articles: int, steps: int) -> tuple[F32, Bool]:
@@ -28,6 +29,7 @@ def test_ap_and_auc_equal_scikit_learn(seed: int, posts: int, articles: int, ste
     assert ap_of(score, label) == pytest.approx(expected)
     expected = roc_auc_score(label.ravel(), score.ravel())
     assert auc_of(score[label], score[~label]) == pytest.approx(expected)
+    assert pair_auc_of(score, label) == auc_of(score[label], score[~label])
 
 
 @pytest.mark.parametrize("steps", [40, 10**6])
@@ -44,4 +46,14 @@ def test_r_precision_is_the_share_of_the_highest_pairs(steps: int) -> None:
 def test_where_all_pairs_belong_together_there_is_no_auc() -> None:
     score, label = np.ones((1, 1), np.float32), np.ones((1, 1), np.bool_)
     assert np.isnan(auc_of(score[label], score[~label]))
+    assert np.isnan(pair_auc_of(score, label))
     assert ap_of(score, label) == 1
+
+
+@pytest.mark.parametrize("part", [1, 7, 1999, 2000])
+def test_parts_change_nothing(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    score, label = drawn(2, 40, 50, 40)
+    whole = [ap_of(score, label), pair_auc_of(score, label), *r_precisions(score, label).values()]
+    monkeypatch.setattr(ranking, "PART", part)
+    parts = [ap_of(score, label), pair_auc_of(score, label), *r_precisions(score, label).values()]
+    np.testing.assert_array_equal(whole, parts)
