@@ -54,7 +54,7 @@ class State:
         self._lock = -1
 
     def __enter__(self) -> Self:
-        self._lock = self._locked()
+        self._lock = locked(self.path)
         try:
             self.mark = self._read()
         except BaseException:
@@ -81,28 +81,6 @@ class State:
         write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
         self.mark = mark
 
-    def _locked(self) -> int:
-        """A lock of its own beside the file, which is replaced at each store."""
-        beside = self.path.with_name(f"{self.path.name}.lock")
-        lock = -1
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(lock)
-            raise InputError(
-                f"--state: {self.path} is in use by another collector; end that one, or give "
-                "this one a file of its own"
-            ) from error
-        except OSError as error:
-            if lock >= 0:
-                os.close(lock)
-            raise InputError(
-                f"--state: {self.path} cannot be written ({error.strerror}); give a file that can"
-            ) from error
-        return lock
-
     def _read(self) -> Mark | None:
         """What the file holds; none where there is no file yet."""
         remedy = "give another, or delete it to begin with what is new"
@@ -120,3 +98,26 @@ class State:
                 f"--state: {self.path} is of `newsift collect {found.source}`; {remedy}"
             )
         return Mark(found.cursor, found.place, found.at)
+
+
+def locked(path: Path) -> int:
+    """A lock of its own beside a state file, which is replaced at each store; closed, it ends."""
+    beside = path.with_name(f"{path.name}.lock")
+    lock = -1
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise InputError(
+            f"--state: {path} is in use by another command; end that one, or give this one a file "
+            "of its own"
+        ) from error
+    except OSError as error:
+        if lock >= 0:
+            os.close(lock)
+        raise InputError(
+            f"--state: {path} cannot be written ({error.strerror}); give a file that can"
+        ) from error
+    return lock
