@@ -37,10 +37,10 @@ from worker.sources.state import State
 State(Path({str(file)!r}), "bluesky").__enter__()
 """
     with State(file, "bluesky"):
-        with pytest.raises(InputError, match="in use by another collector"):
+        with pytest.raises(InputError, match="in use by another command"):
             State(file, "bluesky").__enter__()
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-        assert b"in use by another collector" in other.stderr
+        assert b"in use by another command" in other.stderr
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
