@@ -131,7 +131,7 @@ def promise(precision: float, confidence: float, as_json: bool, **given: Any) ->
 
 
 @bench.command()
-@click.option("--data", type=click.Path(path_type=Path, exists=True), help="A folder with crisis/.")
+@CRISES
 @MODEL
 @JSON
 def stories(as_json: bool, **given: Any) -> None:

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 import encoder
 from bench.measure import Say
 from bench.part import Part
-from bench.texts import SHARED
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SLOTS, SparseRows
 from train.data.folder import crisis_posts, reports
-from train.data.readers import Passed, Story
+from train.data.readers import Passed
 from worker.match.groups import ALIKE, Stories
 from worker.match.records import Telling
 
@@ -73,11 +72,11 @@ class Pairs(NamedTuple):
     unlike: Bools
 
 
-def measure_stories(data: Path | None, model: str, say: Say) -> list[Part]:
+def measure_stories(data: Path, model: str, say: Say) -> list[Part]:
     """The pairs of matches by score, and the groups as a worker makes them."""
     judged, grouped, sizes = list[PairShares](), list[Grouped](), Counter[str]()
     with encoder.load(model, device="cpu") as enc:
-        for event, texts, vectors in matches_by_event(enc, data or SHARED):
+        for event, texts, vectors in matches_by_event(enc, data):
             say(f"{event}: {len(texts):,} matches")
             pairs = pairs_of(texts, vectors)
             judged += [judge(event, pairs, cut) for cut in CUTS]
@@ -96,13 +95,10 @@ def matches_by_event(
     enc: encoder.Encoder, data: Path
 ) -> Iterator[tuple[str, list[str], Embeddings]]:
     """The posts gathered for each event that match its reports at the automatic threshold."""
-    seeds: defaultdict[str, list[Story]] = defaultdict(list)
-    for event, story in reports(data, Passed()):
-        seeds[event].append(story)
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for post in crisis_posts(data, Passed()):
         texts[post.event].append(post.text)
-    for event, stories in sorted(seeds.items()):
+    for event, stories in sorted(reports(data, Passed()).items()):
         articles, posts = enc.articles(stories), enc.posts(texts[event])
         reach = (posts.similarity(articles) >= enc.thresholds(articles)).any(axis=1)
         rows = np.flatnonzero(reach)

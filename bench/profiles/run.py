@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 import encoder
+from bench.crises import CrisisScene, Draw, scenes
 from bench.measure import Say
 from bench.part import Cell, Part
 from bench.profiles import ways
-from bench.profiles.scene import CrisisScene, Draw, scenes
 from bench.profiles.ways import Way, WayScores
 
 RATES = (50, 200, 500)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.profiles.scene import Draw
+from bench.crises import Draw
 from encoder.embeddings import thresholds
 from encoder.model.weights import F32, I64
 from worker.judge.feedback import Learned, Voices, is_burst, learn, profile_threshold

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bench.profiles.scene import scenes
+from bench.crises import scenes
 from encoder.encoder import Encoder
 from worker.config import MatchingConfig
 from worker.judge.feedback import learn, profile_threshold

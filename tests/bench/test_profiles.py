@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.profiles.scene import CrisisScene, unknown
+from bench.crises import CrisisScene, unknown
 from encoder import Encoder
 from encoder.backends.choose import open_backend
 from encoder.errors import InputError

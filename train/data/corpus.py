@@ -131,5 +131,6 @@ def held_crises(data: Path) -> tuple[list[str], list[Story]]:
     """The posts and the reports of the events that tune or judge."""
     unseen = Passed()  # what is passed over here is told where the rest is read
     posts = [p.text for p in crisis_posts(data, unseen) if split_of_event(p.event) != "train"]
-    seeds = [s for event, s in reports(data, unseen) if split_of_event(event) != "train"]
+    told = reports(data, unseen).items()
+    seeds = [s for event, some in told if split_of_event(event) != "train" for s in some]
     return posts, seeds

@@ -49,7 +49,10 @@ def crisis_posts(data: Path, passed: Passed) -> Iterator[CrisisPost]:
             yield from read_crisis_posts(file, passed)
 
 
-def reports(data: Path, passed: Passed) -> Iterator[tuple[str, Story]]:
-    """The articles on all events, each with its event."""
-    file = files(data, "crisis").get(REPORTS)
-    return iter(()) if file is None else read_reports(file, passed)
+def reports(data: Path, passed: Passed) -> dict[str, list[Story]]:
+    """The articles on each event."""
+    found: dict[str, list[Story]] = {}
+    if file := files(data, "crisis").get(REPORTS):
+        for event, story in read_reports(file, passed):
+            found.setdefault(event, []).append(story)
+    return found

@@ -73,9 +73,7 @@ def read_pair_sets(data: Path, split: Split | None, passed: Passed) -> list[Pair
 
 def read_crises(data: Path, passed: Passed) -> list[CrisisSet]:
     """The events of `crisis/` that have at least one report and posts of both kinds."""
-    seeds: dict[str, list[Story]] = {}
-    for event, story in reports(data, passed):
-        seeds.setdefault(event, []).append(story)
+    seeds = reports(data, passed)
     posts = without_copies(crisis_posts(data, passed)) if seeds else []
     background = tuple(read_background(data, passed)) if posts else ()
     found = []

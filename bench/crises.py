@@ -1,4 +1,4 @@
-"""A crisis among news: what a profile may learn from, and what it is judged on."""
+"""A crisis among news: the posts that the benches learn from, and those that judge."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
