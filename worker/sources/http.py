@@ -84,6 +84,17 @@ def answered(
     return LostError(LIMITED if status == 429 else BUSY, what, retry_after(headers))
 
 
+async def whole(answer: aiohttp.ClientResponse, largest: int) -> bytes:
+    """The body of an answer, in bounded memory."""
+    parts, size = list[bytes](), 0
+    async for part in answer.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > largest:
+            raise LostError(MALFORMED, f"{answer.url.host} answers more than {largest:,} bytes")
+    return b"".join(parts)
+
+
 def retry_after(headers: Mapping[str, str]) -> float:
     """The seconds that an answer asks to wait, by number or by date; 0 where it does not."""
     said = headers.get("Retry-After", "").strip()

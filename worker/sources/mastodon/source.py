@@ -1,0 +1,101 @@
+"""A stream of Mastodon as a source: what it missed comes from the timeline, before what is new."""
+
+from collections.abc import AsyncIterator
+from time import time
+
+from aiohttp import ClientSession
+from yarl import URL
+
+from worker.config.secret import Secret
+from worker.sources.backoff import Backoff
+from worker.sources.events import sent_events
+from worker.sources.frame import Frame, Gap, Mark
+from worker.sources.http import check_answer, losing
+from worker.sources.mastodon.feeds import StreamAddress
+from worker.sources.mastodon.instance import look, refuse_closed
+from worker.sources.mastodon.statuses import Newest, id_before, made_at
+from worker.sources.mastodon.timeline import REFUSED, Catching, Timeline
+from worker.sources.source import CLOSED, LIMITED, Arrivals, LostError
+
+STALL_S = 45.0  # three of the heartbeats that a stream sends every 15 s
+LATE_S = 120.0  # how late a status of another server may come and still be looked for in a gap
+MOST_PAGES = 3_000  # of 40 statuses: some 50 minutes at 300 requests in 5 minutes
+BEFORE_ALL = "0"  # an id
+
+
+class Mastodon:
+    """One public stream of an instance, of which nothing is left out that its timeline has."""
+
+    name = "mastodon"
+
+    def __init__(self, address: StreamAddress, token: Secret, most_pages: int = MOST_PAGES) -> None:
+        self.place = address.place
+        self._address, self._token, self._most_pages = address, token, most_pages
+        self._newest = Newest()
+        self._pauses = Backoff(0.5, 60.0)
+        self._limited = Backoff(30.0, 300.0)
+
+    async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
+        """The statuses since the mark, then those of the stream as they come."""
+        with losing(self.place):
+            stream = await self._stream(session)
+            missed = await self._missed(session, mark)
+            async for frames in self._caught_up(missed):
+                yield frames
+            async with session.get(stream, headers=self._headers()) as answer:
+                await check_answer(answer, REFUSED)
+                async for frames in self._caught_up(missed):
+                    yield frames
+                if lost := gap(self.place, missed, mark):
+                    yield lost
+                async for found in sent_events(answer.content.iter_any()):
+                    arrived = [self._newest.event(each.name, each.data) for each in found]
+                    yield [frame for frame in arrived if frame is not None]
+        raise LostError(CLOSED, f"{self.place}: the stream ended")
+
+    def backoff(self, lost: LostError) -> Backoff:
+        """Half a second to a minute; longer where there were too many requests."""
+        return self._limited if lost.reason == LIMITED else self._pauses
+
+    async def _stream(self, session: ClientSession) -> URL:
+        """Where to stream from, once the instance says that it shows the stream at all."""
+        instance = await look(session, self._address.host, self._headers())
+        refuse_closed(instance, self._address.feed, self.place)
+        if self._address.exact is not None:
+            return self._address.exact
+        return self._address.feed.stream(instance.streaming(self._address.host))
+
+    async def _missed(self, session: ClientSession, mark: Mark | None) -> Catching:
+        """The timeline since the mark; since now where nothing came yet."""
+        url = self._address.feed.timeline(self._address.host)
+        timeline = Timeline(session, url, self._headers())
+        if mark is not None and mark.place == self.place:
+            self._newest.raise_to(str(mark.cursor))
+            return Catching(timeline, id_before(str(mark.cursor), LATE_S), self._most_pages)
+        if self._newest.id is None:
+            self._newest.raise_to(await timeline.newest() or BEFORE_ALL)
+        return Catching(timeline, self._newest.id or BEFORE_ALL, self._most_pages)
+
+    async def _caught_up(self, missed: Catching) -> AsyncIterator[list[Frame]]:
+        async for page in missed.pages():
+            arrived = [self._newest.status(status, id) for id, status in page]
+            yield [frame for frame in arrived if frame is not None]
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token.reveal()}"}
+
+
+def gap(place: str, missed: Catching, mark: Mark | None) -> Gap | None:
+    """What the timeline could not give of what was missed."""
+    if mark is None:
+        return None
+    if mark.place != place:
+        return Gap(f"the state is of {mark.place}, whose ids {place} does not know", _ago(mark.at))
+    since = made_at(missed.since) or mark.at
+    if missed.ended_early:
+        return Gap("more was missed than is asked for", _ago(since))
+    return None if missed.there else Gap("there is no timeline to fill it from", _ago(since))
+
+
+def _ago(at: float | None) -> float | None:
+    return None if at is None else max(0.0, time() - at)

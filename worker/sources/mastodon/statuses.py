@@ -1,0 +1,94 @@
+"""Statuses and events as frames, and ids by which they are ordered."""
+
+import re
+from collections import OrderedDict
+
+import msgspec
+
+from worker.sources.frame import Frame
+
+WRITTEN = ("update", "status.update")
+DELETED = "delete"
+IDENTITY = re.compile(r"[0-9A-Za-z]{1,64}")
+FIRST_SNOWFLAKE = 1_400_000_000_000 << 16  # ids before 2014 are none of Mastodon's
+REMEMBERED = 50_000
+
+
+class Identified(msgspec.Struct):
+    """A status, of which only the id is read."""
+
+    id: str | int
+
+
+STATUS = msgspec.json.Decoder(Identified)
+
+
+def order(id: str) -> tuple[int, str]:
+    """Ids in the order of their making: a longer one is later, as Mastodon's guidelines say."""
+    return len(id), id
+
+
+def made_at(id: str) -> float | None:
+    """When a status was made, by its id, in seconds since 1970; None where ids hold no time."""
+    number = int(id) if id.isascii() and id.isdigit() else 0
+    return (number >> 16) / 1000 if number >= FIRST_SNOWFLAKE else None
+
+
+def id_before(id: str, seconds: float) -> str:
+    """An id so many seconds before another; the same where ids hold no time."""
+    made = made_at(id)
+    return id if made is None else str(max(0, round((made - seconds) * 1000)) << 16)
+
+
+def status_identity(status: bytes) -> str | None:
+    """The id of a status; None where there is none to rely on."""
+    try:
+        found = str(STATUS.decode(status).id)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return found if IDENTITY.fullmatch(found) else None
+
+
+def event_value(name: str, data: bytes) -> bytes:
+    """An event of the stream as one JSON object, as its web socket would send it."""
+    return b'{"event":%b,"payload":%b}' % (msgspec.json.encode(name), data)
+
+
+class Newest:
+    """The latest id that was handed on, and which ids were of late: no status comes twice."""
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def raise_to(self, id: str) -> None:
+        """Go on from this id, unless a later one is known."""
+        if self.id is None or order(id) > order(self.id):
+            self.id = id
+
+    def status(self, value: bytes, id: str | None) -> Frame | None:
+        """The frame of a new status; None if it was handed on before."""
+        if id is None:
+            return Frame(value, None, self.id)
+        if id in self._seen:
+            return None
+        self._seen[id] = None
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        self.raise_to(id)
+        return Frame(value, id.encode(), self.id, made_at(id))
+
+    def event(self, name: str, data: bytes) -> Frame | None:
+        """The frame of an event; None for one that is no post's, or was handed on before."""
+        if name == DELETED:
+            gone = data.decode("utf-8", "replace").strip()
+            key = gone.encode() if IDENTITY.fullmatch(gone) else None
+            return Frame(event_value(name, msgspec.json.encode(gone)), key, self.id)
+        if name not in WRITTEN:
+            return None
+        id = status_identity(data)
+        if id is None:  # a dead letter's reason will say what it is
+            return Frame(event_value(name, msgspec.json.encode(data.decode("utf-8", "replace"))))
+        if name == "update":
+            return self.status(event_value(name, data), id)
+        return Frame(event_value(name, data), id.encode(), self.id)

@@ -1,0 +1,123 @@
+"""Pages of a timeline, from an id on: what a stream did not bring while it was away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from time import time
+
+import msgspec
+from aiohttp import ClientSession
+from yarl import URL
+
+from worker.sources.http import check_answer, retry_after, whole
+from worker.sources.mastodon.statuses import order, status_identity
+from worker.sources.source import LIMITED, MALFORMED, LostError
+
+PAGE = 40  # the most statuses that a page may have
+RESERVE = 5  # requests of the limit that are left to others who use the account
+LONGEST_PAUSE_S = 900.0
+LARGEST = 2**24  # bytes of a page
+RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+REFUSED = "give a user token with the scope read:statuses"
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPage:
+    """The statuses right after an id, oldest first, and how long to wait before the next page."""
+
+    statuses: list[tuple[str, bytes]]  # by id
+    pause: float = 0.0
+
+
+class Timeline:
+    """A timeline of an instance, read page by page."""
+
+    def __init__(self, session: ClientSession, url: URL, headers: Mapping[str, str]) -> None:
+        self._session, self._url, self._headers = session, url, headers
+
+    async def after(self, id: str, limit: int = PAGE) -> StatusPage | None:
+        """The page right after an id; None where the server has no such timeline."""
+        return await self._page({"min_id": id, "limit": str(limit)})
+
+    async def newest(self) -> str | None:
+        """The id of its last status; None where it has none."""
+        page = await self._page({"limit": "1"})
+        return page.statuses[-1][0] if page is not None and page.statuses else None
+
+    async def _page(self, query: dict[str, str]) -> StatusPage | None:
+        url = self._url.update_query(query)
+        async with self._session.get(url, headers=self._headers) as answer:
+            if answer.status == 404:
+                return None
+            if answer.status == 429:
+                raise limited(answer.headers, f"{url.host} answers 429 for its timeline")
+            await check_answer(answer, REFUSED)
+            body = await whole(answer, LARGEST)
+            return StatusPage(statuses(body, f"{url.host}"), pause(answer.headers))
+
+
+def statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
+    """The statuses of a page with their ids, oldest first, whatever order they came in."""
+    try:
+        found = [bytes(raw) for raw in RAW_LIST.decode(body)]
+    except msgspec.MsgspecError as error:
+        raise LostError(MALFORMED, f"{host}: the timeline is no list ({error})") from error
+    named = [(id, status) for status in found if (id := status_identity(status)) is not None]
+    return sorted(named, key=lambda each: order(each[0]))
+
+
+def pause(headers: Mapping[str, str]) -> float:
+    """The seconds to wait by X-RateLimit, until which no further request is allowed."""
+    left = headers.get("X-RateLimit-Remaining", "")
+    return until_reset(headers) if left.isdigit() and int(left) <= RESERVE else 0.0
+
+
+def until_reset(headers: Mapping[str, str]) -> float:
+    """The seconds until the limit of requests begins anew, by the server's own clock."""
+    try:
+        reset = datetime.fromisoformat(headers.get("X-RateLimit-Reset", "")).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+    try:
+        now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
+    except (ValueError, OverflowError):
+        now = time()
+    return min(max(reset - now, 0.0), LONGEST_PAUSE_S)
+
+
+def limited(headers: Mapping[str, str], said: str) -> LostError:
+    """What it means that the limit of requests is used up."""
+    return LostError(LIMITED, said, max(until_reset(headers), retry_after(headers)))
+
+
+class Catching:
+    """Goes through a timeline, within a limit of pages, as fast as the server allows."""
+
+    def __init__(self, timeline: Timeline, since: str, most_pages: int) -> None:
+        self._timeline, self.since = timeline, since
+        self._left = most_pages
+        self.there = True  # whether the server has such a timeline
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether there were more pages than the limit."""
+        return self._left <= 0
+
+    async def pages(self) -> AsyncIterator[list[tuple[str, bytes]]]:
+        """The statuses after those of the last page, until two pages in a row were not full."""
+        short = 0
+        while self._left > 0 and short < 2:
+            page = await self._timeline.after(self.since)
+            self._left -= 1
+            if page is None:
+                self.there = False
+                return
+            new = [each for each in page.statuses if order(each[0]) > order(self.since)]
+            if not new:
+                return
+            self.since = new[-1][0]
+            yield new
+            short = short + 1 if len(page.statuses) < PAGE else 0
+            await asyncio.sleep(page.pause)
