@@ -30,12 +30,18 @@ TOLD_BYTES = 2**12  # of an answer that is an error
 SAID = 200  # characters of it
 
 
+def limits(stall_s: float) -> aiohttp.ClientTimeout:
+    """How long a connection may take to stand, and to bring nothing; not how long it may last."""
+    return aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=stall_s)
+
+
 @asynccontextmanager
 async def session(stall_s: float) -> AsyncIterator[aiohttp.ClientSession]:
     """A client whose connections and reads each end in time, by the proxy of the environment."""
-    limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=stall_s)
     agent = {"User-Agent": f"newsift/{version('newsift')}"}
-    async with aiohttp.ClientSession(timeout=limits, headers=agent, trust_env=True) as client:
+    async with aiohttp.ClientSession(
+        timeout=limits(stall_s), headers=agent, trust_env=True
+    ) as client:
         yield client
 
 

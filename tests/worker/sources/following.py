@@ -45,12 +45,10 @@ async def first_of(source: LiveSource) -> Sequence[Frame] | Gap:
 
 
 @asynccontextmanager
-async def following(
-    source: LiveSource, mark: Mark | None = None, stall_s: float = 20.0
-) -> AsyncIterator[Followed]:
+async def following(source: LiveSource, mark: Mark | None = None) -> AsyncIterator[Followed]:
     """Follow a source through all its connections while the block lasts, without pauses."""
     seen = Followed()
-    task = asyncio.create_task(_follow(source, mark, stall_s, seen))
+    task = asyncio.create_task(_follow(source, mark, seen))
     try:
         yield seen
     finally:
@@ -60,8 +58,8 @@ async def following(
             await task
 
 
-async def _follow(source: LiveSource, mark: Mark | None, stall_s: float, seen: Followed) -> None:
-    async with session(stall_s) as client:
+async def _follow(source: LiveSource, mark: Mark | None, seen: Followed) -> None:
+    async with session(PATIENCE_S) as client:
         while True:
             try:
                 async for found in source.arrivals(client, seen.mark(source.place) or mark):

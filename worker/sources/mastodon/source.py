@@ -10,7 +10,7 @@ from worker.config.secret import Secret
 from worker.sources.backoff import Backoff
 from worker.sources.events import sent_events
 from worker.sources.frame import Frame, Gap, Mark
-from worker.sources.http import check_answer, losing
+from worker.sources.http import check_answer, limits, losing
 from worker.sources.mastodon.feeds import StreamAddress
 from worker.sources.mastodon.instance import look, refuse_closed
 from worker.sources.mastodon.statuses import Newest, id_before, made_at
@@ -28,8 +28,15 @@ class Mastodon:
 
     name = "mastodon"
 
-    def __init__(self, address: StreamAddress, token: Secret, most_pages: int = MOST_PAGES) -> None:
+    def __init__(
+        self,
+        address: StreamAddress,
+        token: Secret,
+        stall_s: float = STALL_S,
+        most_pages: int = MOST_PAGES,
+    ) -> None:
         self.place = address.place
+        self._stall = limits(min(stall_s, STALL_S))
         self._address, self._token, self._most_pages = address, token, most_pages
         self._newest = Newest()
         self._pauses = Backoff(0.5, 60.0)
@@ -42,12 +49,13 @@ class Mastodon:
             missed = await self._missed(session, mark)
             async for frames in self._caught_up(missed):
                 yield frames
-            async with session.get(stream, headers=self._headers()) as answer:
+            async with session.get(stream, headers=self._headers(), timeout=self._stall) as answer:
                 await check_answer(answer, REFUSED)
                 async for frames in self._caught_up(missed):
                     yield frames
                 if lost := gap(self.place, missed, mark):
                     yield lost
+                yield []  # it is connected, and nothing is missing
                 async for found in sent_events(answer.content.iter_any()):
                     arrived = [self._newest.event(each.name, each.data) for each in found]
                     yield [frame for frame in arrived if frame is not None]

@@ -27,10 +27,11 @@ from worker.sources.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED
 PUBLIC = "/api/v1/streaming/public"
 
 
-def made(side: FakeInstance, path: str = "", **more: int) -> Mastodon:
-    return Mastodon(
-        stream_address(str(side.url.with_path(path)), None, None), Secret(TOKEN), **more
-    )
+def made(
+    side: FakeInstance, path: str = "", stall_s: float = 20.0, most_pages: int = 100
+) -> Mastodon:
+    address = stream_address(str(side.url.with_path(path)), None, None)
+    return Mastodon(address, Secret(TOKEN), stall_s, most_pages)
 
 
 def ids(frames: Sequence[Frame]) -> list[str]:
@@ -133,7 +134,7 @@ def test_after_a_crash_nothing_is_missing_wherever_it_was() -> None:
 
 def test_a_silent_stream_is_left() -> None:
     async def story() -> Followed:
-        async with standing() as side, following(made(side), stall_s=0.2) as seen:
+        async with standing() as side, following(made(side, stall_s=0.2)) as seen:
             await side.opened.wait()
             await until(lambda: len(side.urls(PUBLIC)) > 2)
         return seen
