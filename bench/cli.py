@@ -92,6 +92,18 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
 @bench.command()
 @MODEL
 @CRISES
+@click.option("--draws", type=click.IntRange(1), default=5, show_default=True, help="Streams.")
+@JSON
+def background(as_json: bool, **given: Any) -> None:
+    """What thresholds on a background of one's own let pass, and what an event in it costs."""
+    from bench.background import measure_background
+
+    show(measure_background(say=Talk().progress, **given), as_json)
+
+
+@bench.command()
+@MODEL
+@CRISES
 @click.option("--draws", type=click.IntRange(1), default=10, show_default=True, help="Streams.")
 @JSON
 def profiles(as_json: bool, **given: Any) -> None:

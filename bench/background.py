@@ -1,0 +1,112 @@
+"""`newsift bench background`: what thresholds found on a background of one's own let pass."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import encoder
+from bench.crises import CrisisScene, Draw, scenes
+from bench.measure import Say
+from bench.part import Cell, Part
+from encoder.embeddings import Embeddings, thresholds
+from train.data.folder import files
+from train.data.readers import Passed, read_stories
+
+POSTS, ARTICLES = 20_000, 200  # in a background, and of each source
+RATE = 0.001
+RARE = (0, 500, 200, 50)  # one post in so many is on the event
+FACTORS = (1.1, 1.2, 1.3)  # times the automatic threshold, from which posts are left out
+
+HEADER = ("articles", "background", "threshold", "passes", "10 %", "90 %")
+REMARKS = (
+    f"Posts of 1,000 that reach a threshold where {1000 * RATE:g} is promised: mean, and 10th to",
+    "90th percentile of the articles, on news that neither background holds.",
+)
+EVENT_REMARKS = (
+    "Posts of 1,000 news that reach a seed's threshold · the share of the event's posts that reach",
+    "any: means of the crises, where the background is drawn from a stream that holds the event.",
+)
+
+
+class Passes(NamedTuple):
+    """What becomes of articles' thresholds on one background."""
+
+    articles: str
+    background: str
+    threshold: float
+    mean: float
+    low: float
+    high: float
+
+
+def measure_background(model: str, data: Path, draws: int, say: Say) -> list[Part]:
+    """Both tables: articles on news, and events that the background holds."""
+    with encoder.load(model, device="cpu") as enc:
+        say("news and crises are embedded")
+        crises = list(scenes(enc, data))
+        news = crises[0].posts[: crises[0].news]
+        order = np.random.default_rng(0).permutation(len(news))
+        kept, judging = np.split(order, [len(news) // 2])
+        backgrounds = {"the model's": enc.background, "own": news[kept[:POSTS]]}
+        passes = []
+        for source, articles in sources(enc, data, crises):
+            say(source)
+            for name, background in backgrounds.items():
+                passes.append(passes_of(source, name, articles, background, news[judging]))
+    parts = [Part("passes", f"Thresholds at {RATE:g}, model {model}", HEADER, passes, REMARKS)]
+    return [*parts, event_part(crises, draws, say)]
+
+
+def sources(
+    enc: encoder.Encoder, data: Path, crises: list[CrisisScene]
+) -> Iterator[tuple[str, Embeddings]]:
+    """Articles of each source."""
+    yield "reports on the crises", Embeddings.concat([scene.seeds for scene in crises])
+    for name, file in files(data, "articles").items():
+        stories = list(read_stories(file, Passed()))
+        taken = np.random.default_rng(0).permutation(len(stories))[:ARTICLES]
+        yield name, enc.articles([stories[at] for at in taken])
+
+
+def passes_of(
+    source: str, name: str, articles: Embeddings, background: Embeddings, news: Embeddings
+) -> Passes:
+    """How many of the news each article's threshold lets pass."""
+    cuts = thresholds(background, articles, RATE)
+    passes = 1000 * (news.similarity(articles) >= cuts).mean(axis=0)
+    low, high = np.percentile(passes, (10, 90))
+    return Passes(source, name, float(cuts.mean()), float(passes.mean()), float(low), float(high))
+
+
+def event_part(crises: list[CrisisScene], draws: int, say: Say) -> Part:
+    """What an event in its own background costs, and what leaving out its best posts mends."""
+    rows: list[list[Cell]] = []
+    for rare in RARE:
+        say(f"one post in {rare} on the event")
+        drawn = [scene.draw(rare, seed) for scene in crises for seed in range(draws)]
+        each = [[outcome(draw, some) for some in backgrounds(draw)] for draw in drawn]
+        told: list[Cell] = [f"{news:.2f} · {on:.2f}" for news, on in np.mean(each, axis=0)]
+        rows.append([f"1 in {rare}" if rare else "none", *told])
+    names = ["the model's", "all kept", *(f"from {factor}" for factor in FACTORS)]
+    title = f"An event in its own background, means of {draws} draws"
+    return Part("event", title, ("on topic", *names), rows, EVENT_REMARKS)
+
+
+def backgrounds(draw: Draw) -> Iterator[Embeddings]:
+    """The model's, a stream's as it is, and without the posts that score high with a seed."""
+    scene = draw.scene
+    yield scene.background
+    yield (stream := scene.posts[draw.stream[:POSTS]])
+    score, cuts = stream.similarity(scene.seeds), thresholds(scene.background, scene.seeds, RATE)
+    for factor in FACTORS:
+        yield stream[np.flatnonzero((score < np.float32(factor) * cuts).all(axis=1))]
+
+
+def outcome(draw: Draw, background: Embeddings) -> tuple[float, float]:
+    """How many of 1,000 news reach a seed's threshold, and which share of the event's any."""
+    seeds, posts = draw.scene.seeds, draw.scene.posts
+    cuts = thresholds(background, seeds, RATE)
+    news, on = (posts[places].similarity(seeds) >= cuts for places in (draw.news, draw.on))
+    return 1000 * float(news.mean()), float(on.any(axis=1).mean())
