@@ -40,7 +40,7 @@ COMMANDS = (
     "dead-letters show NAME", "dead-letters retry --all", "dead-letters retry --reason NAME",
     "backfill NAME --since 1h", "backfill NAME --since 1h --json", "backfill NAME --since 1h --csv",
     "filter POSTS --seeds FOLDER", "filter POSTS --seeds FOLDER --csv", "filter POSTS --seeds NAME",
-    "filter NAME --seeds FOLDER", "replay POSTS", "replay --check POSTS", "replay NAME",
+    "filter NAME --seeds FOLDER", "replay POSTS", "replay NAME",
     "explain NAME", "explain NAME --article NAME", "embed POSTS --form jsonl", "schemas NAME",
     "topics check", "topics check --json", "config check", "config check --config NAME",
     "config show", "config show --json", "labels list", "labels list --json", "labels export",
