@@ -8,6 +8,7 @@ import click
 from worker.cli.options import CSV, RECORDS, kafka_options, since_option
 from worker.cli.terminal import say
 from worker.cli.view.match import view, when_found
+from worker.cli.wanted import Wanted, wanted_options
 from worker.config import Config
 from worker.files.matches import read_match
 from worker.kafka.reading import StoredMessage, TopicReader, connected
@@ -15,9 +16,7 @@ from worker.kafka.reading import StoredMessage, TopicReader, connected
 
 @click.command()
 @since_option("From this time on: 2h, or in RFC 3339.")
-@click.option("--seed", "seeds", multiple=True, metavar="ID", help="Only matches with this seed.")
-@click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's.")
-@click.option("--new", "new", is_flag=True, help="Only the first of those that say the same.")
+@wanted_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts.")
 @click.option(
     "--follow/--no-follow", default=None,
@@ -27,8 +26,8 @@ from worker.kafka.reading import StoredMessage, TopicReader, connected
 @CSV
 @kafka_options
 def matches(
-    start: int | None, seeds: tuple[str, ...], events: tuple[str, ...], new: bool,
-    limit: int | None, follow: bool | None, as_json: bool, as_csv: bool, config: Config,
+    start: int | None, wanted: Wanted, limit: int | None, follow: bool | None, as_json: bool,
+    as_csv: bool, config: Config,
 ) -> None:  # fmt: skip
     """Print the posts that match, as they are found; their words are lit by what they add.
 
@@ -46,12 +45,7 @@ def matches(
                 if record is None or message.value is None:
                     unread += 1
                     continue
-                found = [
-                    match for match in record.matches
-                    if (not seeds or match.seed_id in seeds)
-                    and (not events or match.event in events)
-                ]  # fmt: skip
-                if found and not (new and record.new is False):
+                if found := wanted.of(record):
                     show(message.value, record, found)
                     shown += 1
                 if shown == limit:
@@ -60,7 +54,7 @@ def matches(
     if unread:
         say(f"{unread} records are no match records: passed over")
     if not shown:
-        say(_none(config.topics.matches, start is not None, bool(seeds or events)))
+        say(_none(config.topics.matches, start is not None, wanted.narrowed))
 
 
 def _none(topic: str, since: bool, narrowed: bool) -> str:
