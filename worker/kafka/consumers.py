@@ -1,4 +1,4 @@
-"""The worker's two consumers: the group's, which reads posts, and one without a group for seeds."""
+"""The consumers of what runs long: of a group, which shares partitions, and of none."""
 
 import asyncio
 import math
@@ -71,8 +71,8 @@ class Consumer(OpeningConsumer):
         return {place: (firsts[place], ends[place]) for place in places}
 
 
-def posts_consumer(config: Config) -> Consumer:
-    """The consumer of the posts; it commits when it is told to."""
+def group_consumer(config: Config) -> Consumer:
+    """A member of kafka.group; it commits when it is told to."""
     kafka, size = config.kafka, config.stream.batch_bytes
     session = kafka.session_timeout_s
     return _consumer(
@@ -88,8 +88,8 @@ def posts_consumer(config: Config) -> Consumer:
     )
 
 
-def control_consumer(config: Config) -> Consumer:
-    """The consumer of the seeds: it belongs to no group, so every worker reads all of them."""
+def lone_consumer(config: Config) -> Consumer:
+    """A consumer that belongs to no group, as for the seeds, all of which every worker reads."""
     return _consumer(config, group_id=None)
 
 

@@ -20,7 +20,7 @@ from worker import crashpoint
 from worker.config import Config
 from worker.judge.drift import HIGH, Drift
 from worker.judge.near import NearWatch
-from worker.kafka.consumers import control_consumer, posts_consumer
+from worker.kafka.consumers import group_consumer, lone_consumer
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer
 from worker.kafka.settings import aiokafka_settings
@@ -58,14 +58,14 @@ class Parts:
         self.metrics = metrics = Metrics()
         self.web = Web(config.web, metrics, self._state, self._near)
         self.control = Control(
-            control_consumer(config), topics.seeds, metrics, config.limits,
+            lone_consumer(config), topics.seeds, metrics, config.limits,
             lambda: refuse_unfit(config), self._seeds_are_lost,
         )  # fmt: skip
         self.delivery = Delivery(
             lambda: KafkaProducer(aiokafka_settings(config)), (topics.matches, topics.rejected),
             size.produce_deadline_s, self._output_stalls,
         )  # fmt: skip
-        consumer = posts_consumer(config)
+        consumer = group_consumer(config)
         self.positions = Positions(consumer, topics.posts, ledger, metrics, fail)
         self.ingest = Ingest(
             consumer, topics.posts, self.positions, ledger, metrics,

@@ -11,7 +11,7 @@ from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
 from worker.broker.running import running
 from worker.config import Config, KafkaConfig, StreamConfig
-from worker.kafka.consumers import REBALANCE_S, REVOKE_S, Consumer, control_consumer, posts_consumer
+from worker.kafka.consumers import REBALANCE_S, REVOKE_S, Consumer, group_consumer, lone_consumer
 
 PARTITIONS = 64
 POST = b"x" * 500
@@ -42,7 +42,7 @@ def held(consumer: Consumer) -> int:
 
 async def reading(config: Config) -> Consumer:
     """A consumer of the posts that has read something, from the first post on."""
-    consumer = posts_consumer(config)
+    consumer = group_consumer(config)
     await consumer.start()
     consumer.subscribe(["tweets"])
     await met(consumer.assignment)
@@ -129,7 +129,7 @@ def told(offset: int) -> Any:
 
 def test_a_position_that_is_not_known_is_not_waited_for(backlog: Config) -> None:
     async def run() -> None:
-        consumer = posts_consumer(replace(backlog, kafka=replace(backlog.kafka, group="fresh")))
+        consumer = group_consumer(replace(backlog, kafka=replace(backlog.kafka, group="fresh")))
         await consumer.start()
         try:
             consumer.subscribe(["tweets"])
@@ -166,7 +166,7 @@ def test_giving_up_partitions_fits_into_what_the_group_waits(session: float) -> 
 
     async def run() -> tuple[float, float]:
         kafka = KafkaConfig(session_timeout_s=session)
-        consumer = posts_consumer(replace(Config(), kafka=kafka))
+        consumer = group_consumer(replace(Config(), kafka=kafka))
         rebalance, heartbeat = consumer._rebalance_timeout_ms, consumer._heartbeat_interval_ms
         await consumer.stop()
         return rebalance / 1000, heartbeat / 1000
@@ -180,7 +180,7 @@ def test_giving_up_partitions_fits_into_what_the_group_waits(session: float) -> 
 def test_posts_and_seeds_are_read_as_the_configuration_says(isolation: str) -> None:
     async def run() -> None:
         config = replace(Config(), kafka=KafkaConfig(isolation=isolation))
-        for consumer in (posts_consumer(config), control_consumer(config)):
+        for consumer in (group_consumer(config), lone_consumer(config)):
             assert consumer._isolation_level == f"read_{isolation}"
             await consumer.stop()
 
