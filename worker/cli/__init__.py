@@ -7,14 +7,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
-from importlib import import_module
 
 import click
-from click.shell_completion import CompletionItem
 
 from encoder.errors import NewsiftError
 from worker.cli.signals import interruptible
+from worker.cli.table import TableGroup
 from worker.visible import escaped
 
 FAILED = 1
@@ -35,6 +33,10 @@ COMMANDS = {
         "Filter files of posts, without a broker.",
     ),
     "matches": ("worker.cli.matches:matches", "Print what the workers find, as it comes."),
+    "collect": (
+        "worker.cli.collect.command:collect",
+        "Bring posts from a platform to the posts topic.",
+    ),
     "replay": ("worker.cli.replay:replay", "Send the posts of files to the posts topic."),
     "backfill": ("worker.cli.backfill:backfill", "Filter past posts again, for one seed."),
     "background": (
@@ -58,45 +60,9 @@ COMMANDS = {
 }
 
 
-class Commands(click.Group):
-    """A group that knows its commands by name and imports one when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command, in the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command of this name, imported now; None if the table has none."""
-        if name not in COMMANDS:
-            return None
-        module, attribute = COMMANDS[name][0].split(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table alone, so that help imports none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete a command's name from the table alone, so that a shell need not wait."""
-        named = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items()]
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return [item for item in named if item.value.startswith(incomplete)] + options
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that was typed, or name the one that was probably meant."""
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}?" if close else "see 'newsift --help'"
-            raise click.UsageError(f"no such command {args[0]!r}; {hint}")
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=TableGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(
     package_name="newsift", message="newsift %(version)s", help="Show the version and stop."
 )

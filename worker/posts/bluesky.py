@@ -1,4 +1,4 @@
-"""Posts of Bluesky: the events of its Jetstream."""
+"""Posts of Bluesky: the events of its Jetstream, by either of its interfaces."""
 
 import msgspec
 
@@ -7,6 +7,7 @@ from worker.posts.making import made
 from worker.posts.outcome import NO_POST, Reading, Reason
 
 POSTS = "app.bsky.feed.post"
+COMMIT = "network.bsky.jetstream.subscribeEvents#commit"
 WRITTEN = ("create", "update", "c", "u")  # in short as the first Jetstream had it
 
 
@@ -28,37 +29,58 @@ class Commit(msgspec.Struct):
     record: msgspec.Raw = msgspec.Raw()
 
 
+class SecondCommit(Commit):
+    """A change as the second interface tells it."""
+
+    message: str | None = msgspec.field(name="$type", default=None)
+    did: str | None = None
+
+
 class Event(msgspec.Struct):
-    """An event of the Jetstream."""
+    """An event of the Jetstream: of the first interface, or what the second puts around one."""
 
     did: str | None = None
     kind: str | None = None
     time_us: int | None = None
     commit: Commit | None = None
+    frame: str | None = msgspec.field(name="$type", default=None)
+    payload: msgspec.Raw = msgspec.Raw()
 
 
 EVENT = msgspec.json.Decoder(Event)
+SECOND_COMMIT: msgspec.json.Decoder[SecondCommit | None] = msgspec.json.Decoder(SecondCommit | None)
 POST_RECORD: msgspec.json.Decoder[PostRecord | None] = msgspec.json.Decoder(PostRecord | None)
 
 
 def read(value: bytes) -> Reading:
     """The post in an event that creates or updates one."""
     event = EVENT.decode(value)
-    if event.kind is None and event.time_us is None:
-        return rejected(Reason.UNKNOWN_FORM, "kind: missing; this is no event of the Jetstream")
-    commit = event.commit
+    if event.kind is not None or event.time_us is not None:
+        return _written(event.did, event.commit)
+    if event.frame == "message" and event.payload:
+        second = SECOND_COMMIT.decode(event.payload)
+        if second is None or second.message != COMMIT:
+            return NO_POST
+        return _written(second.did, second)
+    if event.frame == "error":
+        return NO_POST
+    return rejected(Reason.UNKNOWN_FORM, "kind: missing; this is no event of the Jetstream")
+
+
+def _written(did: str | None, commit: Commit | None) -> Reading:
+    """The post that a change creates or updates."""
     if commit is None or commit.collection != POSTS:
         return NO_POST
     if (commit.operation or commit.type) not in WRITTEN:
         return NO_POST
-    if not event.did or not commit.rkey:
-        key = "commit.rkey" if event.did else "did"
+    if not did or not commit.rkey:
+        key = "commit.rkey" if did else "did"
         return rejected(Reason.NO_ID, f"{key}: missing or empty")
     record = POST_RECORD.decode(commit.record) if commit.record else None
     if record is None:
         return rejected(Reason.NO_TEXT, "commit.record: missing")
     return made(
-        "bluesky", f"at://{event.did}/{POSTS}/{commit.rkey}", record.text, event.did,
+        "bluesky", f"at://{did}/{POSTS}/{commit.rkey}", record.text, did,
         record.createdAt, record.langs[0] if record.langs else None,
-        f"https://bsky.app/profile/{event.did}/post/{commit.rkey}",
+        f"https://bsky.app/profile/{did}/post/{commit.rkey}",
     )  # fmt: skip

@@ -12,6 +12,7 @@ TWEET_ID = re.compile(rb'"?[0-9]{15,19}"?')
 class Keys(msgspec.Struct, gc=False):
     """The keys that tell the forms apart, their values unread."""
 
+    type: Raw = msgspec.field(name="$type", default=ABSENT)
     id: Raw = ABSENT
     text: Raw = ABSENT
     did: Raw = ABSENT
@@ -42,6 +43,7 @@ class Keys(msgspec.Struct, gc=False):
     user_withheld: Raw = ABSENT
     disconnect: Raw = ABSENT
     warning: Raw = ABSENT
+    error: Raw = ABSENT
     errors: Raw = ABSENT
 
     def x1(self) -> bool:
@@ -61,6 +63,11 @@ class Keys(msgspec.Struct, gc=False):
             or self.referenced_tweets or self.public_metrics
             or (self.author_id and TWEET_ID.fullmatch(bytes(self.id)))
         )  # fmt: skip
+
+    def second_jetstream(self) -> bool:
+        """Whether it is a frame of the Jetstream's second interface: a message, or an error."""
+        kind = bytes(self.type)
+        return bool((kind == b'"message"' and self.payload) or (kind == b'"error"' and self.error))
 
     def notice(self) -> bool:
         """Whether a key is there by which the streams of X say something besides posts."""
@@ -87,6 +94,8 @@ def shape(value: bytes) -> str | None:
     if keys.text:
         return _with_text(keys)
     if keys.did and (keys.kind or keys.time_us):
+        return "bluesky"
+    if keys.type and keys.second_jetstream():
         return "bluesky"
     if keys.event and (keys.payload or keys.stream):
         return "mastodon"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Backoff:
     """Pauses that grow from `first` to `longest` seconds, by a factor or by a step.
 

@@ -1,6 +1,6 @@
 """What every source of posts is to the collector, and how one of its connections ends."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from aiohttp import ClientSession
@@ -9,7 +9,7 @@ from worker.errors import RunError
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Frame, Gap, Mark
 
-Arrivals = AsyncIterator[Sequence[Frame] | Gap]
+Arrivals = AsyncGenerator[Sequence[Frame] | Gap, None]
 
 # Why a connection ended: the label of a metric, so the list is closed.
 CLOSED = "closed"  # by the platform, in order or not
@@ -39,17 +39,27 @@ class LostError(RunError):
 class LiveSource(Protocol):
     """A platform that posts come from."""
 
-    name: str  # as in `newsift collect NAME`
-    place: str  # whose cursors the frames carry: the host that is connected, or will be next
+    @property
+    def name(self) -> str:
+        """As in `newsift collect NAME`."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Whose cursors the frames carry: the host that is connected, or will be next."""
+        ...
 
     def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
         """What comes by one connection, from the mark on, inclusive; LostError when it ends.
 
         Without a mark it begins with what is new. A Gap is handed on where posts since the mark are
-        lost for good. Lists may be of any length, and hold what came at once.
+        lost for good. Lists hold what came at once; an empty one says that the connection stands.
         """
         ...
 
     def backoff(self, lost: LostError) -> Backoff:
-        """The pauses before the next connection; all are reset once frames come."""
+        """The pauses before the next connection; all are reset once it gets on.
+
+        It gets on when a frame is acknowledged whose cursor is another than before, or none.
+        """
         ...

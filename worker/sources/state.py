@@ -56,7 +56,7 @@ class State:
     def __enter__(self) -> Self:
         self._lock = locked(self.path)
         try:
-            self.mark = self._read()
+            self.mark = stored_mark(self.path, self._source)
         except BaseException:
             self.close()
             raise
@@ -81,23 +81,22 @@ class State:
         write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
         self.mark = mark
 
-    def _read(self) -> Mark | None:
-        """What the file holds; none where there is no file yet."""
-        remedy = "give another, or delete it to begin with what is new"
-        try:
-            found = STORED.decode(read_regular(self.path, LARGEST))
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.MsgspecError) as error:
-            said = getattr(error, "strerror", None) or error
-            raise InputError(f"--state: {self.path} is no state file ({said}); {remedy}") from error
-        if found.schema != SCHEMA:
-            raise InputError(f"--state: {self.path} has the schema {found.schema!r}; {remedy}")
-        if found.source != self._source:
-            raise InputError(
-                f"--state: {self.path} is of `newsift collect {found.source}`; {remedy}"
-            )
-        return Mark(found.cursor, found.place, found.at)
+
+def stored_mark(path: Path, source: str) -> Mark | None:
+    """How far the state file of a source says it came; none where there is no file yet."""
+    remedy = "give another, or delete it to begin with what is new"
+    try:
+        found = STORED.decode(read_regular(path, LARGEST))
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"--state: {path} is no state file ({said}); {remedy}") from error
+    if found.schema != SCHEMA:
+        raise InputError(f"--state: {path} has the schema {found.schema!r}; {remedy}")
+    if found.source != source:
+        raise InputError(f"--state: {path} is of `newsift collect {found.source}`; {remedy}")
+    return Mark(found.cursor, found.place, found.at)
 
 
 def locked(path: Path) -> int:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 from prometheus_client import (
@@ -14,7 +14,7 @@ from prometheus_client import (
 )
 
 from worker.visible import escaped
-from worker.watch.table import METRICS, OTHER, STATES, Exported
+from worker.watch.table import METRICS, OTHER, STATES, registered
 
 if TYPE_CHECKING:
     from worker.judge.drift import Drifting
@@ -34,7 +34,9 @@ class Metrics:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
         self._clock = clock
-        self._made = {row.name.removeprefix("newsift_"): self._make(row) for row in METRICS}
+        self._made = {
+            row.name.removeprefix("newsift_"): registered(row, self.registry) for row in METRICS
+        }
         self._events: set[str] = set()
         self._pausing: set[str] = set()
         self._changed = float("nan")
@@ -163,10 +165,3 @@ class Metrics:
             return OTHER
         self._events.add(label)
         return label
-
-    def _make(self, row: Exported) -> Any:
-        extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
-        made = row.kind(row.name, row.says, row.labels, registry=self.registry, **extra)
-        for value in row.closed:
-            made.labels(value)
-        return made

@@ -1,8 +1,9 @@
 """Every metric that newsift exports: name, type, labels and meaning. The names are stable."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from worker.posts.read import Reason
 from worker.watch.histogram import BatchHistogram
@@ -38,6 +39,15 @@ def _row(
     closed: tuple[str, ...] = (), buckets: tuple[float, ...] = (),
 ) -> Exported:  # fmt: skip
     return Exported(f"newsift_{name}", kind, says, tuple(label.split()), closed, buckets)
+
+
+def registered(row: Exported, registry: CollectorRegistry) -> Any:
+    """The metric itself, in a registry; where its label's values are known, each begins at 0."""
+    extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
+    metric = row.kind(row.name, row.says, row.labels, registry=registry, **extra)
+    for value in row.closed:
+        metric.labels(value)
+    return metric
 
 
 METRICS = (

@@ -8,6 +8,7 @@ import click
 import pytest
 
 import worker.cli
+import worker.cli.table
 from encoder import ModelError
 from tests.worker.fake import Command
 
@@ -82,7 +83,7 @@ def test_errors_are_one_line_and_a_code(
         raise raised
 
     module = SimpleNamespace(fail=click.command()(fail))
-    monkeypatch.setattr(worker.cli, "import_module", lambda _: module)
+    monkeypatch.setattr(worker.cli.table, "import_module", lambda _: module)
     monkeypatch.setitem(worker.cli.COMMANDS, "fail", ("somewhere:fail", "Fail."))
     monkeypatch.delenv("NEWSIFT_DEBUG", raising=False)
     done = newsift("fail")

@@ -1,0 +1,128 @@
+"""What every source of `newsift collect` has in common: its options, its run and its way out."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+from aiokafka.errors import KafkaError
+
+from worker.cli.options import kafka_options
+from worker.cli.terminal import say
+from worker.config import Config
+from worker.kafka.settings import broker_error
+from worker.kafka.topics import ensure_topics
+from worker.service import log as logs
+from worker.sources.collector import Collector
+from worker.sources.counts import Counts
+from worker.sources.frame import Mark
+from worker.sources.http import session
+from worker.sources.outlet import PrintOutlet, TopicOutlet
+from worker.sources.source import LiveSource
+from worker.sources.state import State, default_state, stored_mark
+from worker.watch.site import Site
+
+STATE = click.option(
+    "--state", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Where it is kept how far it came; else a file in the state folder.",
+)  # fmt: skip
+DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Print what it would send, a line each; send and keep nothing."
+)
+
+
+def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
+    """Make a command of what makes a source: with --state, --dry-run, --kafka and --config.
+
+    What it is given besides, and `config`, goes to the function that makes the source.
+    """
+
+    @STATE
+    @DRY_RUN
+    @kafka_options
+    @wraps(command)
+    def collecting(
+        *args: Any, state: Path | None, dry_run: bool, config: Config, **given: Any
+    ) -> None:
+        source = command(*args, config=config, **given)
+        file = state or default_state(source.name)
+        logs.set_up(config.log, None)
+        if dry_run:
+            asyncio.run(print_what_comes(source, stored_mark(file, source.name), config))
+            return
+        with State(file, source.name) as kept:
+            say(f"how far it came is kept in {file}")
+            if asyncio.run(bring(source, kept, config)) == signal.SIGINT:
+                raise KeyboardInterrupt
+
+    return collecting
+
+
+async def print_what_comes(source: LiveSource, mark: Mark | None, config: Config) -> None:
+    """Print what comes until a signal ends it."""
+    counts = Counts(source.name)
+    outlet = PrintOutlet(sys.stdout.buffer)
+    collector = Collector(source, outlet, counts, config.stream, mark, lambda _: None)
+    _heed_signals(collector)
+    async with session(config.stream.stall_s) as client:
+        await collector.run(client)
+
+
+async def bring(source: LiveSource, state: State, config: Config) -> int:
+    """Send what comes until a signal ends it; which signal that was."""
+    counts = Counts(source.name)
+    stalled = Stalled(counts)
+    outlet = TopicOutlet(config, counts, stalled.note)
+    collector = Collector(source, outlet, counts, config.stream, state.mark, state.store)
+    heard = _heed_signals(collector)
+    site = Site(config.web, counts.render, lambda: stalled.missing or collector.missing)
+    try:
+        async with AsyncExitStack() as stack:
+            await site.start()
+            stack.push_async_callback(site.stop)
+            await asyncio.to_thread(ensure_topics, config)
+            stack.push_async_callback(outlet.stop)
+            await outlet.start()
+            client = await stack.enter_async_context(session(config.stream.stall_s))
+            await collector.run(client)
+    except KafkaError as error:
+        raise broker_error(error, config) from error
+    finally:
+        gaps = f"; {counts.gaps:,} gaps that nothing can fill" if counts.gaps else ""
+        where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
+        say(f"{counts.sent:,} frames of {source.name} sent to {where}{gaps}")
+    return heard[0]
+
+
+class Stalled:
+    """Whether the broker acknowledges nothing, for the metrics and for who asks."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts, self.missing = counts, ""
+
+    def note(self, stalls: bool) -> None:
+        """Note that it began, or is over."""
+        if self.missing and not stalls:
+            logging.getLogger("newsift.collect").info("the broker acknowledges again")
+        self.missing = "the broker does not acknowledge" if stalls else ""
+        self._counts.stalled(stalls)
+
+
+def _heed_signals(collector: Collector) -> list[int]:
+    """Leave in order on SIGTERM and on Ctrl-C; the first of them ends up at the front."""
+    heard: list[int] = [0]
+
+    def hear(number: int) -> None:
+        heard[0] = heard[0] or number
+        collector.leave()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, hear, number)
+    return heard

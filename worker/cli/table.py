@@ -1,0 +1,53 @@
+"""A group of commands that is a table: a name, where it stands, and what it does."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+Table = Mapping[str, tuple[str, str]]  # name: (module:attribute, what it does)
+
+
+class TableGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is called."""
+
+    def __init__(self, *args: Any, table: Table, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order of the table."""
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command of this name, imported now; None if the table has none."""
+        if name not in self.table:
+            return None
+        module, attribute = self.table[name][0].split(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table alone, so that help imports none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name from the table alone, so that a shell need not wait."""
+        named = [CompletionItem(name, help=text) for name, (_, text) in self.table.items()]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [item for item in named if item.value.startswith(incomplete)] + options
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was typed, or name the one that was probably meant."""
+        if args[0] not in self.table and not args[0].startswith("-"):
+            close = get_close_matches(args[0], self.table, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"see '{ctx.command_path} --help'"
+            raise click.UsageError(f"no such command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,218 @@
+"""Posts of Bluesky, by a Jetstream: one connection after the other, from one host or the next."""
+
+import logging
+import re
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import ClientSession, ClientWSTimeout, WSMessage, WSMsgType, WSServerHandshakeError
+from aiohttp.client_ws import ClientWebSocketResponse
+from yarl import URL
+
+from worker.errors import AccessError
+from worker.sources.backoff import Backoff
+from worker.sources.frame import Gap, Mark
+from worker.sources.http import TOLD_BYTES, answered, endpoint, excerpt, is_refusal, losing
+from worker.sources.jetstream import MICROSECONDS, REWIND, SECOND, Jetstream, Told
+from worker.sources.source import (
+    BUSY,
+    CLOSED,
+    MALFORMED,
+    TOLD,
+    TOO_OLD,
+    Arrivals,
+    LostError,
+)
+
+HOSTS = (
+    "wss://jetstream.us-east.bsky.network/xrpc/network.bsky.jetstream.subscribeEvents",
+    "wss://jetstream.us-west.bsky.network/xrpc/network.bsky.jetstream.subscribeEvents",
+    "wss://jetstream2.us-east.bsky.network/subscribe",
+    "wss://jetstream2.us-west.bsky.network/subscribe",
+)
+POSTS = "app.bsky.feed.post"
+PROTOCOL = "xrpc.v1.json"
+LARGEST = 2**24  # bytes of a frame
+CLAMPED_S = 60.0  # from the cursor to the first frame: there was more between them once
+NUMBER = re.compile(r"\b[0-9]{1,18}\b")
+log = logging.getLogger("newsift.collect")
+
+
+class Refusal(msgspec.Struct):
+    """Why a Jetstream does not begin to stream."""
+
+    error: str = ""
+    message: str = ""
+
+
+REFUSAL = msgspec.json.Decoder(Refusal)
+
+
+class TooOld(Exception):
+    """The host no longer has what stands at a cursor; `floor` is the oldest that it has."""
+
+    def __init__(self, floor: int | None) -> None:
+        super().__init__()
+        self.floor = floor
+
+
+class Bluesky:
+    """A Jetstream that posts come from, or the next one when it fails."""
+
+    name = "bluesky"
+
+    def __init__(
+        self, urls: Sequence[str], collections: Collection[str], langs: Collection[str],
+        stall_s: float,
+    ) -> None:  # fmt: skip
+        given = [endpoint(url, "ws", "wss", "http", "https") for url in urls or HOSTS]
+        self._hosts = [Jetstream(url, collections or (POSTS,), langs) for url in given]
+        self._now = 0  # which of them
+        self._failed = False
+        self._refusals: int | None = 0  # in a row; None once one has let us in
+        self._stall_s = stall_s
+        self._backoff = Backoff(0.25, 30.0)
+
+    @property
+    def place(self) -> str:
+        """The host and the interface: cursors of one are not those of another."""
+        return self._hosts[self._now].place
+
+    def backoff(self, lost: LostError) -> Backoff:
+        """250 ms to 30 s, as the Jetstream's own client has it."""
+        return self._backoff
+
+    async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
+        """What comes from the mark on; a gap where the host no longer has what came after it."""
+        if self._failed:
+            self._now = (self._now + 1) % len(self._hosts)
+        self._failed, host = True, self._hosts[self._now]
+        async with self._connected(session, host, mark) as (socket, clamped):
+            yield ()
+            first = True
+            async for message in _messages(socket, host.place):
+                found = host.read(message)
+                if isinstance(found, Told):
+                    clamped = _heed(found, host.place) or clamped
+                    continue
+                if first and found.at is not None:
+                    first, self._failed = False, False
+                    if mark is not None and (gap := _gap(host, mark, found.at, clamped)):
+                        yield gap
+                yield (found,)
+
+    @asynccontextmanager
+    async def _connected(
+        self, session: ClientSession, host: Jetstream, mark: Mark | None
+    ) -> AsyncIterator[tuple[ClientWebSocketResponse, bool]]:
+        """A connection from the mark on, or, which it says too, from the oldest there is."""
+        cursor = wanted = host.since(mark)
+        while True:
+            try:
+                socket = await self._connect(session, host, cursor)
+                break
+            except TooOld as error:
+                log.warning("%s no longer has what stands at the cursor %s", host.place, cursor)
+                cursor = _later(cursor, error.floor, mark)
+        try:
+            yield socket, cursor != wanted
+        finally:
+            await socket.close()
+
+    async def _connect(
+        self, session: ClientSession, host: Jetstream, cursor: int | None
+    ) -> ClientWebSocketResponse:
+        asked = host.url if cursor is None else host.url.update_query(cursor=str(cursor))
+        limits = ClientWSTimeout(ws_receive=self._stall_s, ws_close=1.0)
+        try:
+            with losing(host.place):
+                socket = await session.ws_connect(
+                    asked, timeout=limits, max_msg_size=LARGEST,
+                    protocols=(PROTOCOL,) if host.is_v2 else (),
+                    compress=0 if host.is_v2 else 15,
+                )  # fmt: skip
+        except LostError as lost:
+            if isinstance(lost.__cause__, WSServerHandshakeError):
+                await self._turned_away(session, asked, cursor, lost.__cause__)
+            raise
+        self._refusals = None
+        return socket
+
+    async def _turned_away(
+        self, session: ClientSession, asked: URL, cursor: int | None, why: WSServerHandshakeError
+    ) -> None:
+        """Raise what an answer means that opened no web socket."""
+        said = Refusal()
+        if why.status == 400:
+            said = await _said(session, asked)
+        if said.error == "CursorTooOld" and cursor is not None:
+            floors = [int(n) for n in NUMBER.findall(said.message) if int(n) > cursor]
+            raise TooOld(floors[0] if floors else None)
+        told = excerpt(f"{said.error} {said.message}")
+        what = f"{asked.host} answers {why.status}{f' ({told})' if told else ''}"
+        found = answered(why.status, why.headers or {}, what, "check --url and what it asks for")
+        if isinstance(found, AccessError) and self._refusals is not None:
+            self._refusals += 1
+            if self._refusals >= len(self._hosts):
+                raise found
+        raise found if isinstance(found, LostError) else LostError(BUSY, what)
+
+
+def _later(cursor: int | None, floor: int | None, mark: Mark | None) -> int | None:
+    """What to ask for instead of what is too old: the oldest there is, by number or by time."""
+    if cursor is None or cursor >= MICROSECONDS:
+        return None
+    if floor is not None and mark is not None and cursor == mark.cursor:
+        return floor
+    return round(mark.at * SECOND) - REWIND if mark is not None and mark.at is not None else None
+
+
+async def _said(session: ClientSession, asked: URL) -> Refusal:
+    """Why it is refused: aiohttp leaves the words unread, so they are asked for by a plain GET."""
+    plain = asked.with_scheme({"ws": "http", "wss": "https"}.get(asked.scheme, asked.scheme))
+    with losing(str(asked.host)):
+        async with session.get(plain, allow_redirects=False) as answer:
+            body = await answer.content.read(TOLD_BYTES)
+            refused = is_refusal(answer.status)
+    try:
+        return REFUSAL.decode(body) if refused else Refusal()
+    except msgspec.MsgspecError:
+        return Refusal("", excerpt(body))
+
+
+async def _messages(socket: ClientWebSocketResponse, place: str) -> AsyncIterator[bytes]:
+    """The texts that come; LostError when no more do."""
+    while True:
+        with losing(place):
+            message = await socket.receive()
+        if message.type is not WSMsgType.TEXT:
+            raise _ended(socket, message, place)
+        yield message.data.encode()
+
+
+def _ended(socket: ClientWebSocketResponse, message: WSMessage, place: str) -> LostError:
+    if message.type is WSMsgType.BINARY:
+        return LostError(MALFORMED, f"{place}: sends binary frames, which nobody asked for")
+    why = message.extra or message.data
+    said = f" ({excerpt(str(why))})" if why and why != socket.close_code else ""
+    return LostError(CLOSED, f"{place}: closed the connection with {socket.close_code}{said}")
+
+
+def _heed(told: Told, place: str) -> bool:
+    """Log a notice, an error ends the connection; whether it says that the cursor was too old."""
+    said = f"{place} says {excerpt(told.name)}: {excerpt(told.said)}"
+    if told.ends:
+        raise LostError(TOO_OLD if told.name == "CursorTooOld" else TOLD, said)
+    log.warning("%s", said)
+    return told.name == "OutdatedCursor"
+
+
+def _gap(host: Jetstream, mark: Mark, first: float, clamped: bool) -> Gap | None:
+    """What is missing between the mark and the first frame; v1 says nothing of it by itself."""
+    if host.since(mark) is None:
+        return Gap(f"{host.place} cannot go on from {mark.cursor} of {mark.place}")
+    seconds = None if mark.at is None else max(first - mark.at, 0.0)
+    if not clamped and (seconds is None or seconds <= CLAMPED_S):
+        return None
+    return Gap(f"{host.place} no longer has what came after its cursor {mark.cursor}", seconds)
