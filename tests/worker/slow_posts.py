@@ -84,7 +84,10 @@ def _x1(message: dict[str, Any]) -> Told:
 
 
 def _bluesky(message: dict[str, Any]) -> Told:
-    did, commit = message["did"], message["commit"]
+    if "did" in message:
+        did, commit = message["did"], message["commit"]
+    else:
+        did, commit = message["payload"]["did"], message["payload"]
     return (
         "at://" + did + "/app.bsky.feed.post/" + commit["rkey"],
         commit["record"]["text"],
