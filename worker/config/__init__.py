@@ -102,9 +102,10 @@ class TopicsConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class PostsConfig(Section):
-    """What the input looks like."""
+    """What the input looks like, and what of it is wanted."""
 
     format: Annotated[str, rules.one_of(*FORMATS)] = "auto"
+    langs: Annotated[str | None, rules.LANGUAGES] = None
 
 
 @dataclass(frozen=True, slots=True)

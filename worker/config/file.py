@@ -1,4 +1,4 @@
-"""config.yaml, read strictly: two levels, no key twice, no list, no surprise of YAML 1.1."""
+"""config.yaml, read strictly: two levels, no key twice, no surprise of YAML 1.1."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ def read_file(path: Path) -> dict[str, dict[str, Given]]:
     sections = _pairs(root, "", "sections such as kafka and topics") if root else {}
     return {
         section: {
-            key: Given(_scalar(value, f"{section}.{key}"), _at(value))
+            key: Given(_value(value, f"{section}.{key}"), _at(value))
             for key, value in _pairs(node, f"{section}.", f"the keys of {section}").items()
         }
         for section, node in sections.items()
@@ -80,8 +80,14 @@ def _pairs(node: yaml.Node, before: str, wanted: str) -> dict[str, yaml.Node]:
     return found
 
 
+def _value(node: yaml.Node, name: str) -> str | list[str | None] | None:
+    """The text of a value as it stands, or those of a list; what they mean their key decides."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_scalar(item, name) for item in node.value]
+    return _scalar(node, name)
+
+
 def _scalar(node: yaml.Node, name: str) -> str | None:
-    """The text of a value as it stands; what it means its key decides."""
     if not isinstance(node, yaml.ScalarNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
         raise ConfigError(f"{_at(node)}: {name}: {kind}; write one value")

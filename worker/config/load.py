@@ -97,8 +97,13 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Given]:
 
 def _read(name: str, key: Key, given: Given, folder: Path = Path()) -> Given:
     """What was given as a value of its key's type; a path counts from the folder."""
+    text = given.value
+    if isinstance(text, list):
+        if not key.rule.listed:
+            raise ConfigError(f"{given.origin}: {name}: a list; write one value")
+        text = ",".join(item or "" for item in text)
     try:
-        value = key.read(given.value)
+        value = key.read(text)
     except (ValueError, RuntimeError) as error:  # the latter where ~somebody is nobody
         raise ConfigError(f"{given.origin}: {name}: {key.refusal(given.value)}") from error
     return Given(folder / value if isinstance(value, Path) else value, given.origin)

@@ -11,6 +11,7 @@ from worker.config.secret import Secret
 
 TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 ADDRESS = re.compile(r"(?:[a-zA-Z0-9._-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
+LANGUAGE = re.compile(r"[a-zA-Z]{2,8}(?:[-_][a-zA-Z0-9]{1,8}){0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Rule:
 
     says: str
     test: Callable[[Any], bool]
+    listed: bool = False  # whether a list may be given, which is one text with commas
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,11 @@ def is_servers(text: str) -> bool:
     return all(match is not None and 0 < int(match[1]) < 65536 for match in found)
 
 
+def is_languages(text: str) -> bool:
+    """Whether this is a list of languages' names."""
+    return all(LANGUAGE.fullmatch(part.strip()) for part in text.split(","))
+
+
 ANY = Rule("true or false", lambda _: True)
 LINE = Rule("a text on one line", is_line)
 FILE = Rule("the path of a file", is_line)
@@ -116,5 +123,6 @@ TOPIC_NAME = Rule(
     "a name of 1 to 249 letters, digits, dots, _ or -", lambda x: bool(TOPIC.fullmatch(x))
 )
 SERVERS = Rule("host:port, or several with commas between", is_servers)
+LANGUAGES = Rule("a language such as en or pt-BR, or a list of them", is_languages, listed=True)
 RATE = Rule("a number above 0 and below 1", lambda x: 0 < x < 1)
 THRESHOLD = Rule("a number above 0 and at most 1", lambda x: 0 < x <= 1)

@@ -24,6 +24,7 @@ from worker.match.records import (
     to_match_record,
     why_tokens,
 )
+from worker.posts.languages import ALL, Languages
 from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post
 from worker.posts.unreadable import Unreadable
 from worker.seeds.set import SeedSet
@@ -121,8 +122,9 @@ class Pipeline:
     def __init__(
         self, enc: Encoder, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
         max_matches: int = 10, why: bool = True, timer: Callable[[], float] = lambda: 0.0,
+        langs: Languages = ALL,
     ) -> None:  # fmt: skip
-        self._enc, self._form, self._limits = enc, form, limits
+        self._enc, self._form, self._limits, self._langs = enc, form, limits, langs
         self._max_matches, self._why, self._timer = max_matches, why, timer
 
     def run(
@@ -166,7 +168,7 @@ class Pipeline:
                 said = f"offsets {message.offsets}: {message.detail}"
                 batch.reject(index, message.why, said)
                 continue
-            found = read_safely(message.value, self._form, self._limits)
+            found = read_safely(message.value, self._form, self._limits, self._langs)
             if isinstance(found, Post):
                 batch.posts[index] = found
             elif isinstance(found, PassedOver):
@@ -273,10 +275,10 @@ class Pipeline:
             self._records(batch, [0], as_if, seeds, str)
 
 
-def read_safely(value: bytes | None, form: str, limits: Limits) -> Reading:
+def read_safely(value: bytes | None, form: str, limits: Limits, langs: Languages = ALL) -> Reading:
     """What a message holds; one that alone cannot be read, against all expectation, is rejected."""
     try:
-        return read_post(value, form, limits)
+        return read_post(value, form, limits, langs)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not come again and again
         read_post(Ordinary().value)  # raises too where it is not the message's own
         return Rejected(Reason.FAILED, f"{type(error).__name__} as it was read")

@@ -3,6 +3,7 @@
 import msgspec
 
 from worker.posts.checks import rejected
+from worker.posts.languages import ALL, Languages
 from worker.posts.making import made
 from worker.posts.outcome import NO_POST, Reading, Reason
 
@@ -52,22 +53,22 @@ SECOND_COMMIT: msgspec.json.Decoder[SecondCommit | None] = msgspec.json.Decoder(
 POST_RECORD: msgspec.json.Decoder[PostRecord | None] = msgspec.json.Decoder(PostRecord | None)
 
 
-def read(value: bytes) -> Reading:
-    """The post in an event that creates or updates one."""
+def read(value: bytes, langs: Languages = ALL) -> Reading:
+    """The post in an event that creates or updates one; of its languages the one wanted."""
     event = EVENT.decode(value)
     if event.kind is not None or event.time_us is not None:
-        return _written(event.did, event.commit)
+        return _written(event.did, event.commit, langs)
     if event.frame == "message" and event.payload:
         second = SECOND_COMMIT.decode(event.payload)
         if second is None or second.message != COMMIT:
             return NO_POST
-        return _written(second.did, second)
+        return _written(second.did, second, langs)
     if event.frame == "error":
         return NO_POST
     return rejected(Reason.UNKNOWN_FORM, "kind: missing; this is no event of the Jetstream")
 
 
-def _written(did: str | None, commit: Commit | None) -> Reading:
+def _written(did: str | None, commit: Commit | None, langs: Languages) -> Reading:
     """The post that a change creates or updates."""
     if commit is None or commit.collection != POSTS:
         return NO_POST
@@ -81,6 +82,6 @@ def _written(did: str | None, commit: Commit | None) -> Reading:
         return rejected(Reason.NO_TEXT, "commit.record: missing")
     return made(
         "bluesky", f"at://{did}/{POSTS}/{commit.rkey}", record.text, did,
-        record.createdAt, record.langs[0] if record.langs else None,
+        record.createdAt, langs.first(record.langs or ()),
         f"https://bsky.app/profile/{did}/post/{commit.rkey}",
     )  # fmt: skip

@@ -48,12 +48,13 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class PassedOver(msgspec.Struct, frozen=True):
-    """A well-formed message that holds no post ("no_post"), or none with words ("no_words")."""
+    """A well-formed message without a post, or with one without words or in no language wanted."""
 
-    why: str
+    why: str  # "no_post", "no_words" or "other_language"
 
 
 Reading = Post | Rejected | PassedOver
 
 NO_POST = PassedOver("no_post")
 NO_WORDS = PassedOver("no_words")
+OTHER_LANGUAGE = PassedOver("other_language")

@@ -8,27 +8,39 @@ from encoder.support.letters import most_marks
 from worker.config import DEFAULT_LIMITS, Limits
 from worker.posts import bluesky, mastodon, plain, x, x1
 from worker.posts.checks import diagnosis, refusal, rejected
-from worker.posts.outcome import NO_POST, PassedOver, Post, Reading, Reason, Rejected
+from worker.posts.languages import ALL, Languages
+from worker.posts.outcome import (
+    NO_POST,
+    OTHER_LANGUAGE,
+    PassedOver,
+    Post,
+    Reading,
+    Reason,
+    Rejected,
+)
 from worker.posts.shape import NOTICE, shape
 
 __all__ = ["FORMS", "PassedOver", "Post", "Reading", "Reason", "Rejected", "read_post"]
 
 FORMS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
-READERS: dict[str | None, Callable[[bytes, Limits], Reading]] = {
-    "x": lambda value, _: x.read(value),
-    "x1": lambda value, _: x1.read(value),
-    "bluesky": lambda value, _: bluesky.read(value),
-    "mastodon": mastodon.read,
-    "plain": lambda value, _: plain.read(value),
-    NOTICE: lambda _, __: NO_POST,
-    None: lambda value, _: _unknown(value),
+READERS: dict[str | None, Callable[[bytes, Limits, Languages], Reading]] = {
+    "x": lambda value, *_: x.read(value),
+    "x1": lambda value, *_: x1.read(value),
+    "bluesky": lambda value, _, langs: bluesky.read(value, langs),
+    "mastodon": lambda value, limits, _: mastodon.read(value, limits),
+    "plain": lambda value, *_: plain.read(value),
+    NOTICE: lambda *_: NO_POST,
+    None: lambda value, *_: _unknown(value),
 }
 KEYS_TOLD = 2**16  # bytes of a value whose keys are told, should its form be unknown
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 LACKING = (Reason.NO_ID, Reason.NO_TEXT)
 
 
-def read_post(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS) -> Reading:
+def read_post(
+    value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
+    langs: Languages = ALL,
+) -> Reading:  # fmt: skip
     """What a message's value holds; never raises, whatever the bytes."""
     if not value:
         found = "null" if value is None else "empty"
@@ -40,12 +52,12 @@ def read_post(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_
     if bad is not None:
         return bad
     try:
-        outcome = READERS[shape(value) if form == "auto" else form](value, limits)
+        outcome = READERS[shape(value) if form == "auto" else form](value, limits, langs)
         if not isinstance(outcome, Post):
             return outcome if form == "auto" else _second_look(value, form, outcome)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         return diagnosis(value, error)
-    return _unmarked(outcome, limits.marks)
+    return _unmarked(outcome, limits.marks) if langs.keep(outcome.lang) else OTHER_LANGUAGE
 
 
 def _unmarked(post: Post, most: int) -> Reading:

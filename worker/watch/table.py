@@ -9,7 +9,7 @@ from worker.posts.read import Reason
 from worker.watch.histogram import BatchHistogram
 
 STAGES = ("wait", "decode", "encode", "match", "group", "produce", "commit")
-PASSED_OVER = ("no_post", "no_words")
+PASSED_OVER = ("no_post", "no_words", "other_language")
 TOPICS = ("posts", "seeds")
 PAUSES = ("backlog", "output", "control")
 STATES = ("live", "refused", "expired", "paused", "stale")
@@ -53,7 +53,7 @@ def registered(row: Exported, registry: CollectorRegistry) -> Any:
 METRICS = (
     _row("posts_read_total", Counter, "Messages read from the topic of posts"),
     _row("posts_matched_total", Counter, "Posts that matched at least one seed"),
-    _row("posts_passed_over_total", Counter, "Well-formed events without a post or its words",
+    _row("posts_passed_over_total", Counter, "Well-formed events without a post that is wanted",
          "why", PASSED_OVER),
     _row("posts_without_seeds_total", Counter, "Posts that came while there were no seeds"),
     _row("posts_rejected_total", Counter, "Messages sent to the dead letters", "reason", REASONS),

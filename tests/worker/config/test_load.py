@@ -144,6 +144,10 @@ def test_paths_are_relative_to_the_file(file: Path) -> None:
         ("kafka: {bootstrap_servers: 'h:0'}", "'h:0' is refused"),
         ("kafka: {bootstrap_servers: 'a:1,,b:2'}", "with commas between"),
         ("kafka: {bootstrap_servers: [a:1]}", "kafka.bootstrap_servers: a list"),
+        ("posts: {langs: [en, [de]]}", "posts.langs: a list"),
+        ("posts: {langs: [en, null]}", "posts.langs: 'en,' is refused; give a language such as en"),
+        ("posts: {langs: en de}", "posts.langs: 'en de' is refused"),
+        ("posts: {langs: {en: de}}", "posts.langs: a mapping; write one value"),
         ("kafka: {group: newsift}", "give a group other than 'newsift', which Faust takes"),
         ("kafka: {security_protocol: sasl}", "give one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
         ("kafka: {username: me}", "kafka.username: set, and security_protocol PLAINTEXT has no"),
@@ -203,3 +207,10 @@ def test_a_section_made_by_hand_refuses_nonsense_too() -> None:
     KafkaConfig(
         security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me", password=Secret("x")
     )
+
+
+def test_a_list_is_one_text_with_commas(file: Path) -> None:
+    file.write_text("posts: {langs: [en, 'no', pt-BR]}")
+    assert load_config(file, {}).posts.langs == "en,no,pt-BR"
+    assert load_config(file, {"NEWSIFT_POSTS__LANGS": "de, fr"}).posts.langs == "de, fr"
+    assert load_config(file, {"NEWSIFT_POSTS__LANGS": ""}).posts.langs is None

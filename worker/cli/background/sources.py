@@ -11,6 +11,7 @@ from worker.files.posts import FileMessages
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.pipeline import read_safely
 from worker.match.records import Message
+from worker.posts.languages import Languages
 from worker.posts.read import Reading
 
 WINDOWS = 64  # of a partition
@@ -33,8 +34,9 @@ def file_posts(files: Sequence[Path], config: Config) -> Iterator[Found]:
 
 
 def _readings(batches: Iterable[Sequence[Message]], config: Config) -> Iterator[Found]:
+    langs = Languages.of(config.posts.langs)
     for message in chain.from_iterable(batches):
-        found = read_safely(message.value, config.posts.format, config.limits)
+        found = read_safely(message.value, config.posts.format, config.limits, langs)
         yield message.timestamp or 0, found
 
 
