@@ -92,11 +92,11 @@ class Collector:
                 self._counts.connected(False)
                 self._counts.reconnect(lost.reason)
                 self.missing = str(lost)
+                await self._inbox.drained()
                 await self._stay_away(lost)
 
     async def _connection(self, client: ClientSession) -> None:
         """Take in what comes by one connection, which is asked from the mark on."""
-        await self._inbox.drained()
         place = self._source.place
         async with aclosing(self._source.arrivals(client, self._mark)) as arrivals:
             async for found in arrivals:

@@ -51,7 +51,7 @@ class Counts:
     def acknowledged(self, frames: Sequence[Frame]) -> None:
         """Count frames that the broker has, and note how far behind the platform that is."""
         now = self._clock()
-        count = sum(frame.value is not None for frame in frames)
+        count = sum(bool(frame.value) for frame in frames)
         self.sent += count
         self._made["acknowledged_total"].inc(count)
         self._made["last_acknowledged_timestamp_seconds"].set(now)

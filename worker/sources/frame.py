@@ -10,7 +10,7 @@ Cursor = int | str
 class Frame(msgspec.Struct, frozen=True, gc=False):
     """One message of a platform, on its way to the topic of posts."""
 
-    value: bytes | None  # as the platform sent it; None where there is but a cursor to note
+    value: bytes  # as the platform sent it; empty where there is but a cursor to note
     key: bytes | None = None  # the platform's id of the post
     cursor: Cursor | None = None  # where to go on once this and all before are acknowledged
     at: float | None = None  # when it happened by the platform's clock, in seconds since 1970

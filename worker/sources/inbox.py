@@ -11,7 +11,7 @@ FRAME_BYTES = 200  # that a frame takes beside what it holds
 
 def size_of(frame: Frame) -> int:
     """The bytes that a frame takes."""
-    return len(frame.value or b"") + len(frame.key or b"") + FRAME_BYTES
+    return len(frame.value) + len(frame.key or b"") + FRAME_BYTES
 
 
 class Inbox:

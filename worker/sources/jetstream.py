@@ -140,7 +140,7 @@ class Jetstream:
         if did and change is not None and change.collection and change.rkey:
             key = f"at://{did}/{change.collection}/{change.rkey}"
             if self._langs and change.record and not self._wanted(change.record):
-                return Frame(None, None, cursor, at)
+                return Frame(b"", None, cursor, at)
         return Frame(value, key.encode() if key else None, cursor, at)
 
     def _wanted(self, record: msgspec.Raw) -> bool:

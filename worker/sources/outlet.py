@@ -46,7 +46,7 @@ class TopicOutlet:
         letters = [
             Letter(self._topic, frame.key, frame.value, (), number)
             for number, frame in enumerate(frames)
-            if frame.value is not None
+            if frame.value
         ]
         await self._delivery.deliver(letters, self._without_value)
 
@@ -75,6 +75,6 @@ class PrintOutlet:
     async def deliver(self, frames: Sequence[Frame]) -> None:
         """Print all."""
         for frame in frames:
-            if frame.value is not None:
+            if frame.value:
                 self._stream.write(b" ".join(frame.value.splitlines()) + b"\n")
         self._stream.flush()

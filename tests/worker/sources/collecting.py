@@ -1,0 +1,90 @@
+"""A collector beside a test: what it delivers is kept, and what it marks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from worker.config import StreamConfig
+from worker.sources.collector import Collector
+from worker.sources.counts import Counts
+from worker.sources.frame import Frame, Mark
+from worker.sources.http import session
+from worker.sources.source import LiveSource
+
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Kept:
+    """An outlet that keeps what is delivered, and can be held up."""
+
+    frames: list[Frame] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+    tried: list[int] = field(default_factory=list)
+    error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.free.set()
+
+    async def deliver(self, frames: Sequence[Frame]) -> None:
+        self.tried.append(len(frames))
+        await self.free.wait()
+        if self.error is not None:
+            raise self.error
+        self.frames += frames
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of what was sent, in order."""
+        return [(f.key or b"").decode() for f in self.frames if f.value]
+
+
+@dataclass
+class Collecting:
+    """A collector that runs."""
+
+    collector: Collector
+    outlet: Kept
+    counts: Counts
+    task: asyncio.Task[None]
+
+    async def until(self, seen: Callable[[], bool]) -> None:
+        """Wait until something is so; what ends the collector before is raised."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not seen():
+                if self.task.done():
+                    self.task.result()
+                await asyncio.sleep(0.005)
+
+    def counted(self, name: str, **labels: str) -> float:
+        """The value of a metric."""
+        families = text_string_to_metric_families(self.counts.render().decode())
+        return sum(
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == f"newsift_collect_{name}" and labels.items() <= sample.labels.items()
+        )
+
+
+@asynccontextmanager
+async def collecting(
+    source: LiveSource, mark: Mark | None = None, size: StreamConfig | None = None
+) -> AsyncIterator[Collecting]:
+    """Run a collector while the block lasts; it leaves in order at the end."""
+    outlet, counts = Kept(), Counts(source.name)
+    collector = Collector(source, outlet, counts, size or StreamConfig(), mark, outlet.marks.append)
+    async with session(60) as client:
+        task = asyncio.create_task(collector.run(client))
+        try:
+            yield Collecting(collector, outlet, counts, task)
+            collector.leave()
+            async with asyncio.timeout(PATIENCE_S):
+                await task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

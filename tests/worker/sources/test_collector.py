@@ -1,0 +1,202 @@
+"""The collector beside a source that is played: never past what was acknowledged, and bounded."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from tests.worker.sources.collecting import Kept, collecting
+from worker.config import StreamConfig
+from worker.errors import AccessError, BrokerError
+from worker.sources.backoff import Backoff
+from worker.sources.frame import Frame, Gap, Mark
+from worker.sources.inbox import FRAME_BYTES, Inbox, size_of
+from worker.sources.source import CLOSED, Arrivals, LostError
+
+Step = Sequence[Frame] | Gap | Exception
+
+
+class Played:
+    """A source whose connections bring what the script says, one after the other."""
+
+    name, place = "bluesky", "played.test"
+
+    def __init__(self, *connections: Sequence[Step]) -> None:
+        self.script = list(connections)
+        self.marks: list[Mark | None] = []
+        self.yielded = 0
+        self.pauses = Backoff(0.001, 0.004, jitter=0)
+
+    async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
+        self.marks.append(mark)
+        for step in self.script.pop(0) if self.script else ():
+            if isinstance(step, Exception):
+                raise step
+            self.yielded += 1
+            yield step
+        if not self.script:
+            await asyncio.Future()
+
+    def backoff(self, lost: LostError) -> Backoff:
+        return self.pauses
+
+
+def frames(*cursors: int, size: int = 10) -> list[Frame]:
+    return [Frame(b"x" * size, str(c).encode(), c, float(c)) for c in cursors]
+
+
+def cursors(marks: Sequence[Mark | None]) -> list[object]:
+    return [mark and mark.cursor for mark in marks]
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
+
+
+def test_the_next_connection_begins_where_the_last_was_acknowledged() -> None:
+    source = Played([frames(1, 2), frames(3)], [frames(3, 4), LostError(CLOSED, "gone")], [()])
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            await found.until(lambda: len(source.marks) == 3)
+        assert cursors(source.marks) == [None, 3, 4]
+        assert found.outlet.keys == ["1", "2", "3", "3", "4"]
+        assert found.counts.sent == 5
+        assert found.outlet.marks[-1] == Mark(4, "played.test", 4.0)
+
+    run(test)
+
+
+def test_nothing_is_marked_or_asked_again_before_it_is_acknowledged() -> None:
+    source = Played([frames(1), LostError(CLOSED, "gone")], [()])
+
+    async def test() -> None:
+        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as found:
+            found.outlet.free.clear()
+            await found.until(lambda: found.counted("reconnects_total") == 1)
+            await found.until(lambda: bool(found.outlet.tried))
+            for _ in range(20):
+                await asyncio.sleep(0.002)
+            assert len(source.marks) == 1
+        assert (found.outlet.marks, found.outlet.frames) == ([], [])  # it left without
+
+    run(test)
+
+
+def test_leaving_waits_for_what_is_under_way() -> None:
+    source = Played([frames(1, 2)])
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            found.outlet.free.clear()
+            await found.until(lambda: bool(found.outlet.tried))
+            found.collector.leave()
+            asyncio.get_running_loop().call_later(0.05, found.outlet.free.set)
+        assert found.outlet.keys == ["1", "2"]
+        assert cursors(found.outlet.marks) == [2]
+
+    run(test)
+
+
+def test_a_slow_broker_holds_the_source_up_in_bounded_memory() -> None:
+    size = StreamConfig(batch_bytes=2**14, in_flight=2, batch_posts=4)
+    step = frames(1, size=2**12)
+    source = Played([step] * 100)
+
+    async def test() -> None:
+        async with collecting(source, size=size) as found:
+            found.outlet.free.clear()
+            await found.until(lambda: found.counted("in_flight_bytes") >= 2**15)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert source.yielded <= 2**15 // 2**12 + 2
+            assert found.counted("in_flight_bytes") <= 2**15 + 2 * size_of(step[0])
+            found.outlet.free.set()
+            await found.until(lambda: len(found.outlet.frames) == 100)
+            assert found.counted("in_flight_bytes") == 0
+
+    run(test)
+
+
+def test_a_frame_without_a_value_only_moves_the_mark() -> None:
+    async def test() -> None:
+        async with collecting(Played([[*frames(1), Frame(b"", cursor=9, at=9.0)]])) as found:
+            await found.until(lambda: bool(found.outlet.frames))
+        assert found.outlet.keys == ["1"]
+        assert found.counts.sent == 1
+        assert cursors(found.outlet.marks) == [9]
+
+    run(test)
+
+
+def test_gaps_are_counted_with_their_seconds() -> None:
+    async def test() -> None:
+        script: list[Step] = [Gap("too old", 90.0), frames(1), Gap("unknown")]
+        async with collecting(Played(script)) as found:
+            await found.until(lambda: found.counts.gaps == 2)
+            assert found.counted("gap_seconds_total") == 90
+            assert found.counted("gaps_total", source="bluesky") == 2
+
+    run(test)
+
+
+class Noted(Backoff):
+    """Pauses that are noted instead of waited for."""
+
+    __slots__ = ("noted",)
+
+    def pause(self) -> float:
+        self.noted = [*getattr(self, "noted", []), super().pause()]
+        return 0.0
+
+
+def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
+    lost = LostError(CLOSED, "gone")
+    source = Played([lost], [lost], [frames(5), lost], [frames(5), lost], [frames(6), lost], [()])
+    source.pauses = pauses = Noted(1, 100, jitter=0)
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            await found.until(lambda: len(source.marks) == 6)
+
+    run(test)
+    assert pauses.noted == [1, 2, 1, 2, 1]  # 5 is news, 5 again is none, 6 is
+
+
+@pytest.mark.parametrize("error", [AccessError("refused"), RuntimeError("odd")])
+def test_what_no_waiting_cures_ends_it_and_the_mark_is_kept(error: Exception) -> None:
+    async def test() -> None:
+        async with collecting(Played([frames(1), error])) as found:
+            kept.append(found.outlet)
+            await found.until(lambda: False)
+
+    kept: list[Kept] = []
+    with pytest.raises(type(error)):
+        run(test)
+    assert cursors(kept[0].marks) == [1] * len(kept[0].frames)
+
+
+def test_a_broker_that_fails_ends_it() -> None:
+    async def test() -> None:
+        async with collecting(Played([frames(1)])) as found:
+            kept.append(found.outlet)
+            found.outlet.error = BrokerError("away for good")
+            await found.until(lambda: False)
+
+    kept: list[Kept] = []
+    with pytest.raises(BrokerError):
+        run(test)
+    assert kept[0].marks == []
+
+
+def test_an_inbox_gives_out_in_order_and_at_least_one() -> None:
+    async def test() -> None:
+        inbox = Inbox(10**6)
+        await inbox.put(frames(1, 2, 3, 4))
+        assert [f.cursor for f in await inbox.take(2, 10**6)] == [1, 2]
+        assert [f.cursor for f in await inbox.take(9, 1)] == [3]
+        assert inbox.bytes == 4 * (10 + 1 + FRAME_BYTES)
+
+    run(test)
