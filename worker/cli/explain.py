@@ -11,7 +11,8 @@ from encoder import InputError
 from worker.cli.options import ONE_JSON, model_options
 from worker.cli.terminal import colour_wanted
 from worker.cli.view.lit import lit
-from worker.files.read import DASH, read_article, read_text
+from worker.files.articles.read import read_article
+from worker.files.read import DASH, read_text
 
 
 @click.command()
@@ -56,8 +57,8 @@ def explain(
 def _article(given: str, title: str | None) -> tuple[str, str]:
     """The article behind --article: a file if there is one of that name, else the text itself."""
     if os.path.isfile(given):  # noqa: PTH113 - pathlib raises on a text too long for a name
-        found, text = read_article(Path(given))
-        return title if title is not None else found, text
+        found = read_article(Path(given))
+        return title if title is not None else found.title, found.text
     if " " not in given.strip() and ("/" in given or Path(given).suffix):
         raise InputError(f"--article {given}: there is no such file; give a file or a text")
     return title or "", given

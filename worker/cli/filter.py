@@ -16,7 +16,7 @@ from worker.cli.events.event import Values, book_of
 from worker.cli.events.offline import Textbook, taught_by
 from worker.cli.offline import Sum, idle_profiles, prepared, present
 from worker.cli.options import CONFIG, CSV, configuration, model_options
-from worker.cli.seeds.files import read_seed_files
+from worker.cli.seeds.files import read_seed_files, undoubted
 from worker.cli.terminal import prompt_for_text, say
 from worker.config import Config
 from worker.files.matches import IN_FILE, csv_header, csv_rows, json_line, read_match
@@ -146,7 +146,9 @@ def _chosen(
 
 def _ready(path: Path, config: Config, textbook: Textbook | None) -> tuple[Pipeline, SeedSet]:
     """The pipeline, and the seeds with what their events have learned."""
-    values: Values = {draft.key: draft.value for draft in read_seed_files([path])}
+    drafts = read_seed_files([path])
+    undoubted(drafts)
+    values: Values = {draft.key: draft.value for draft in drafts}
     if textbook:
         values = taught_by(textbook, values, config)
     pipeline, seeds = prepared(book_of(values, config.limits), config)

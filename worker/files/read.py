@@ -67,7 +67,7 @@ def read_whole(file: Path) -> bytes:
     except OSError as error:
         raise _unreadable(file, error) from error
     if len(content) > LARGEST_FILE:
-        raise InputError(f"{_named(file)}: is larger than {LARGEST_FILE >> 20} MiB; split it")
+        raise InputError(f"{input_name(file)}: is larger than {LARGEST_FILE >> 20} MiB; split it")
     return content
 
 
@@ -96,15 +96,8 @@ def read_text(file: Path) -> str:
     try:
         return read_whole(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        said = f"{_named(file)}: is not UTF-8 at byte {error.start + 1}; convert it"
+        said = f"{input_name(file)}: is not UTF-8 at byte {error.start + 1}; convert it"
         raise InputError(said) from error
-
-
-def read_article(file: Path) -> tuple[str, str]:
-    """The title and the text of an article's file; the title is a first line that begins with #."""
-    text = read_text(file).strip()
-    first, _, rest = text.partition("\n")
-    return (first.lstrip("# "), rest.strip()) if first.startswith("# ") else ("", text)
 
 
 def _bare(rows: list[bytes], number: int) -> list[bytes]:
@@ -136,7 +129,8 @@ def _read(stream: BinaryIO, number: int) -> bytes:
         raise InputError(said) from error
 
 
-def _named(file: Path) -> str:
+def input_name(file: Path) -> str:
+    """What an input is called in what is said of it."""
     return "standard input" if file == DASH else str(file)
 
 

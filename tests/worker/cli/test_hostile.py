@@ -14,7 +14,8 @@ import worker.cli.seeds.from_url
 from encoder import Encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
-from worker.cli.seeds.fetch import Bounds, Page, fetch
+from worker.cli.seeds.fetch import Bounds, fetch
+from worker.files.articles.page import Page
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 EVIL = "\x1b[31m\x1b]0;x\x07\x9b2J\u202e\u2066\u200f\x08\x7f\u2028\U000e0041\r!"

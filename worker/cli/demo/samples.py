@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.files.read import read_article
+from worker.files.articles.read import read_article
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -26,7 +26,8 @@ def read_posts(file: Path = SAMPLES / "posts.jsonl") -> list[SamplePost]:
 
 def read_articles(folder: Path = SAMPLES / "seeds") -> dict[str, tuple[str, str]]:
     """Title and text of the sample articles, by event."""
-    return {file.stem: read_article(file) for file in sorted(folder.glob("*.md"))}
+    found = {file.stem: read_article(file) for file in sorted(folder.glob("*.md"))}
+    return {name: (article.title, article.text) for name, article in found.items()}
 
 
 def seed_record(title: str, text: str) -> bytes:

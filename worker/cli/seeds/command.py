@@ -10,7 +10,7 @@ import click
 from encoder.errors import InputError
 from worker.cli.keyed import Latest
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files
+from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files, undoubted
 from worker.cli.seeds.from_url import confirmed, draft_of_url
 from worker.cli.seeds.offer import offer_to_learn
 from worker.cli.seeds.show import print_seed, print_table, print_told, rows_of, whole_row
@@ -50,20 +50,25 @@ seeds.add_command(import_seeds)
 @click.option("--threshold", type=float, help="The score that matches; else automatic.")
 @click.option("--expires-at", metavar="TIME", help="When it ends: 7d, or in RFC 3339.")
 @click.option("--yes", is_flag=True, help="Publish the article of --url without asking.")
+@click.option("--force", is_flag=True, help="Publish what a page holds though it looks like none.")
 @JSON
 @kafka_options
 def add(
     files: tuple[Path, ...], url: str | None, name: str | None, event: str | None,
     title: str | None, threshold: float | None, expires_at: str | None, yes: bool,
-    as_json: bool, config: Config,
+    force: bool, as_json: bool, config: Config,
 ) -> None:  # fmt: skip
-    """Publish articles: text, Markdown or JSON files, folders of them, or the page at --url.
+    """Publish articles: text, Markdown, JSON, saved pages, folders of them, or the page at --url.
 
+    A FILE that is - is one article on standard input. Of a page, saved or at --url, the article is
+    taken; where that looks like a notice, a menu or a stub it is refused.
     Where an event has several seeds and no profile, one of them all is offered.
     """
     if bool(files) == (url is not None):
         raise click.UsageError("give files, or --url with one address")
     drafts = read_seed_files(files) if url is None else [draft_of_url(url, yes)]
+    if not force:
+        undoubted(drafts, ", or give --force")
     if len(drafts) > 1 and (name or title):
         raise click.UsageError("--id and --title are for one article")
     given = {"event": event, "title": title, "threshold": threshold}

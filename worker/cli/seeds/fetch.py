@@ -14,6 +14,7 @@ from typing import TypeVar
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 from encoder.errors import InputError
+from worker.files.articles.page import Page
 
 SECONDS = 20.0
 STEP_SECONDS = 8.0  # for one answer of the network
@@ -67,15 +68,6 @@ class Bounds:
     redirects: int = REDIRECTS
     resolve: Resolve = resolved
     allow: Callable[[str], bool] = is_public
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page as it was found: where it stood in the end, its bytes, and its character set."""
-
-    url: str
-    body: bytes
-    charset: str | None
 
 
 def fetch(url: str, bounds: Bounds = Bounds()) -> Page:

@@ -1,4 +1,4 @@
-"""Seed articles from files: plain text, Markdown with a title, or JSON."""
+"""Seed articles from files: plain text, Markdown with a title, pages that were saved, or JSON."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from encoder.errors import InputError
-from worker.files.read import read_article, read_text
+from worker.cli.seeds.naming import seed_id
+from worker.files.articles.article import Article
+from worker.files.articles.page import Page
+from worker.files.articles.read import PAGES, article_on, saved_page
+from worker.files.read import DASH, read_text
 
 KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
 EXPORTED = {"key", "value"}
-SUFFIXES = (".txt", ".md", ".markdown", ".json", ".jsonl")
+JSON = (".json", ".jsonl")
+SUFFIXES = (".txt", ".md", ".markdown", *PAGES, *JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,7 @@ class SeedDraft:
     record: dict[str, Any]
     source: str
     ignored: tuple[str, ...] = ()
+    doubt: str | None = None  # what its text looks like if it is no article
 
     @property
     def key(self) -> bytes:
@@ -51,6 +57,19 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
     return list(drafts.values())
 
 
+def undoubted(drafts: Iterable[SeedDraft], remedy: str = "") -> None:
+    """Refuse what was taken from a page and looks like no article."""
+    for draft in drafts:
+        if draft.doubt:
+            Article("", draft.record["text"], doubt=draft.doubt).undoubted(draft.source, remedy)
+
+
+def draft_of(article: Article, name: str, source: str) -> SeedDraft:
+    """The seed that an article makes."""
+    record = {"text": article.text, "title": article.title, "url": article.url}
+    return SeedDraft(name, record, source, doubt=article.doubt)
+
+
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if not path.is_dir():
@@ -65,12 +84,25 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 def _read(file: Path) -> Iterator[SeedDraft]:
     """The seeds of one file; a seed's id is its `id`, else the file's name without its ending."""
     suffix = file.suffix.lower()
-    if suffix not in (".json", ".jsonl"):
-        title, text = read_article(file)
-        yield SeedDraft(file.stem, {"text": text, "title": title}, str(file))
+    if suffix in JSON:
+        yield from _from_text(read_text(file), file, suffix == ".jsonl")
         return
-    text = read_text(file)
-    rows = [row for row in text.split("\n") if row.strip()] if suffix == ".jsonl" else [text]
+    page = saved_page(file)
+    if file != DASH:
+        yield draft_of(article_on(page, suffix in PAGES), file.stem, str(file))
+    elif page.body.lstrip().startswith(b"{"):
+        yield from _from_text(page.body.decode("utf-8", "replace"), Path(page.url), False)
+    else:
+        yield _unnamed(article_on(page), page)
+
+
+def _unnamed(article: Article, page: Page) -> SeedDraft:
+    """A seed whose id is made of its title, or of its first words."""
+    return draft_of(article, seed_id(article.title or article.text[:200], ""), page.url)
+
+
+def _from_text(text: str, file: Path, by_line: bool) -> Iterator[SeedDraft]:
+    rows = [row for row in text.split("\n") if row.strip()] if by_line else [text]
     found = [item for row in rows for item in _items(row, file)]
     if not found:
         raise InputError(f"{file}: holds no seed")

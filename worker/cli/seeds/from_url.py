@@ -1,22 +1,19 @@
 """A seed article out of a page of the web: fetched, extracted, shown, and confirmed."""
 
-import re
 import sys
-from urllib.parse import urlsplit
 
 import click
 
 from encoder.errors import InputError
-from worker.cli.seeds.article import article_of
 from worker.cli.seeds.fetch import fetch
-from worker.cli.seeds.files import SeedDraft
+from worker.cli.seeds.files import SeedDraft, draft_of
+from worker.cli.seeds.naming import seed_id
 from worker.cli.view.table import cut
+from worker.files.articles.extract import article_of
 from worker.seeds.record import Seed
 from worker.visible import one_line
 
 LEAD = 300
-LONGEST_ID = 60
-WORD = re.compile(r"[^\W_]+")
 
 
 def draft_of_url(url: str, yes: bool) -> SeedDraft:
@@ -24,25 +21,13 @@ def draft_of_url(url: str, yes: bool) -> SeedDraft:
     if not yes and not at_terminal():
         raise InputError("--url asks before it publishes, and there is no terminal; give --yes")
     page = fetch(url)
-    record = article_of(page)
-    return SeedDraft(seed_id(record["title"], page.url), record, url)
+    article = article_of(page)
+    return draft_of(article, seed_id(article.title, page.url), url)
 
 
 def at_terminal() -> bool:
     """Whether somebody is there to be asked."""
     return sys.stdin.isatty()
-
-
-def seed_id(title: str, url: str) -> str:
-    """An id that people can read: out of the title, else out of the address."""
-    parts = urlsplit(url)
-    words = WORD.findall(title.lower()) or WORD.findall(f"{parts.hostname} {parts.path}".lower())
-    made = ""
-    for word in words:
-        if len(made) + len(word) >= LONGEST_ID:
-            break
-        made += f"-{word}"
-    return made.strip("-") or cut(words[0], LONGEST_ID)
 
 
 def confirmed(seed: Seed) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+from dataclasses import asdict
 from typing import Any
 
 import trafilatura
@@ -10,8 +11,8 @@ import trafilatura
 from encoder.errors import InputError
 from tests.hostile.fuzz.target import Target
 from tests.worker.web_side import ARTICLE
-from worker.cli.seeds.article import MEMORY, SHORTEST, extracted
-from worker.cli.seeds.fetch import Page
+from worker.files.articles.extract import MEMORY, extracted
+from worker.files.articles.page import Page
 
 URL = "http://news.test/ferry"
 CPU_S = 2
@@ -92,7 +93,7 @@ def read(data: bytes, writer: int) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (8 * MEMORY, 8 * MEMORY))
     try:
-        found = extracted(Page(URL, data, None))
+        found = asdict(extracted(Page(URL, data, None)))
     except InputError as error:
         return REFUSED if str(error) else TAKEN
     except Exception:  # noqa: BLE001 - as in the command, where it costs too much to read
@@ -103,7 +104,7 @@ def read(data: bytes, writer: int) -> int:
 
 
 def check(found: dict[str, Any]) -> None:
-    """An article is long enough, its title one line that can be seen."""
-    assert len(found["text"]) >= SHORTEST
+    """An article has a text, its title is one line that can be seen."""
+    assert found["text"].strip()
     assert found["title"].isprintable()
     assert found["url"] == URL

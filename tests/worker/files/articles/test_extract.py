@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import worker.cli.seeds.article
+import worker.files.articles.extract
 from encoder.errors import InputError
 from tests.worker.interrupted import said_until_ended_by
 from tests.worker.web_side import ARTICLE
-from worker.cli.seeds.article import article_of, extracted
-from worker.cli.seeds.fetch import Page
+from worker.files.articles.extract import article_of, extracted
+from worker.files.articles.page import Page
 
 URL = "http://news.test/ferry"
 # The pattern by which the extractor looks for strings takes hours for these 49 KB.
@@ -39,9 +39,10 @@ def test_the_article_is_the_same_as_in_this_process() -> None:
     assert article_of(page) == extracted(page)
 
 
-def test_a_page_without_an_article_is_refused_as_in_this_process() -> None:
-    with pytest.raises(InputError, match="holds no article that can be read; save the text"):
-        article_of(Page(URL, b"<p>cookies</p>", None))
+def test_a_page_without_a_text_is_refused_as_in_this_process() -> None:
+    for read in (article_of, extracted):
+        with pytest.raises(InputError, match="holds no text that can be read; save the text"):
+            read(Page(URL, b"<p></p>"))
 
 
 def test_a_page_that_takes_for_ever_is_given_up() -> None:
@@ -64,7 +65,7 @@ def test_whoever_is_left_alone_with_such_a_page_ends_too(monkeypatch: pytest.Mon
 
 
 def test_a_page_that_takes_all_memory_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.cli.seeds.article, "MEMORY", 2**27)
+    monkeypatch.setattr(worker.files.articles.extract, "MEMORY", 2**27)
     body = b"<html><body>" + b"<p>nine people are missing</p>" * 2**17
     with pytest.raises(InputError, match="costs too much to read"):
         article_of(Page(URL, body, None), seconds=PATIENCE_S)
@@ -73,7 +74,7 @@ def test_a_page_that_takes_all_memory_is_given_up(monkeypatch: pytest.MonkeyPatc
 def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     script = (
         "import sys, worker.cli, worker.cli.seeds.from_url as s\n"
-        "from tests.worker.cli.seeds.test_article import BUSY_PAGE\n"
+        "from tests.worker.files.articles.test_extract import BUSY_PAGE\n"
         "s.fetch = lambda _: BUSY_PAGE\n"
         "sys.exit(worker.cli.run(['seeds', 'add', '--yes', '--url', 'http://news.test/ferry']))"
     )

@@ -1,0 +1,102 @@
+"""What is taken from a page: the story in any layout, and no notice in its place."""
+
+import pytest
+
+from encoder.errors import InputError
+from tests.worker.files.articles.pages import (
+    HEADLINES,
+    NO_STORIES,
+    NOTICE,
+    SECTIONS,
+    STORIES,
+    STORY,
+    TITLE,
+)
+from worker.files.articles.doubts import FEWEST, doubt_of, without_notices, words_in
+from worker.files.articles.extract import extracted
+from worker.files.articles.page import Page
+
+NO_STORY = [(look, page) for look, pages in NO_STORIES.items() for page in pages]
+
+
+@pytest.mark.parametrize("layout", STORIES)
+def test_a_story_is_taken_whole_and_no_notice_with_it(layout: str) -> None:
+    found = extracted(Page("page.html", STORIES[layout].encode()))
+    assert found.doubt is None
+    said = found.text.replace("\n", " ")
+    for sentence in STORY:
+        assert sentence in said
+    assert "842 partners" not in said
+    assert found.title == TITLE
+
+
+@pytest.mark.parametrize(("look", "page"), NO_STORY)
+def test_what_is_no_story_says_what_it_looks_like(look: str, page: str) -> None:
+    found = extracted(Page("page.html", page.encode()))
+    assert look in (found.doubt or ""), found
+    with pytest.raises(InputError, match=r"^page\.html: looks like .*; save the text") as caught:
+        found.undoubted("page.html")
+    assert found.text[:20].splitlines()[0] in str(caught.value)
+
+
+ARTICLES = {
+    "as it is": " ".join(STORY),
+    "a law on cookies": (
+        "The assembly voted on Monday for a law that ends cookie banners. Sites will have to read "
+        "the choice that people make once in their browser. “People are tired of them,” said the "
+        "minister. Publishers fear for personalised ads, and a consumer group called the law a "
+        "gift to the browsers. It is to come into force in two years, if the senate agrees."
+    ),
+    "personal data": (
+        "Personal data of 40,000 patients were taken from the hospital of Port Maren. “We take "
+        "this very seriously,” its director said. The intruders came in by the account of a "
+        "former nurse, who had never been asked for her keys. Nobody has been named as a suspect "
+        "so far, and the police ask for patience while the traces are being looked at."
+    ),
+    "a live blog": "\n".join(
+        f"{hour}.00\n{line}" for hour, line in enumerate(STORY * 2, 10)
+    ),
+    "in Japanese": "火曜日の早朝、フェリーの車両甲板で火災が発生し、"
+    "乗客と乗員412人が救命ボートに避難した。"
+    "沿岸警備隊によると、正午の時点で9人が行方不明となっている。ヘリコプターや漁船が捜索を続けている。",
+    "in Thai": "เกิดเพลิงไหม้บนดาดฟ้ารถยนต์ของเรือเฟอร์รี่เมื่อเช้าวันอังคาร "
+    "ผู้โดยสารและลูกเรือสี่ร้อยสิบสองคนต้องลงเรือชูชีพ "
+    "หน่วยยามฝั่งกล่าวว่ายังมีผู้สูญหายเก้าคน เฮลิคอปเตอร์และเรือประมงกำลังค้นหา",
+    "in Arabic": "اندلع حريق على متن العبارة صباح الثلاثاء مما أجبر الركاب على ركوب قوارب النجاة. "
+    "وقال خفر السواحل إن تسعة أشخاص ما زالوا في عداد المفقودين. "
+    "وتبحث مروحيات وقوارب صيد في المياه غرب الجزيرة. "
+    "وقالت الشركة المالكة إن السفينة خضعت للتفتيش في مايو وإنها لم تكن تحمل بضائع خطرة على متنها.",
+    "with a hint below": " ".join(STORY * 3) + "\nSubscribe to continue reading such stories.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+def test_an_article_is_taken_for_one(name: str) -> None:
+    assert doubt_of(TITLE, ARTICLES[name]) is None
+    assert without_notices(ARTICLES[name]) == ARTICLES[name]
+
+
+def test_a_notice_above_an_article_goes() -> None:
+    assert without_notices(f"{NOTICE}\n{STORY[0]}\nAccept all\n{STORY[1]}") == "\n".join(STORY[:2])
+
+
+def test_words_are_counted_in_any_script() -> None:
+    assert words_in("It's a ferry-boat, no. 9!") == 5
+    assert words_in("") == words_in(" …\n") == 0
+    assert words_in("火災が発生した") == 3
+    assert words_in("дым над водой") == 3
+
+
+@pytest.mark.parametrize("count", [1, FEWEST - 1])
+def test_too_few_words_are_counted(count: int) -> None:
+    sentence = " ".join(["smoke"] * (count - 1) + ["again."])
+    assert doubt_of("", sentence) == f"{count} words, and an article has {FEWEST}"
+
+
+def test_from_forty_words_on_it_is_an_article() -> None:
+    assert doubt_of("", " ".join(["smoke"] * (FEWEST - 1) + ["again."])) is None
+
+
+@pytest.mark.parametrize("lines", [SECTIONS * 3, HEADLINES])
+def test_lines_without_a_sentence_are_a_menu(lines: list[str]) -> None:
+    assert doubt_of("", "\n".join(lines)) == "a menu or a list of headlines"

@@ -1,0 +1,112 @@
+"""What a text that was taken from a page looks like, where it looks like no article."""
+
+import re
+
+FEWEST = 40  # words of an article
+STUB, SHORT_PAGE = 250, 150  # words: longer ones are articles that mention such things
+MENU_LINE = 8  # words, at most, and no sentence
+MENU_LINES = 5
+WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+# Scripts that write no spaces between words: two letters of them count as a word.
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+END = re.compile(r"[.!?…。！？।؟։](?=\W|$)|[。！？]")
+PARTS = re.compile(r"\n|\s[|·•›»/]\s")
+TO_THE_READER = re.compile(
+    r"\b(we|our|us|you|your|wir|unsere|(können|stimmen|klicken|finden) sie|ihre (zustimmung|daten|"
+    r"auswahl|einwilligung)|nous|nos|vous|votre|nosotros|nuestr[oa]s?|usted|noi|nostri|accept|reject|"
+    r"agree|manage|allow|akzeptieren|ablehnen|accepter|refuser|aceptar|rechazar|accetta|rifiuta)\b",
+    re.IGNORECASE,
+)
+OF_CONSENT = re.compile(
+    r"\bcookies?\b|\bconsent\b|\byour privacy\b|\bprivacy (policy|settings|choices|preferences)\b|"
+    r"\blegitimate interest|\bpersonal data\b|\bpersonali[sz]ed (ads|advertising|content)\b|"
+    r"\bour (\d+ )?(partners|vendors)\b|\b(accept|reject|allow|agree to) all\b|\bGDPR\b|\bDSGVO\b|"
+    r"\bdatenschutze|\beinwilligung|\bpersonenbezogene|\balle akzeptieren\b|\btraceurs\b|"
+    r"\bconsentement\b|\btout accepter\b|\bdonn[ée]es personnelles\b|\bconsentimiento\b|"
+    r"\bdatos personales\b|\baceptar todo|\bconsenso\b|\bdati personali\b|\bплик|\bкуки\b|クッキー|"
+    r"ملفات تعريف الارتباط",
+    re.IGNORECASE,
+)
+OF_A_WALL = re.compile(
+    r"\b(subscribe|sign (in|up)|log ?in|register) (now )?(to|and) (continue|keep|read|view|unlock)|"
+    r"\bto (continue|keep) reading\b|\bthis (article|content|story) is (only |exclusively )?"
+    r"(reserved )?for (\w+ )?(subscriber|member)s\b|\breached your (\w+ )?limit\b|"
+    r"\bweiterlesen mit\b|\bartikel ist (nur |exklusiv )?für abonnent|"
+    r"\best r[ée]serv[ée]e? aux abonn[ée]s\b|\bexclusivo para suscriptores\b|"
+    r"\briservato agli abbonati\b|\"isAccessibleForFree\"\s{0,9}:\s{0,9}\"?false",
+    re.IGNORECASE,
+)
+OF_A_STUB = re.compile(
+    r"\b(already|not yet) a (subscriber|member)\b|\bfor subscribers( only)?\b|\bsubscribers only\b|"
+    r"\b(subscriber|members?)[- ](only|exclusive)|\bcreate a free account\b|"
+    r"\bstart your (free )?trial\b|\bfree articles? (left|remaining)\b|\bjetzt abonnieren\b|"
+    r"\bbereits abonnent|\bla suite est\b|\bd[ée]j[àa] abonn[ée]|\bya eres suscriptor",
+    re.IGNORECASE,
+)
+OF_A_SCRIPT = re.compile(
+    r"\b(enable|activate|turn on|requires?|needs?|without) java ?script\b|"
+    r"\bjava ?script (is|to be|must be|has been) (disabled|required|enabled|turned off|not)\b|"
+    r"\bjavascript (aktivieren|activ)|\b(activez|activer|active) (le )?javascript\b|"
+    r"\bchecking your browser\b|\bverify (that )?you are (a )?human\b|\bare you a robot\b|"
+    r"\bcaptcha\b|\bunusual (traffic|activity)\b|\bbrowser (is )?(not supported|out of date)\b",
+    re.IGNORECASE,
+)
+OF_AN_ERROR = re.compile(
+    r"\bpage (you|was|is|has|could|can|does|not|isn|doesn|no longer)\b.{0,60}?"
+    r"\b(found|exist|moved|available|looking for)\b|\bpage not found\b|"
+    r"\b(error|fehler|erreur) ?40[34]\b|\b40[34] (error|not found|forbidden)\b|"
+    r"\b(can.t|cannot|couldn.t) find (the|that|this) page\b|"
+    r"\bseite (wurde )?(leider )?nicht gefunden\b|\bpage (introuvable|non trouv)|"
+    r"\bp[áa]gina no (encontrada|existe)|^(access denied|something went wrong)\b|"
+    r"\b50[0234] (internal|bad gateway|service|gateway)|^40[34]$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def words_in(text: str) -> int:
+    """How many words a text has; where a script writes no spaces, two letters are one."""
+    unspaced = len(UNSPACED.findall(text))
+    return unspaced // 2 + len(WORD.findall(UNSPACED.sub(" ", text) if unspaced else text))
+
+
+def without_notices(text: str) -> str:
+    """The text without the lines that ask the reader for consent."""
+    return "\n".join(line for line in text.split("\n") if not _asks_consent(line)).strip()
+
+
+def doubt_of(title: str, text: str, beside: str = "") -> str | None:
+    """What a text of a page looks like if it is no article; None if it may well be one.
+
+    What stands beside it in the page tells a stub that an extractor has cut the wall from.
+    """
+    count = words_in(text)
+    whole = f"{title}\n{text}"
+    if count < SHORT_PAGE and OF_A_SCRIPT.search(whole):
+        return "a page that wants JavaScript or a human"
+    if count < SHORT_PAGE and OF_AN_ERROR.search(whole):
+        return "an error page"
+    if 2 * words_in(without_notices(text)) < count:
+        return "a cookie or consent notice"
+    if count < STUB and (OF_A_WALL.search(f"{whole}\n{beside}") or OF_A_STUB.search(whole)):
+        return "the stub of a paywall"
+    if _is_menu(text, count):
+        return "a menu or a list of headlines"
+    return f"{count} words, and an article has {FEWEST}" if count < FEWEST else None
+
+
+def _asks_consent(line: str) -> bool:
+    """Whether a line asks the reader for consent; an article that quotes such things does not."""
+    terms = {found[0].lower() for found in OF_CONSENT.finditer(line)}
+    if len(terms) == 1 and not any("cook" in term for term in terms):
+        return words_in(line) <= MENU_LINE
+    return bool(terms) and bool(TO_THE_READER.search(line))
+
+
+def _is_menu(text: str, count: int) -> bool:
+    """Whether most words stand in short lines that are no sentences, or nearly all in none."""
+    parts = [(words_in(part), part) for part in PARTS.split(text)]
+    open_ended = [n for n, part in parts if n and not END.search(part)]
+    short = [n for n in open_ended if n <= MENU_LINE]
+    if len(short) >= MENU_LINES and 2 * sum(short) > count:
+        return True
+    return count >= FEWEST and 4 * sum(open_ended) > 3 * count and not UNSPACED.search(text)
