@@ -104,7 +104,7 @@ def test_retry_sends_the_bytes_again_and_counts_up(newsift: Command, kafka: Kafk
     first, second = reject(kafka, 1, key=None), reject(kafka, 2, b"two", attempt=2)
     reject(kafka, 3)
     done = newsift("dead-letters", "retry", second, first)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, "newsift: 2 sent again\n")
     assert done.out == f"{first}  attempt 2\n{second}  attempt 3\n"
     found = {record.value: (record.key, record.headers) for record in kafka.records(POSTS)}
     assert found == {
@@ -136,7 +136,7 @@ def test_many_are_retried_and_the_rest_is_told(newsift: Command, kafka: Kafka) -
     reject(kafka, 4, b"no id", reason=Reason.NO_ID)
     done = newsift("dead-letters", "retry", "--reason", "bad_json")
     assert done.out == "tweets-2-1  attempt 2\n"
-    assert done.err == "newsift: not retried: it has had 3 attempts 1\n"
+    assert done.err == "newsift: 1 sent again; not retried: it has had 3 attempts 1\n"
     done = newsift("dead-letters", "retry", "--all")
     assert [line.split()[0] for line in done.out.splitlines()] == ["tweets-2-4"]
     assert "too many to be kept 1" in done.err
@@ -152,10 +152,12 @@ def test_what_was_sent_again_is_not_sent_again(newsift: Command, kafka: Kafka) -
     assert newsift("dead-letters", "retry", names[1]).code == 0
     done = newsift("dead-letters", "retry", "--all")
     assert [line.split()[0] for line in done.out.splitlines()] == [names[0], names[2]]
-    assert done.err == "newsift: not retried: it was sent again before 1\n"
+    assert done.err == "newsift: 2 sent again; not retried: it was sent again before 1\n"
     done = newsift("dead-letters", "retry", names[1])
     assert (done.code, "cannot be retried: it was sent again before" in done.err) == (2, True)
-    assert newsift("dead-letters", "retry", "--all").out == ""
+    done = newsift("dead-letters", "retry", "--all")
+    assert done.out == ""
+    assert done.err == "newsift: 0 sent again; not retried: it was sent again before 3\n"
     assert len(kafka.records(POSTS)) == 3 + 3
 
 

@@ -1,12 +1,13 @@
 """`newsift dead-letters`: messages that the worker could not work on, and another attempt."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 
 import click
 
 from encoder.errors import InputError
-from worker.cli.dead_letters.read import DeadLetter, dead_letters_of, sent_again
+from worker.cli.dead_letters.alone import alone
+from worker.cli.dead_letters.read import DeadLetter, Mark, dead_letters_of, sent_again
 from worker.cli.options import JSON, kafka_options, since_option
 from worker.cli.terminal import say
 from worker.cli.view.table import bytes_in_json, print_fields, print_json, tallied
@@ -17,6 +18,7 @@ from worker.posts.read import Reason
 from worker.visible import one_line
 
 DETAIL = 60
+GRACE_S = 5.0
 SINCE = since_option("Only from this time on: 2h, or RFC 3339.")
 
 
@@ -84,13 +86,13 @@ def retry(
 ) -> None:
     """Send dead letters to the posts topic again, byte by byte; three attempts are the most.
 
-    What was sent again before is not sent again: the posts since the oldest of these letters are
-    read to know.
+    Each is listed once the broker has it. What was sent again before is not sent again: the posts
+    since the oldest of these letters are read to know, and two retries on a host go in turn.
     """
     if bool(names) + every + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
     wanted = set(names)
-    with connected(config) as cluster:
+    with alone(), connected(config) as cluster:
 
         def chosen() -> Iterable[DeadLetter]:
             for letter in dead_letters_of(cluster, config, start):
@@ -101,9 +103,7 @@ def retry(
         done = sent_again(cluster, config, chosen())
         if wanted:
             _check(wanted, done, chosen())
-        kept = _resend(config, chosen(), done)
-    if kept:
-        say(f"not retried: {tallied(kept)}")
+        _resend(config, chosen(), done)
 
 
 def _print_line(letter: DeadLetter) -> None:
@@ -113,7 +113,7 @@ def _print_line(letter: DeadLetter) -> None:
     click.echo(f"{one_line(letter.id):<24}  {when}  {reason:<16}  {attempt}  {told}".rstrip())
 
 
-def _check(wanted: set[str], done: set[str], there: Iterable[DeadLetter]) -> None:
+def _check(wanted: set[str], done: set[Mark], there: Iterable[DeadLetter]) -> None:
     """Refuse, before anything is sent, ids that are unknown or that cannot be retried."""
     found = {letter.id: _obstacle(letter, done) for letter in there}
     for name in sorted(wanted):
@@ -123,23 +123,44 @@ def _check(wanted: set[str], done: set[str], there: Iterable[DeadLetter]) -> Non
             raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
 
 
-def _resend(config: Config, chosen: Iterable[DeadLetter], done: set[str]) -> Counter[str]:
-    """Send the chosen ones again, and count why others were not."""
+def _resend(config: Config, chosen: Iterable[DeadLetter], done: set[Mark]) -> None:
+    """Send the chosen ones again, list those that the broker has, and count all others."""
     kept: Counter[str] = Counter()
     with sending(config) as outbox:
-        for letter in chosen:
-            if obstacle := _obstacle(letter, done):
-                kept[obstacle] += 1
-                continue
-            message = letter.message
-            outbox.send(config.topics.posts, message.value, message.key, letter.again)
+        told = Told()
+        try:
+            for letter in chosen:
+                if obstacle := _obstacle(letter, done):
+                    kept[obstacle] += 1
+                    continue
+                message = letter.message
+                told.sent.append(letter)
+                outbox.send(config.topics.posts, message.value, message.key, letter.again)
+                told.tell(outbox.delivered)
+            outbox.settle()
+        finally:
+            told.tell(outbox.drained(GRACE_S))
+            others = f"; not retried: {tallied(kept)}" if kept else ""
+            say(f"{told.count:,} sent again{others}")
+
+
+class Told:
+    """What is sent again, and how many of it the broker has, and were listed."""
+
+    def __init__(self) -> None:
+        self.sent: deque[DeadLetter] = deque()
+        self.count = 0
+
+    def tell(self, delivered: int) -> None:
+        """List those that are delivered by now."""
+        for _ in range(delivered - self.count):
+            letter = self.sent.popleft()
             click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}")
-        outbox.settle()
-    return kept
+            self.count += 1
 
 
-def _obstacle(letter: DeadLetter, done: set[str]) -> str | None:
-    return letter.obstacle or ("it was sent again before" if letter.id in done else None)
+def _obstacle(letter: DeadLetter, done: set[Mark]) -> str | None:
+    return letter.obstacle or ("it was sent again before" if letter.mark in done else None)
 
 
 def _unknown(name: str) -> InputError:

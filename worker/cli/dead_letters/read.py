@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from worker.config import Config
@@ -14,6 +15,7 @@ from worker.posts.times import rfc3339
 MOST_ATTEMPTS = 3
 UNREADABLE = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
 ATTEMPT, RETRY_OF = OURS
+Mark = tuple[str, bytes]
 SLACK_MS = 3_600_000  # by which the clock of whoever sends again may be behind the worker's
 
 
@@ -26,6 +28,11 @@ class DeadLetter:
     detail: str
     attempt: int
     message: StoredMessage
+
+    @property
+    def mark(self) -> Mark:
+        """What it is known by once it is sent again: nobody else can say so of other bytes."""
+        return marked(self.id, self.message.value)
 
     @property
     def obstacle(self) -> str | None:
@@ -75,15 +82,20 @@ def dead_letters_of(
                 yield letter
 
 
-def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter]) -> set[str]:
+def marked(name: str, value: bytes | None) -> Mark:
+    """A letter's id, and a hash of its bytes."""
+    return name, blake2b(value or b"", digest_size=16).digest()
+
+
+def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter]) -> set[Mark]:
     """Which letters were sent before, by the posts that came after the oldest of the chosen."""
     oldest = min((max(letter.message.timestamp, 0) for letter in chosen), default=None)
     if oldest is None:
         return set()
     topic = config.topics.posts
     batches = cluster.read(topic, cluster.at(topic, oldest - SLACK_MS))
-    told = (_texts(message.headers) for batch in batches for message in batch if message.headers)
-    return {headers[RETRY_OF] for headers in told if RETRY_OF in headers}
+    again = ((_texts(each.headers).get(RETRY_OF), each) for batch in batches for each in batch)
+    return {marked(name, each.value) for name, each in again if name is not None}
 
 
 def _letter(message: StoredMessage) -> DeadLetter:
