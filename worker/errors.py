@@ -5,6 +5,7 @@ NewsiftError                  the one thing a caller needs to catch (encoder.err
 ├── AccessError               the broker or a platform refuses: login, topic, rights (exit 2)
 └── RunError                  something failed while running (exit 1)
     ├── BrokerError           the broker cannot be reached, or fails
+    ├── OutputError           what was found cannot be written
     └── StalledError          no progress while there is lag
 """
 
@@ -27,6 +28,10 @@ class RunError(NewsiftError):
 
 class BrokerError(RunError):
     """The broker cannot be reached or fails, with its address and the remedy in the message."""
+
+
+class OutputError(RunError):
+    """What was found cannot be written, with the file and the reason in the message."""
 
 
 class StalledError(RunError):

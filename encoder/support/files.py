@@ -10,25 +10,27 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedWriter
 from pathlib import Path
-from typing import IO
 
 from encoder.errors import InputError
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[IO[bytes]]:
+def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BufferedWriter]:
     """A file to write that takes the place of the old one only when all went well.
 
     It outlives the loss of power unless `durable` is false: waiting for the disk takes time.
     """
     new = path.parent / f".newsift-{secrets.token_hex(8)}"
     try:
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        file = open(  # noqa: SIM115 - it is closed below
+            new, "xb", opener=lambda name, flags: os.open(name, flags, mode)
+        )
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             yield file
             file.flush()
             if durable:

@@ -1,6 +1,5 @@
 """`newsift backfill`: the posts of the past, filtered again for one seed."""
 
-import sys
 from contextlib import nullcontext
 
 import click
@@ -8,14 +7,16 @@ import click
 from encoder.errors import InputError
 from worker.cli.keyed import Latest
 from worker.cli.offline import Sum, idle_profiles, prepared, present
-from worker.cli.options import CSV, RECORDS, kafka_options, since_option
+from worker.cli.options import kafka_options, since_option
 from worker.cli.seeds.topic import SeedTopic, known
 from worker.cli.terminal import say
-from worker.cli.view.match import Show, view, when_written
+from worker.cli.view.match import when_written
+from worker.cli.view.output import Output, output_options
 from worker.cli.view.table import tallied
 from worker.config import Config
 from worker.files.matches import read_match
-from worker.kafka.reading import connected
+from worker.files.out.rows import IN_TOPIC, Add, Finding
+from worker.kafka.reading import connected, records_between
 from worker.kafka.sending import Outbox, sending
 from worker.match.pipeline import Outcome
 from worker.seeds.profile import Profile, read_record
@@ -28,19 +29,16 @@ ORIGIN = ("origin", b"backfill")
 @click.argument("seed", metavar="SEED")
 @since_option("Posts from then on: 2h, or RFC 3339.", required=True)
 @click.option("--publish", is_flag=True, help="Publish the matches too, marked as backfill.")
-@RECORDS
-@CSV
+@output_options
 @kafka_options
-def backfill(
-    seed: str, start: int, publish: bool, as_json: bool, as_csv: bool, config: Config
-) -> None:
+def backfill(seed: str, start: int, publish: bool, output: Output, config: Config) -> None:
     """Filter the posts that are still in the topic by the seed SEED, and print those that match.
 
     SEED may be a profile that is in force, such as 'profile|flood'. It ends with the last post
     that was there when it began. The workers and their offsets are not touched.
     """
-    show, total, book = view(as_json, as_csv, when_written), Sum(), SeedBook(config.limits)
-    topic = config.topics.posts
+    output.check()
+    book, topic = SeedBook(config.limits), config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
         latest = SeedTopic(cluster, config).latest()
         key = known(latest, seed)
@@ -52,10 +50,13 @@ def backfill(
         pipeline, seeds = prepared(book, config)
         for idle in idle_profiles(seeds):
             raise InputError(f"seed {idle}")
-        for batch in cluster.read(topic, *span):
-            outcome = pipeline.run(batch, seeds, present)
-            _emit(outcome, show, outbox, config.topics.matches)
-            total.add(outcome, quiet=sys.stdout.isatty())
+        expected = max(records_between(*span), 1)
+        total = Sum(lambda done: done / expected)
+        with output.open(IN_TOPIC, when_written) as show:
+            for batch in cluster.read(topic, *span):
+                outcome = pipeline.run(batch, seeds, present)
+                _emit(outcome, show, outbox, config.topics.matches)
+                total.add(outcome, quiet=output.is_seen)
         if outbox:
             outbox.settle()
     over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
@@ -71,13 +72,15 @@ def learned_from(key: bytes, latest: Latest, config: Config) -> list[bytes]:
     return [own for name in names if (own := name.encode("utf-8", "replace")) in latest]
 
 
-def _emit(outcome: Outcome, show: Show, outbox: Outbox | None, topic: str) -> None:
-    """Send the matches of a batch, where that is asked for, and print them."""
+def _emit(outcome: Outcome, show: Add, outbox: Outbox | None, topic: str) -> None:
+    """Send the matches of a batch, where that is asked for, and print or keep them."""
+    found = []
     for record in outcome.records:
         if record.kind != "match" or record.value is None:
             continue
         if outbox:
             outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN])
         if seen := read_match(record.value):
-            show(record.value, seen, seen.matches)
-    sys.stdout.flush()
+            found.append(Finding(record.value, seen, seen.matches))
+    if found:
+        show(found)

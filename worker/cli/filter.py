@@ -1,6 +1,5 @@
 """`newsift filter`: the worker's own pipeline on files or standard input, without a broker."""
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -15,14 +14,16 @@ from encoder.errors import InputError
 from worker.cli.events.event import Values, book_of
 from worker.cli.events.offline import Textbook, taught_by
 from worker.cli.offline import Sum, idle_profiles, prepared, present
-from worker.cli.options import CONFIG, CSV, configuration, model_options
+from worker.cli.options import CONFIG, configuration, model_options
 from worker.cli.seeds.files import read_seed_files, undoubted
 from worker.cli.terminal import prompt_for_text, say
+from worker.cli.view.output import Output, output_options
 from worker.config import Config
-from worker.files.matches import IN_FILE, csv_header, csv_rows, json_line, read_match
+from worker.files.matches import read_match
+from worker.files.out.rows import IN_FILE, Add, Finding
 from worker.files.posts import INPUTS, FileMessage, FileMessages
 from worker.files.read import DASH
-from worker.files.write import check_targets, writing
+from worker.files.write import writing
 from worker.match.pipeline import Outcome, Pipeline
 from worker.seeds.set import SeedSet
 
@@ -36,29 +37,25 @@ MOST_EVENTS = 10
 class Sink:
     """Where matches and dead letters go."""
 
-    def __init__(self, matches: IO[bytes], rejected: IO[bytes] | None, as_csv: bool) -> None:
-        self._matches, self._rejected, self._as_csv = matches, rejected, as_csv
-        self._terminal = (sys.stdout if matches is sys.stdout.buffer else matches).isatty()
+    def __init__(self, show: Add, rejected: IO[bytes] | None) -> None:
+        self._show, self._rejected = show, rejected
         if rejected is not None and rejected.isatty():
             raise InputError("--rejected: these bytes could steer a terminal; name a file")
-        if as_csv:
-            matches.write(csv_header(IN_FILE))
 
     def write(self, lines: Sequence[FileMessage], outcome: Outcome) -> None:
         """Write what came of a batch; a dead letter is the line as it was."""
-        found = [self._match(each.value or b"") for each in outcome.records if each.kind == "match"]
-        kept = [lines[each.source].raw for each in outcome.records if each.kind == "rejected"]
-        # In one call each: Ctrl-C comes before or after it, and leaves no half a line.
         if self._rejected is not None:
+            kept = (lines[each.source].raw for each in outcome.records if each.kind == "rejected")
+            # In one call: Ctrl-C comes before or after it, and leaves no half a line.
             self._rejected.write(b"".join(raw + b"\n" for raw in kept))
-        self._matches.write(b"".join(found))
-        self._matches.flush()
-
-    def _match(self, value: bytes) -> bytes:
-        record = read_match(value) if self._as_csv else None
-        if record is None:
-            return json_line(value) + b"\n"
-        return csv_rows(record, record.matches, IN_FILE, self._terminal)
+        values = ((each.value, each.source) for each in outcome.records if each.kind == "match")
+        self._show(
+            [
+                Finding(value, record, record.matches, lines[source].columns)
+                for value, source in values
+                if value is not None and (record := read_match(value))
+            ]
+        )
 
 
 @click.command(name="filter")
@@ -76,8 +73,7 @@ class Sink:
     metavar="FILE",
     help="Let events learn from this file.",
 )
-@CSV
-@click.option("--out", type=FILE, default=DASH, help="Write the matches to this file.")
+@output_options
 @click.option("--rejected", type=FILE, help="Keep the lines that cannot be read in this file.")
 @CONFIG
 @model_options
@@ -85,7 +81,7 @@ class Sink:
 def filter_posts(
     ctx: click.Context, files: tuple[Path, ...], seeds: Path, threshold: float | None,
     rate: float | None, form: str | None, why: bool | None, learn: bool,
-    learn_from: tuple[Path, ...], as_csv: bool, out: Path, rejected: Path | None,
+    learn_from: tuple[Path, ...], output: Output, rejected: Path | None,
     config_file: Path | None, model: str, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Print the posts in FILES, or on standard input (-), that match the seed articles.
@@ -99,8 +95,7 @@ def filter_posts(
     leaves the old one.
     """
     sources = files or (DASH,)
-    targets = {"--out": out} | ({"--rejected": rejected} if rejected else {})
-    check_targets(targets, sources)
+    output.check(sources, rejected=rejected)
     config = configuration(None, config_file)
     form = form or config.posts.format
     config = _chosen(ctx, config, form, why, threshold, rate)
@@ -109,8 +104,9 @@ def filter_posts(
     if DASH in sources:
         prompt_for_text()
     total = Sum()
-    with writing(out) as matches, writing(rejected) if rejected else nullcontext() as letters:
-        sink = Sink(matches, letters, as_csv)
+    letters = writing(rejected) if rejected else nullcontext()
+    with output.open(IN_FILE) as show, letters as kept:
+        sink = Sink(show, kept)
         try:
             for source in sources:
                 for lines in FileMessages(source, form, config.limits):

@@ -1,17 +1,20 @@
 """`newsift matches`: what the workers found, live or from some time on."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import click
 
-from worker.cli.options import CSV, RECORDS, kafka_options, since_option
-from worker.cli.terminal import say
-from worker.cli.view.match import view, when_found
+from worker.cli.options import kafka_options, since_option
+from worker.cli.terminal import ProgressLine, say
+from worker.cli.view.match import when_found
+from worker.cli.view.output import Output, output_options
 from worker.cli.wanted import Wanted, wanted_options
 from worker.config import Config
 from worker.files.matches import read_match
-from worker.kafka.reading import StoredMessage, TopicReader, connected
+from worker.files.out.rows import IN_TOPIC, Finding
+from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
 
 
 @click.command()
@@ -22,12 +25,11 @@ from worker.kafka.reading import StoredMessage, TopicReader, connected
     "--follow/--no-follow", default=None,
     help="Go on with what comes; the default, unless --since is given.",
 )  # fmt: skip
-@RECORDS
-@CSV
+@output_options
 @kafka_options
 def matches(
-    start: int | None, wanted: Wanted, limit: int | None, follow: bool | None, as_json: bool,
-    as_csv: bool, config: Config,
+    start: int | None, wanted: Wanted, limit: int | None, follow: bool | None, output: Output,
+    config: Config,
 ) -> None:  # fmt: skip
     """Print the posts that match, as they are found; their words are lit by what they add.
 
@@ -36,25 +38,45 @@ def matches(
     With --since, or --no-follow for all that is kept, it ends with the last one that is there.
     """
     live = follow if follow is not None else start is None
-    shown = unread = 0
-    show = view(as_json, as_csv, when_found)
-    with connected(config) as cluster:
-        for batch in _batches(cluster, config, start, live):
-            for message in sorted(batch, key=lambda message: message.timestamp):
-                record = read_match(message.value)
-                if record is None or message.value is None:
-                    unread += 1
-                    continue
-                if found := wanted.of(record):
-                    show(message.value, record, found)
-                    shown += 1
-                if shown == limit:
-                    return
-            sys.stdout.flush()
-    if unread:
-        say(f"{unread} records are no match records: passed over")
-    if not shown:
+    output.check()
+    shown = Selection(wanted, limit)
+    try:
+        with connected(config) as cluster, output.open(IN_TOPIC, when_found) as show:
+            for batch in _batches(cluster, config, start, live, quiet=output.is_seen):
+                show(shown.of(batch))
+                if shown.posts == limit:
+                    break
+    except KeyboardInterrupt:
+        output.tell(shown.posts)
+        raise
+    output.tell(shown.posts)
+    if shown.unread:
+        say(f"{shown.unread} records are no match records: passed over")
+    if not shown.posts:
         say(_none(config.topics.matches, start is not None, wanted.narrowed))
+
+
+@dataclass(slots=True)
+class Selection:
+    """Which posts are shown, how many were, and how many records could not be read."""
+
+    wanted: Wanted
+    limit: int | None
+    posts: int = 0
+    unread: int = 0
+
+    def of(self, batch: Sequence[StoredMessage]) -> list[Finding]:
+        """Those of a batch, up to the limit."""
+        found = []
+        for message in batch:
+            record = read_match(message.value)
+            if record is None or message.value is None:
+                self.unread += 1
+            elif matches := self.wanted.of(record):
+                found.append(Finding(message.value, record, matches))
+        found = found if self.limit is None else found[: self.limit - self.posts]
+        self.posts += len(found)
+        return found
 
 
 def _none(topic: str, since: bool, narrowed: bool) -> str:
@@ -67,17 +89,28 @@ def _none(topic: str, since: bool, narrowed: bool) -> str:
 
 
 def _batches(
-    cluster: TopicReader, config: Config, start: int | None, live: bool
+    cluster: TopicReader, config: Config, start: int | None, live: bool, quiet: bool
 ) -> Iterator[list[StoredMessage]]:
-    topic = config.topics.matches
+    """What is in the topic, and what comes, batch by batch, each by its time."""
+    topic, ends = config.topics.matches, cluster.ends(config.topics.matches)
     offsets = None if start is None else cluster.at(topic, start)
-    if not live:
-        yield from cluster.read(topic, offsets)
-        return
+    if live:
+        _tell_live(config)
+        batches = cluster.follow(topic, ends if offsets is None else offsets)
+    else:
+        batches = cluster.read(topic, offsets, ends)
+    expected = 0 if live else records_between(offsets or cluster.beginnings(topic), ends)
+    progress = ProgressLine(lambda done: done / max(expected, 1))
+    for batch in batches:
+        yield sorted(batch, key=lambda message: message.timestamp)
+        progress.add(len(batch), "records", quiet=quiet or live)
+
+
+def _tell_live(config: Config) -> None:
+    """Say what is waited for, should somebody sit there."""
     if sys.stderr.isatty():
         where = config.kafka.bootstrap_servers
         say(
             f"matches of {where} as they come, Ctrl-C ends; --since 1h or --no-follow prints those "
             "that are there"
         )
-    yield from cluster.follow(topic, cluster.ends(topic) if offsets is None else offsets)

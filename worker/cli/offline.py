@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import encoder
 from encoder.errors import InputError
@@ -17,8 +18,8 @@ from worker.seeds.set import SeedBook, SeedSet
 class Sum:
     """How many posts were read, and what came of them; shown on a terminal as it grows."""
 
-    def __init__(self) -> None:
-        self.progress = ProgressLine()
+    def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
+        self.progress = ProgressLine(share)
         self.matched = 0
         self.passed_over: Counter[str] = Counter()
         self.rejected: Counter[str] = Counter()

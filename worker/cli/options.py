@@ -33,8 +33,6 @@ CONFIG = click.option(
 )  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-RECORDS = click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
-CSV = click.option("--csv", "as_csv", is_flag=True, help="Print one row a match.")
 
 
 def since_option(said: str, required: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:

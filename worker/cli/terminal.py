@@ -64,10 +64,11 @@ def single_keys() -> Iterator[Callable[[], str]]:
 
 
 class ProgressLine:
-    """How much is done, and how fast; shown now and then where a terminal is."""
+    """How much is done, how fast, and how long it takes; shown now and then on a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
         self.done = 0
+        self._share = share  # of all, given what is done; 0 where nobody knows
         self._began = time.monotonic()
         self._told = 0.0
 
@@ -77,8 +78,22 @@ class ProgressLine:
         now = time.monotonic()
         if not quiet and sys.stderr.isatty() and now - self._told > TELL_EVERY:
             self._told = now
-            click.echo(f"{CLEAR}{self.done:,} {what}{more}, {self.rate()}", nl=False, err=True)
+            told = f"{self.done:,} {what}{more}, {self.rate()}{self._left(now - self._began)}"
+            click.echo(f"{CLEAR}{told}", nl=False, err=True)
 
     def rate(self, unit: str = "/s") -> str:
         """How many a second since the start."""
         return f"{self.done / max(time.monotonic() - self._began, 1e-3):,.0f}{unit}"
+
+    def _left(self, spent: float) -> str:
+        """How long the rest takes at this rate, where it is known how much that is."""
+        share = self._share(self.done)
+        return f", {span(spent / share - spent)} left" if 0 < share < 1 else ""
+
+
+def span(seconds: float) -> str:
+    """A span of time as a person says it: 40 s, 12 min, 3 h."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} s"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from worker.visible import one_line
 
-Cell = str | float | None
+Cell = str | int | float | None
 
 # What a spreadsheet passes over, or cuts a line at, before a sign that begins a formula: "; =1".
 BEFORE_A_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
@@ -15,11 +15,12 @@ CUTS = ";\t\r\n"  # what some spreadsheets end a cell at, even inside one of our
 BLANK = ("\t", "\r", "\n")
 
 
-def csv_row(cells: Sequence[Cell], terminal: bool = False) -> str:
+def csv_row(cells: Sequence[Cell], terminal: bool = False, delimiter: str = ",") -> str:
     """A line of CSV, safe to open in a spreadsheet; for a terminal each cell is on one line."""
     line = io.StringIO(newline="")
     seen = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in cells]
-    csv.writer(line).writerow(map(harmless, seen))  # \r\n at its end: a lone \r in a text is quoted
+    rows = csv.writer(line, delimiter=delimiter)
+    rows.writerow(map(harmless, seen))  # \r\n at its end: a lone \r in a text is quoted
     return line.getvalue()
 
 

@@ -1,58 +1,119 @@
 """Where a command writes: a file, whole or not at all, a device, a pipe, or standard output."""
 
 import gzip
+import io
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, TypeVar
+
+import zstandard
 
 from encoder.errors import InputError
 from encoder.support.files import replacing
+from worker.errors import OutputError
 from worker.files.read import DASH
 
+T = TypeVar("T")
+Guard = Callable[[], AbstractContextManager[object]]
+Packer = Callable[[IO[bytes]], AbstractContextManager[Any]]
+
 NEW = 0o666  # the mode of a new file, less the umask
+PACKERS: Mapping[str, Packer] = {
+    ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
+    ".zst": lambda file: zstandard.ZstdCompressor().stream_writer(file, closefd=False),
+}
 
 
 def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
     """Refuse, before any work, what cannot be written, is an input, or is named twice."""
     real = {option: _real(path) for option, path in targets.items()}
     for option, path in real.items():
-        if path != DASH and _is_file(path):
+        if is_replaced(path):
             _check(option, path, sources)
-    named = [path for path in real.values() if path == DASH or _is_file(path)]
+    named = [path for path in real.values() if path == DASH or is_replaced(path)]
     if len(set(named)) < len(named):
         raise InputError(f"{' and '.join(real)}: mean the same; name two files")
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[IO[bytes]]:
+def is_replaced(path: Path) -> bool:
+    """Whether there is a file of this name, or could be; not what is written through."""
+    return path != DASH and (not path.exists() or path.is_file() or path.is_dir())
+
+
+def is_terminal(out: IO[bytes]) -> bool:
+    """Whether somebody sees what is written here."""
+    return (sys.stdout if out is sys.stdout.buffer else out).isatty()
+
+
+def writing(path: Path) -> AbstractContextManager[IO[bytes]]:
     """What is written here takes a file's place when all went well, or Ctrl-C ended it."""
+    return concluded(target(path))
+
+
+@contextmanager
+def concluded(inner: AbstractContextManager[T], guard: Guard = nullcontext) -> Iterator[T]:
+    """A block that Ctrl-C ends as if all had gone well; only then the interrupt goes on.
+
+    The guard stands while `inner` ends: a second Ctrl-C need not break what the first one keeps.
+    """
+    interrupted = None
+    with ExitStack() as guards, inner as given:
+        try:
+            yield given
+        except KeyboardInterrupt as error:
+            interrupted = error
+        guards.enter_context(guard())
+    if interrupted is not None:
+        raise interrupted
+
+
+@contextmanager
+def target(path: Path) -> Iterator[IO[bytes]]:
+    """What is written here takes a file's place when all went well; packed by its ending."""
     if path == DASH:
         yield sys.stdout.buffer
         return
-    interrupted = None
-    with _opened(_real(path)) as file, _packed(path, file) as out:
+    pack = PACKERS.get(path.suffix.lower(), nullcontext)
+    with _raw(_real(path)) as raw, io.BufferedWriter(_Named(raw, path)) as file, pack(file) as out:
+        yield out
+
+
+class _Named(io.RawIOBase):
+    """A file whose errors name it; also where it is a pipe it knows how far it is."""
+
+    def __init__(self, file: io.FileIO, path: Path) -> None:
+        self.name = file.name
+        self._file, self._path, self._at = file, path, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: Any) -> int:
         try:
-            yield out
-        except KeyboardInterrupt as error:
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted
+            written = self._file.write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"{self._path}: cannot be written ({error.strerror})") from error
+        self._at += written or 0
+        return written or 0
 
 
 def _real(path: Path) -> Path:
     """The file that a link means; a device or a pipe may have no other name."""
     try:
-        return path.resolve() if path != DASH and _is_file(path) else path
+        return path.resolve() if is_replaced(path) else path
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path}: cannot be written ({error}); name another") from error
-
-
-def _is_file(path: Path) -> bool:
-    """Whether there is a file of this name, or could be; not what is written through."""
-    return not path.exists() or path.is_file() or path.is_dir()
 
 
 def _check(option: str, path: Path, sources: Sequence[Path]) -> None:
@@ -64,16 +125,17 @@ def _check(option: str, path: Path, sources: Sequence[Path]) -> None:
         raise InputError(f"{option} {path}: is an input itself; name another file")
 
 
-def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
+@contextmanager
+def _raw(path: Path) -> Iterator[io.FileIO]:
+    """The file itself, without a buffer that would have to be emptied once more at its end."""
+    if is_replaced(path):
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW
+        with replacing(path, mode) as new:
+            yield new.raw  # type: ignore[misc]  # what `open` made is a FileIO
+        return
     try:
-        if not _is_file(path):
-            return path.open("wb")
-        return replacing(path, stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW)
+        device = path.open("wb", buffering=0)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
-
-
-def _packed(path: Path, file: IO[bytes]) -> AbstractContextManager[IO[bytes]]:
-    if path.suffix != ".gz":
-        return nullcontext(file)
-    return cast(AbstractContextManager[IO[bytes]], gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+    with device:
+        yield device

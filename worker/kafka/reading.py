@@ -146,5 +146,10 @@ class TopicReader:
         )
 
 
+def records_between(start: Offsets, end: Offsets) -> int:
+    """How many records there are between these offsets, at most."""
+    return sum(max(end[partition] - start.get(partition, 0), 0) for partition in end)
+
+
 def _by_partition(offsets: Mapping["TopicPartition", int]) -> Offsets:
     return {place.partition: offset for place, offset in offsets.items()}

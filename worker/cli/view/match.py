@@ -1,4 +1,4 @@
-"""Match records as a terminal shows them: lit lines, CSV, or the records as they are."""
+"""Match records as a terminal shows them: lines, the words lit that made the score."""
 
 import sys
 import textwrap
@@ -9,7 +9,7 @@ import click
 from worker.cli.terminal import colour_wanted
 from worker.cli.view.lit import lit_text
 from worker.cli.view.table import cut, page_width
-from worker.files.matches import IN_TOPIC, csv_header, csv_rows, json_line
+from worker.files.out.rows import Finding
 from worker.match.records import Match, MatchRecord
 from worker.posts.times import rfc3339
 from worker.visible import one_line
@@ -21,20 +21,6 @@ COPY = "="  # after the score of a post that says what one before it said
 LONGEST = 600  # characters of a post on a terminal
 
 Moment = Callable[[MatchRecord], str]
-Show = Callable[[bytes, MatchRecord, Sequence[Match]], object]
-
-
-def view(as_json: bool, as_csv: bool, moment: Moment) -> Show:
-    """What shows a record, given its bytes, and those of its matches that were asked for."""
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other")
-    out, terminal = sys.stdout.buffer, sys.stdout.isatty()
-    if as_json:
-        return lambda value, _record, _matches: out.write(json_line(value) + b"\n")
-    if as_csv:
-        out.write(csv_header(IN_TOPIC))
-        return lambda _, record, matches: out.write(csv_rows(record, matches, IN_TOPIC, terminal))
-    return LineView(moment).show
 
 
 class LineView:
@@ -48,8 +34,13 @@ class LineView:
         self._colour = colour_wanted()
         self._width = page_width()
 
-    def show(self, value: bytes, record: MatchRecord, matches: Sequence[Match]) -> None:
-        """Print the post with the best of its matches."""
+    def show(self, found: Sequence[Finding]) -> None:
+        """Print posts, each with the best of its matches."""
+        for each in found:
+            self._show(each.record, each.matches)
+        sys.stdout.flush()
+
+    def _show(self, record: MatchRecord, matches: Sequence[Match]) -> None:
         best = max(matches, key=lambda match: match.score)
         events = list(dict.fromkeys(match.event for match in matches))
         more = f" +{len(events) - 1}" if len(events) > 1 else ""

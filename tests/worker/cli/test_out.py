@@ -1,0 +1,187 @@
+"""`--out` of filter, matches and backfill: by its ending, and what a signal leaves of it."""
+
+import csv
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+import encoder
+from encoder import Encoder
+from tests.broker.clients import until
+from tests.worker.articles import FERRY, POSTS, lines, write_seeds
+from tests.worker.cli.test_matches import record
+from tests.worker.fake import Command
+from tests.worker.interrupted import said_until_ended_by
+from tests.worker.kafka_side import MATCHES, SEEDS, Kafka
+from tests.worker.kafka_side import POSTS as POSTS_TOPIC
+
+ROOT = Path(__file__).parents[3]
+COLUMNS = ("match_id", "post_id", "seed_id", "score")
+Rows = list[tuple[str, str, str, float]]
+
+
+@pytest.fixture(scope="module")
+def model() -> Encoder:
+    return encoder.load("default", device="cpu")
+
+
+@pytest.fixture
+def seeds(tmp_path: Path) -> Path:
+    folder = tmp_path / "seeds"
+    folder.mkdir()
+    write_seeds(folder)
+    return folder
+
+
+def rows_of(records: list[dict[str, Any]]) -> Rows:
+    """What the records of the worker say, a row a match."""
+    return sorted(
+        (match["match_id"], each["post"]["id"], match["seed_id"], match["score"])
+        for each in records for match in each["matches"]
+    )  # fmt: skip
+
+
+def rows_in(file: Path) -> Rows:
+    """What a file says, read by other hands."""
+    if file.suffix == ".json":
+        return rows_of(json.loads(file.read_bytes()))
+    if file.suffix == ".parquet":
+        found = pyarrow.parquet.read_table(file, columns=list(COLUMNS)).to_pylist()
+    elif file.suffix == ".db":
+        with closing(sqlite3.connect(file)) as db:
+            told = f"SELECT {', '.join(COLUMNS)} FROM matches JOIN posts USING (post_key)"
+            return sorted(db.execute(told))
+    elif file.suffix == ".csv":
+        with file.open(encoding="utf-8", newline="") as table:
+            found = [row | {"score": float(row["score"])} for row in csv.DictReader(table)]
+    else:
+        return rows_of([json.loads(line) for line in file.read_bytes().splitlines()])
+    return sorted((row["match_id"], row["post_id"], row["seed_id"], row["score"]) for row in found)
+
+
+@pytest.mark.parametrize("name", ["m.csv", "m.json", "m.parquet", "m.db", "m.txt"])
+def test_each_format_holds_the_matches_of_the_filter(
+    newsift: Command, model: Encoder, seeds: Path, tmp_path: Path, name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
+    args = ("filter", "--seeds", seeds)
+    printed = newsift(*args, stdin=lines(*POSTS)).out
+    wanted = rows_of([json.loads(line) for line in printed.splitlines()])
+    done = newsift(*args, "--out", name, stdin=lines(*POSTS))
+    assert (done.code, done.out) == (0, ""), done.err
+    assert len(wanted) > 20
+    assert rows_in(tmp_path / name) == wanted
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "seeds"])  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--out", "m.db", "--per", "post"], "--per: a database holds posts and matches"),
+        (["--out", "m.json", "--csv"], "--csv and --out m.json exclude each other"),
+        (["--out", "m.csv", "--json"], "--json and --out m.csv exclude each other"),
+        (["--json", "--csv"], "--json and --csv exclude each other"),
+        (["--per", "seed"], "'seed' is not one of 'match', 'post'"),
+        (["--out", "m.db.gz"], "--out m.db.gz: is packed by itself"),
+        (["--out", "."], ": is a folder; name a file in it"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [["filter", "--seeds", "s"], ["matches"], ["backfill", "s", "--since", "1h"]]
+)
+def test_what_is_refused_of_each_command(
+    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str],
+    args: list[str], said: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    done = newsift(*command, *args)
+    assert (done.code, done.out) == (2, ""), done.err
+    assert said in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def started(args: Sequence[object], **environment: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", "from worker.cli import main; main()", *map(str, args)]
+    return subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+
+
+@pytest.mark.parametrize("name", ["m.json", "m.parquet", "m.db"])
+def test_ctrl_c_completes_what_the_filter_found(tmp_path: Path, seeds: Path, name: str) -> None:
+    source, out = tmp_path / "posts.jsonl", tmp_path / name
+    out.write_bytes(b"old")
+    os.mkfifo(source)
+    process = started(["filter", source, "--seeds", seeds, "--out", out, "--device", "cpu"])
+    assert process.stderr is not None
+    with process, source.open("wb") as pipe:
+        pipe.write(lines({"id": "1", "text": FERRY}) + b'{"broken\n')
+        pipe.flush()
+        while "rejected" not in (line := process.stderr.readline()):  # the batch is written
+            assert line, "it ended"
+        said_until_ended_by(signal.SIGINT, process)
+    assert process.returncode == 130
+    assert [(post, seed) for _, post, seed, _ in rows_in(out)] == [("1", "ferry-fire")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, source.name, "seeds"])
+
+
+def test_following_into_a_file_is_finished_by_ctrl_c(kafka: Kafka, tmp_path: Path) -> None:
+    kafka.send(MATCHES, record("a"), partition=0)
+    args = ["matches", "--since", "1h", "--follow", "--out", tmp_path / "m.json"]
+    process = started(args, NEWSIFT_KAFKA=str(kafka.address))
+    with process:
+        until(lambda: any(file.stat().st_size for file in tmp_path.glob(".newsift-*")))
+        said = said_until_ended_by(signal.SIGINT, process)
+    assert process.returncode == 130, said
+    assert "newsift: 1 posts with their matches are in " in said
+    assert [each["post"]["id"] for each in json.loads((tmp_path / "m.json").read_bytes())] == ["a"]
+
+
+def test_matches_of_one_event_go_into_a_table(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(MATCHES, record("a", ferry=0.75, dam=0.5), partition=0)
+    kafka.send(MATCHES, record("b", dam=0.5), partition=1)
+    done = newsift("matches", "--since", "1h", "--event", "event of ferry", "--out", "m.db")
+    assert (done.code, done.out) == (0, ""), done.err
+    assert rows_in(Path("m.db")) == [("a-ferry", "a", "ferry", 0.75)]
+    newsift("matches", "--no-follow", "--out", "m.csv", "--per", "post")
+    assert [(post, seed) for _, post, seed, _ in rows_in(Path("m.csv"))] == [
+        ("a", "ferry"), ("b", "dam"),
+    ]  # fmt: skip
+
+
+def test_backfill_goes_into_a_file(
+    newsift: Command, kafka: Kafka, model: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
+    kafka.send(SEEDS, json.dumps({"text": FERRY, "event": "e"}).encode(), b"ferry")
+    kafka.send(POSTS_TOPIC, json.dumps({"id": "1", "text": FERRY}).encode(), partition=0)
+    args = ("backfill", "ferry", "--since", "1h")
+    wanted = rows_of([json.loads(line) for line in newsift(*args, "--json").out.splitlines()])
+    done = newsift(*args, "--out", "m.parquet")
+    assert (done.code, done.out) == (0, ""), done.err
+    assert rows_in(Path("m.parquet")) == wanted
+    assert len(wanted) == 1
+
+
+def test_a_terminal_is_told_how_long_it_takes(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(3):
+        kafka.send(MATCHES, record(str(n)), partition=n)
+    monkeypatch.setattr("worker.cli.terminal.TELL_EVERY", 0)
+    assert "left" not in newsift("matches", "--no-follow", "--out", "m.db").err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    said = newsift("matches", "--no-follow", "--out", "m.db").err
+    assert "\r\x1b[K3 records, " in said

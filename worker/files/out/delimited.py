@@ -1,0 +1,28 @@
+"""Tables of text: CSV and TSV, safe to open in a spreadsheet."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import IO
+
+from worker.files.cells import Cell, csv_row
+from worker.files.out.rows import Add, Finding, Layout
+from worker.files.write import is_terminal
+
+
+@contextmanager
+def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[Add]:
+    terminal = is_terminal(out)
+
+    def line(cells: Sequence[Cell]) -> bytes:
+        return csv_row(cells, terminal, delimiter).encode("utf-8", "replace")
+
+    def add(found: Sequence[Finding]) -> None:
+        out.write(b"".join(line(row) for each in found for row in layout.rows(each)))
+
+    out.write(line(layout.names))
+    yield add
+
+
+csv_table = partial(_table, delimiter=",")
+tsv_table = partial(_table, delimiter="\t")

@@ -1,0 +1,147 @@
+"""SQLite: posts, seeds and matches as tables, with indexes and the posts' words to search.
+
+The file is beside the one that it will replace, so it needs no journal: an error throws it away.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import IO
+
+from encoder.errors import InputError
+from worker.files.cells import Cell
+from worker.files.out.rows import (
+    OF_RECORD,
+    POST,
+    Add,
+    Finding,
+    Layout,
+    of_place,
+    of_post,
+    of_record,
+    storable,
+    why,
+)
+from worker.match.records import Match
+from worker.seeds.record import digest
+
+SETTINGS = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA cache_size = -65536;
+BEGIN;
+"""
+TABLES = """
+CREATE TABLE posts ({post_key} INTEGER PRIMARY KEY, {post_columns}, UNIQUE ({post_digest}));
+CREATE TABLE seeds (
+    seed_id TEXT, seed_version TEXT, event TEXT, title TEXT,
+    PRIMARY KEY (seed_id, seed_version, event)
+);
+CREATE TABLE matches (
+    match_id TEXT PRIMARY KEY, post_key INTEGER NOT NULL REFERENCES posts ({post_key}),
+    score REAL, threshold REAL, event TEXT, seed_id TEXT, seed_version TEXT, why TEXT
+);
+CREATE VIRTUAL TABLE posts_text USING fts5 (
+    {text}, content = 'posts', content_rowid = {post_key},
+    tokenize = 'unicode61 remove_diacritics 2'
+);
+"""
+INDEXES = """
+CREATE INDEX posts_by_time ON posts ({created_at});
+CREATE INDEX posts_by_id ON posts ({post_id});
+CREATE INDEX matches_by_post ON matches (post_key);
+CREATE INDEX matches_by_event ON matches (event, score);
+CREATE INDEX matches_by_seed ON matches (seed_id);
+"""
+NUMBERS = ("line", "matched")
+NO_TEXT = "\ufffd"  # in the place of a NUL, where SQLite would take a text to end
+
+
+@contextmanager
+def database(out: IO[bytes], layout: Layout) -> Iterator[Add]:
+    """A database in the file that is open, complete once the block has ended."""
+    with closing(sqlite3.connect(out.name, isolation_level=None)) as db:
+        tables = _Tables(db, layout)
+        yield tables.add
+        db.executescript(tables.script(INDEXES))  # which commits what came before
+
+
+def check_fts5(option: str) -> None:
+    """Refuse a database where SQLite was built without full text search."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        try:
+            db.execute("CREATE VIRTUAL TABLE t USING fts5 (x)")
+        except sqlite3.Error as error:
+            raise InputError(
+                f"{option}: the SQLite of this Python has no full text search (FTS5); name a file "
+                "that ends in .jsonl or .parquet, or use another Python"
+            ) from error
+
+
+class _Tables:
+    """The tables of a database, and what is put into them."""
+
+    def __init__(self, db: sqlite3.Connection, layout: Layout) -> None:
+        self._db, self._layout = db, layout
+        ours = ("post_key", *POST, *layout.place, *OF_RECORD, "post_digest")
+        self._names = dict(zip(ours, map(_quoted, layout.beside_own(ours)), strict=True))
+        own = [f"{_quoted(name)} TEXT" for name in layout.own_names]
+        columns = [f"{self._names[name]} {_kind(name)}" for name in ours[1:]] + own
+        db.executescript(SETTINGS + self.script(TABLES, post_columns=", ".join(columns)))
+        marks = ", ".join("?" * len(columns))
+        self._insert = f"INSERT OR IGNORE INTO posts VALUES (NULL, {marks})"
+
+    def script(self, template: str, **more: str) -> str:
+        """Statements with the names that the columns of posts have here."""
+        return template.format(**self._names, **more)
+
+    def add(self, found: Sequence[Finding]) -> None:
+        """Put records into the tables; what is there already stays as it is."""
+        for each in found:
+            key = self._key(each)
+            for match in each.matches:
+                self._match(key, match)
+
+    def _key(self, found: Finding) -> int:
+        """The key of a post, which is put into its table unless it is there."""
+        record, layout = found.record, self._layout
+        post = record.post
+        name = digest([storable(part) for part in (post.platform, post.id, post.text)])[:32]
+        cells = [*of_post(record), *of_place(record, layout.place), *of_record(record)]
+        row = _stored([*cells, name, *layout.own_cells(found)])
+        done = self._db.execute(self._insert, row)
+        if done.rowcount:
+            key = int(done.lastrowid or 0)
+            text: list[Cell] = [key, post.text]
+            self._db.execute(
+                self.script("INSERT INTO posts_text (rowid, {text}) VALUES (?, ?)"), _stored(text)
+            )
+            return key
+        told = self.script("SELECT {post_key} FROM posts WHERE {post_digest} = ?")
+        return int(self._db.execute(told, [name]).fetchone()[0])
+
+    def _match(self, key: int, match: Match) -> None:
+        seed = [match.seed_id, match.seed_version, match.event]
+        self._db.execute(
+            "INSERT OR IGNORE INTO seeds VALUES (?, ?, ?, ?)", _stored([*seed, match.title])
+        )
+        row: list[Cell] = [match.match_id, key, match.score, match.threshold, match.event]
+        self._db.execute(
+            "INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            _stored([*row, *seed[:2], why(match)]),
+        )
+
+
+def _kind(name: str) -> str:
+    return "INTEGER" if name in NUMBERS else "TEXT"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _stored(cells: Sequence[Cell]) -> list[Cell]:
+    """Cells as SQLite takes them."""
+    whole = map(storable, cells)
+    return [cell.replace("\0", NO_TEXT) if isinstance(cell, str) else cell for cell in whole]
