@@ -56,6 +56,21 @@ class Handler(BaseHTTPRequestHandler):
     def page_pdf(self) -> None:
         self.say(b"%PDF-1.4", kind="application/pdf")
 
+    def page_pdf_as_html(self) -> None:
+        self.say(b"%PDF-1.4")
+
+    def page_bytes_as_html(self) -> None:
+        self.say(b"\x7fELF\x00\x00")
+
+    def page_redirect_to_file(self) -> None:
+        self.head(HTML, status=302, location="file:///etc/hostname", content_length="0")
+
+    def page_drip_head(self) -> None:
+        for _ in range(40):
+            self.wfile.write(b"H")
+            self.wfile.flush()
+            time.sleep(0.05)
+
     def page_brotli(self) -> None:
         self.say(b"\x0b\x02\x80", coding="br")
 

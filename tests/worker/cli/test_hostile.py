@@ -137,7 +137,7 @@ class Rude(BaseHTTPRequestHandler):
 def rude(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     here = Bounds(allow=lambda _: True)
 
-    def any_page(url: str) -> Page:
+    def any_page(url: str, _: Bounds) -> Page:
         return fetch(url, here)
 
     monkeypatch.setattr(worker.cli.seeds.from_url, "fetch", any_page)

@@ -44,6 +44,7 @@ seeds.add_command(import_seeds)
 @seeds.command()
 @click.argument("files", nargs=-1, metavar="FILE…", type=click.Path(path_type=Path))
 @click.option("--url", help="Fetch the page and take the article out of it.")
+@click.option("--intranet", is_flag=True, help="Let --url be a host of your own network.")
 @click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
 @click.option("--event", help="The event it is about; else the id.")
 @click.option("--title", help="The title; else a first line '# …', or the page's.")
@@ -54,9 +55,9 @@ seeds.add_command(import_seeds)
 @JSON
 @kafka_options
 def add(
-    files: tuple[Path, ...], url: str | None, name: str | None, event: str | None,
-    title: str | None, threshold: float | None, expires_at: str | None, yes: bool,
-    force: bool, as_json: bool, config: Config,
+    files: tuple[Path, ...], url: str | None, intranet: bool, name: str | None,
+    event: str | None, title: str | None, threshold: float | None, expires_at: str | None,
+    yes: bool, force: bool, as_json: bool, config: Config,
 ) -> None:  # fmt: skip
     """Publish articles: text, Markdown, JSON, saved pages, folders of them, or the page at --url.
 
@@ -66,7 +67,9 @@ def add(
     """
     if bool(files) == (url is not None):
         raise click.UsageError("give files, or --url with one address")
-    drafts = read_seed_files(files) if url is None else [draft_of_url(url, yes)]
+    if intranet and url is None:
+        raise click.UsageError("--intranet is for --url")
+    drafts = read_seed_files(files) if url is None else [draft_of_url(url, yes, intranet)]
     if not force:
         undoubted(drafts, ", or give --force")
     if len(drafts) > 1 and (name or title):

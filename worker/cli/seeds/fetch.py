@@ -1,4 +1,4 @@
-"""A page of the web: bounded in time and size, and never from inside the own network."""
+"""A page of the web: bounded in time and size, and from the own network only if that is asked."""
 
 import http.client
 import socket
@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeVar
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 from encoder.errors import InputError
+from worker.cli.seeds.addresses import is_public
+from worker.cli.seeds.proxy import PORTS, literal, proxy_for
 from worker.files.articles.page import Page
 
 SECONDS = 20.0
+BEYOND_A_PROXY = "1.1.1.1"  # stands for what only the proxy looks up: the open Internet
 STEP_SECONDS = 8.0  # for one answer of the network
 LARGEST_PAGE = 5 * 2**20
 REDIRECTS = 5
@@ -29,10 +31,6 @@ REQUEST = {
     "Accept-Encoding": "gzip",
     "Connection": "close",
 }
-NAT64 = IPv6Network("64:ff9b::/96")
-# Inside two clouds these answer with the machine's own secrets, though their ranges are public.
-METADATA = (IPv4Network("192.0.0.0/24"), IPv4Network("168.63.129.16/32"))
-
 T = TypeVar("T")
 Resolve = Callable[[str, int], list[str]]
 
@@ -41,22 +39,6 @@ def resolved(host: str, port: int) -> list[str]:
     """The addresses of a host."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def is_public(address: str) -> bool:
-    """Whether an address is one of the open Internet: not private, local, reserved or multicast."""
-    found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour
-        if found in NAT64:
-            inner = IPv4Address(int(found) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
-        if found.is_site_local:
-            return False
-    if any(found in network for network in METADATA):
-        return False
-    return found.is_global and not (found.is_multicast or found.is_reserved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +50,7 @@ class Bounds:
     redirects: int = REDIRECTS
     resolve: Resolve = resolved
     allow: Callable[[str], bool] = is_public
+    besides: str = ""  # what else may be done where an address is refused
 
 
 def fetch(url: str, bounds: Bounds = Bounds()) -> Page:
@@ -135,32 +118,58 @@ def _target(url: str) -> SplitResult:
 def _opened(
     target: SplitResult, bounds: Bounds, asked: Mapping[str, str]
 ) -> Iterator[http.client.HTTPResponse]:
-    """The answer to a request that goes to a checked address of the host, and to no other."""
-    secure = target.scheme == "https"
+    """The answer to a request that goes to a checked address of the host, or to the proxy."""
+    secure = ssl.create_default_context() if target.scheme == "https" else None
+    path = urlunsplit(("", "", target.path or "/", target.query, ""))
+    path, headers = quote(path, safe="/%:@!$&'()*+,;=~?"), dict(asked)
+    proxy = proxy_for(target)
+    if proxy is None:
+        connection = _straight(target, bounds, secure)
+    else:
+        # Where a name leads is the proxy's to check; what is an address already is ours.
+        _check(target.hostname or "", literal(target.hostname or "") or BEYOND_A_PROXY, bounds)
+        connection = proxy.connection(target, secure, STEP_SECONDS)
+        if secure is None:
+            path, headers = f"http://{target.netloc}{path}", headers | dict(proxy.headers)
+    with closing(connection):
+        try:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+        except OSError as error:
+            if proxy is None:
+                raise
+            raise OSError(f"{_reason(error)}, by the proxy {proxy}") from error
+        with answer:
+            yield answer
+
+
+def _straight(
+    target: SplitResult, bounds: Bounds, secure: ssl.SSLContext | None
+) -> http.client.HTTPConnection:
+    """A connection to a checked address of the host, and to no other."""
     host = target.hostname or ""
-    port = target.port or (443 if secure else 80)
+    port = target.port or PORTS[target.scheme]
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(host, port)
     # The socket is ours: resolving the name a second time could give another address.
     connection.sock = _connected(host, port, bounds)
-    with closing(connection):
-        if secure:
-            context = ssl.create_default_context()
-            connection.sock = context.wrap_socket(connection.sock, server_hostname=host)
-        path = urlunsplit(("", "", target.path or "/", target.query, ""))
-        connection.request("GET", quote(path, safe="/%:@!$&'()*+,;=~?"), headers=dict(asked))
-        with connection.getresponse() as answer:
-            yield answer
+    if secure:
+        connection.sock = secure.wrap_socket(connection.sock, server_hostname=host)
+    return connection
+
+
+def _check(host: str, address: str, bounds: Bounds) -> None:
+    if not bounds.allow(address):
+        raise InputError(
+            f"{host} is at {address}, which is no address of the open Internet; "
+            f"save the text and add the file{bounds.besides}"
+        )
 
 
 def _connected(host: str, port: int, bounds: Bounds) -> socket.socket:
     addresses = bounds.resolve(host, port)
     for address in addresses:
-        if not bounds.allow(address):
-            raise InputError(
-                f"{host} is at {address}, which is no address of the open Internet; "
-                "save the text and add the file"
-            )
+        _check(host, address, bounds)
     failed = OSError("the name has no address")
     for address in addresses:
         try:

@@ -5,7 +5,8 @@ import sys
 import click
 
 from encoder.errors import InputError
-from worker.cli.seeds.fetch import fetch
+from worker.cli.seeds.addresses import OwnNetwork
+from worker.cli.seeds.fetch import Bounds, fetch
 from worker.cli.seeds.files import SeedDraft, draft_of
 from worker.cli.seeds.naming import seed_id
 from worker.cli.view.table import cut
@@ -14,13 +15,14 @@ from worker.seeds.record import Seed
 from worker.visible import one_line
 
 LEAD = 300
+OPEN = Bounds(besides=", or give --intranet if it is your own network")
 
 
-def draft_of_url(url: str, yes: bool) -> SeedDraft:
+def draft_of_url(url: str, yes: bool, intranet: bool) -> SeedDraft:
     """The article behind an address, as a seed that is not published yet."""
     if not yes and not at_terminal():
         raise InputError("--url asks before it publishes, and there is no terminal; give --yes")
-    page = fetch(url)
+    page = fetch(url, Bounds(allow=OwnNetwork()) if intranet else OPEN)
     article = article_of(page)
     return draft_of(article, seed_id(article.title, page.url), url)
 

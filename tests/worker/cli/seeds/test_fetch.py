@@ -3,24 +3,26 @@
 import json
 import threading
 from collections.abc import Iterator
-from functools import partial
-from ipaddress import ip_address, ip_network
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import worker.cli.seeds.from_url
 from encoder.errors import InputError
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.web_side import web_server
-from worker.cli.seeds.fetch import Bounds, fetch, is_public, within
-from worker.cli.seeds.naming import seed_id
+from worker.cli.seeds.fetch import Bounds, fetch, within
 from worker.files.articles.extract import extracted
 from worker.files.articles.page import Page, decoded
 
 HERE = Bounds(allow=lambda _: True)
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,10 @@ def test_an_article_however_it_is_sent(web: str, name: str) -> None:
     [
         ("nothing", "answers 404 Not Found"),
         ("pdf", "is no page of text but application/pdf"),
+        ("pdf-as-html", "pdf-as-html: is a PDF; save the text"),
+        ("bytes-as-html", "bytes-as-html: is no text but bytes"),
+        ("redirect-to-file", "file:///etc/hostname: is no address of the web"),
+        ("drip-head", r"longer than 0\.5 s"),
         ("brotli", "is packed as 'br'"),
         ("deflate", "is packed as 'deflate'"),
         ("bomb", "is larger than 1 MiB"),
@@ -59,7 +65,7 @@ def test_an_article_however_it_is_sent(web: str, name: str) -> None:
     ],
 )
 def test_what_no_article_can_be_taken_from(web: str, name: str, said: str) -> None:
-    small = Bounds(size=2**20, allow=lambda _: True)
+    small = Bounds(size=2**20, allow=lambda _: True, seconds=0.5 if "drip" in name else 20.0)
     with pytest.raises(InputError, match=said):
         extracted(fetch(f"{web}/{name}", small)).undoubted(name)
 
@@ -152,38 +158,6 @@ def test_a_host_that_nobody_knows(web: str) -> None:
         fetch("http://no.such.test/", Bounds(resolve=lambda *_: []))
 
 
-INSIDE = [
-    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-    "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4", "::/127",
-    "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "2001:db8::/32", "64:ff9b:1::/48",
-    "::ffff:10.0.0.0/104", "::ffff:127.0.0.0/104", "64:ff9b::192.168.0.0/112", "2002:a00::/24",
-    "2001::/32",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["192.0.0.192", "168.63.129.16", "100.100.100.200", "169.254.169.254", "fd00:ec2::254",
-     "::ffff:168.63.129.16", "2002:a83f:8110::", "64:ff9b::192.0.0.192"],
-)  # fmt: skip
-def test_no_address_of_a_cloud_s_metadata_is_public(address: str) -> None:
-    assert not is_public(address)
-
-
-@given(st.sampled_from(INSIDE), st.data())
-def test_no_address_of_these_networks_is_public(network: str, data: st.DataObject) -> None:
-    known = ip_network(network)
-    address = data.draw(st.integers(0, known.num_addresses - 1))
-    assert not is_public(str(ip_address(int(known.network_address) + address)))
-
-
-@pytest.mark.parametrize(
-    "address", ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]
-)
-def test_addresses_of_the_open_internet_are_public(address: str) -> None:
-    assert is_public(address)
-
-
 @pytest.mark.parametrize(
     ("body", "charset", "text"),
     [
@@ -200,23 +174,14 @@ def test_characters_are_found_out(body: bytes, charset: str | None, text: str) -
     assert decoded(Page("http://x.y", body, charset)) == text
 
 
-@pytest.mark.parametrize(
-    ("title", "url", "expected"),
-    [
-        ("Fire on the Ferry: 9 missing!", "https://x.y/z", "fire-on-the-ferry-9-missing"),
-        ("", "https://news.example/2026/ferry-fire.html", "news-example-2026-ferry-fire-html"),
-        ("Ж" * 100, "https://x.y", "ж" * 59 + "…"),
-        ("word " * 50, "https://x.y", "-".join(["word"] * 12)),
-    ],
-)
-def test_an_id_for_people(title: str, url: str, expected: str) -> None:
-    assert seed_id(title, url) == expected
-
-
 @pytest.fixture
 def open_web(web: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The web of this machine, as if it were the open one."""
-    monkeypatch.setattr(worker.cli.seeds.from_url, "fetch", partial(fetch, bounds=HERE))
+
+    def any_page(url: str, _: Bounds) -> Page:
+        return fetch(url, HERE)
+
+    monkeypatch.setattr(worker.cli.seeds.from_url, "fetch", any_page)
     return web
 
 
@@ -254,10 +219,38 @@ def test_without_a_terminal_it_wants_yes(newsift: Command, kafka: Kafka, open_we
     assert kafka.records(SEEDS) == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["loop", "bomb", "brotli", "pdf", "pdf-as-html", "file", "nothing", "cut", "menu", "claims"],
+)
+def test_what_cannot_be_had_is_one_line_and_publishes_nothing(
+    newsift: Command, kafka: Kafka, open_web: str, name: str
+) -> None:
+    done = newsift("seeds", "add", "--url", f"{open_web}/{name}", "--yes")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert kafka.records(SEEDS) == []
+
+
+def test_a_notice_at_an_address_is_published_when_forced(
+    newsift: Command, kafka: Kafka, open_web: str
+) -> None:
+    done = newsift("seeds", "add", "--url", f"{open_web}/menu", "--yes", "--force", "--id", "a")
+    assert done.code == 0
+    assert json.loads(kafka.records(SEEDS)[0].value)["text"] == "Please accept our cookies."
+
+
+def test_an_intranet_is_asked_when_that_is_said(newsift: Command, kafka: Kafka, web: str) -> None:
+    done = newsift("seeds", "add", "--url", f"{web}/article", "--yes", "--intranet")
+    assert done.code == 0, done.err
+    assert json.loads(kafka.records(SEEDS)[0].value)["url"] == f"{web}/article"
+    assert newsift("seeds", "add", "a.md", "--intranet").code == 2
+
+
 def test_the_command_itself_keeps_out_of_the_network(
     newsift: Command, kafka: Kafka, web: str
 ) -> None:
     done = newsift("seeds", "add", "--url", f"{web}/article", "--yes")
     assert done.code == 2
     assert "127.0.0.1, which is no address of the open Internet" in done.err
+    assert "or give --intranet if it is your own network" in done.err
     assert kafka.records(SEEDS) == []
