@@ -41,6 +41,12 @@ def ensure_topics(config: Config) -> list[str]:
         return made
 
 
+def ensure_posts(config: Config) -> None:
+    """Make the topic of posts if it is missing, or refuse: for who only writes there."""
+    with administering(config) as admin:
+        _make(admin, config, [config.topics.posts])
+
+
 def ensure_labels(config: Config) -> list[Difference]:
     """Make the topic of labels if it is missing, or refuse; and where it is not as it should be."""
     with administering(config) as admin:

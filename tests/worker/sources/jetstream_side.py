@@ -54,7 +54,7 @@ class JetstreamSide:
         self.floor = 0  # the oldest event that it still has
         self.faults: deque[Fault] = deque()
         self.asked: list[MultiDict[str]] = []
-        self.port = 0
+        self.port = self.sent = 0  # of the events so many were sent in this visit
 
     @property
     def url(self) -> str:
@@ -104,7 +104,7 @@ class JetstreamSide:
         while not socket.closed:
             for text in self.events[first:]:
                 await socket.send_str(text)
-            first = max(first, len(self.events))
+            self.sent = first = max(first, len(self.events))
             await asyncio.sleep(0.01)
 
 
@@ -209,7 +209,16 @@ def served_in_a_thread(side: JetstreamSide) -> Iterator[JetstreamSide]:
     try:
         yield side
     finally:
-        call(runner.cleanup())
+        call(_ended(runner))
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _ended(runner: web.AppRunner) -> None:
+    """Serve no more, and leave no task behind."""
+    await runner.cleanup()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

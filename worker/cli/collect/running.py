@@ -17,7 +17,7 @@ from worker.cli.options import kafka_options
 from worker.cli.terminal import say
 from worker.config import Config
 from worker.kafka.settings import broker_error
-from worker.kafka.topics import ensure_topics
+from worker.kafka.topics import ensure_posts
 from worker.service import log as logs
 from worker.sources.collector import Collector
 from worker.sources.counts import Counts
@@ -86,7 +86,7 @@ async def bring(source: LiveSource, state: State, config: Config) -> int:
         async with AsyncExitStack() as stack:
             await site.start()
             stack.push_async_callback(site.stop)
-            await asyncio.to_thread(ensure_topics, config)
+            await asyncio.to_thread(ensure_posts, config)
             stack.push_async_callback(outlet.stop)
             await outlet.start()
             client = await stack.enter_async_context(session(config.stream.stall_s))
