@@ -11,7 +11,7 @@ from time import time
 import aiohttp
 from yarl import URL
 
-from encoder.errors import InputError
+from encoder.errors import InputError, NewsiftError
 from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
 from worker.sources.source import (
@@ -124,6 +124,8 @@ def losing(place: str) -> Iterator[None]:
     """Turn whatever breaks a connection into a LostError that says why."""
     try:
         yield
+    except NewsiftError:
+        raise
     except TimeoutError as error:
         raise LostError(STALLED, f"{place}: nothing came for too long") from error
     except aiohttp.ClientPayloadError as error:

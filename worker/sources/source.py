@@ -36,6 +36,10 @@ class LostError(RunError):
         self.reason, self.wait = reason, wait
 
 
+class EnoughError(Exception):
+    """All that was asked for has come: the command ends once that is acknowledged."""
+
+
 class LiveSource(Protocol):
     """A platform that posts come from."""
 

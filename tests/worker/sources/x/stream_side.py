@@ -1,0 +1,181 @@
+"""The filtered stream of X as its documents have it, that fails in the ways a test asks for.
+
+https://docs.x.com/x-api/posts/filtered-stream/introduction (keep-alives, `matching_rules`),
+/x-api/fundamentals/handling-disconnections and /consuming-streaming-data (objects of disconnection,
+headers), /x-api/fundamentals/response-codes-and-errors, and openapi.json (paths of the rules). The
+errors of rules and the 409 are in the form that users show, for the documents show none:
+github.com/mastashake08/discord-twitter-bot/issues/7 and
+xdevplatform/twitter-api-typescript-sdk/issues/9.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from yarl import URL
+
+TOKEN = "an-app-token"
+FIRST = 1_790_000_000_000  # milliseconds
+EPOCH = 1_288_834_974_657  # of the ids of X
+PROBLEMS = "https://api.x.com/2/problems/"
+DISCONNECT = {
+    "errors": [{
+        "title": "operational-disconnect",
+        "disconnect_type": "UpstreamOperationalDisconnect",
+        "detail": "This stream has been disconnected upstream for operational reasons.",
+        "type": f"{PROBLEMS}operational-disconnect",
+    }]
+}  # fmt: skip
+TOO_MANY = {
+    "title": "ConnectionException",
+    "detail": "This stream is currently at the maximum allowed connection limit.",
+    "connection_issue": "TooManyConnections",
+    "type": f"{PROBLEMS}streaming-connection",
+}
+NO_RULES = {
+    "title": "ConnectionException",
+    "detail": "You must define rules before connecting to filtered stream.",
+    "connection_issue": "RuleConfigurationIssue",
+    "type": f"{PROBLEMS}streaming-connection",
+}
+Json = dict[str, Any]
+
+
+def tweet_id(second: float) -> str:
+    return str((round(FIRST + 1000 * second) - EPOCH) << 22)
+
+
+def tweet(id: str) -> Json:
+    data = {"id": id, "text": "A ferry burns", "author_id": "7", "edit_history_tweet_ids": [id]}
+    users = [{"id": "7", "username": "anna", "name": "Anna"}]
+    rules = [{"id": "1", "tag": "ferries"}]
+    return {"data": data, "includes": {"users": users}, "matching_rules": rules}
+
+
+class FakeX:
+    """The server's side: its rules, its open streams, and what it is to do."""
+
+    def __init__(self) -> None:
+        self.rules: list[Json] = [{"id": "1", "value": "ferry", "tag": "ferries"}]
+        self.cap = 1_000
+        self.streams: list[web.StreamResponse] = []
+        self.asked: list[web.Request] = []
+        self.bodies: list[Json] = []
+        self.answers: list[tuple[str, web.Response]] = []  # by path, each given once
+        self.opened = asyncio.Event()
+        self.url = URL()
+
+    def app(self) -> web.Application:
+        made = web.Application()
+        made.router.add_get("/2/tweets/search/stream", self._stream)
+        made.router.add_get("/2/tweets/search/stream/rules", self._listed)
+        made.router.add_post("/2/tweets/search/stream/rules", self._changed)
+        return made
+
+    async def post(self, *ids: str) -> None:
+        for id in ids:
+            await self.line(tweet(id))
+
+    async def line(self, said: Json) -> None:
+        await self.write(json.dumps(said, separators=(",", ":")).encode() + b"\r\n")
+
+    async def write(self, part: bytes) -> None:
+        for stream in self.streams:
+            await stream.write(part)
+
+    def end(self) -> None:
+        """End every open stream in order."""
+        self.streams.clear()
+        self.opened.clear()
+
+    def cut(self) -> None:
+        """End every open stream as a network does: with a reset."""
+        for stream in self.streams:
+            transport = stream._req.transport if stream._req else None
+            if transport is not None:
+                transport.abort()
+        self.end()
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        if (early := self._early(request)) is not None:
+            return early
+        if self.streams:
+            return web.json_response(TOO_MANY, status=429)
+        if not self.rules:
+            return web.json_response(NO_RULES, status=409)
+        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await answer.prepare(request)
+        await answer.write(b"\r\n")
+        self.streams.append(answer)
+        self.opened.set()
+        while answer in self.streams:
+            await asyncio.sleep(0.01)
+        return answer
+
+    async def _listed(self, request: web.Request) -> web.Response:
+        if (early := self._early(request)) is not None:
+            return early
+        start = int(request.query.get("pagination_token", "0"))
+        page = self.rules[start : start + 30]  # a page of ours, smaller than theirs
+        more = {"next_token": f"{start + 30:016}"} if start + 30 < len(self.rules) else {}
+        found: Json = {"meta": {"result_count": len(page), **more}}
+        return web.json_response({"data": page, **found} if page else found)
+
+    async def _changed(self, request: web.Request) -> web.Response:
+        if (early := self._early(request)) is not None:
+            return early
+        body = await request.json()
+        self.bodies.append({"query": dict(request.query), **body})
+        assert len({"add", "delete"} & set(body)) == 1
+        if "delete" in body:
+            gone = set(body["delete"]["ids"])
+            self.rules = [rule for rule in self.rules if rule["id"] not in gone]
+            return web.json_response({"meta": {"summary": {"deleted": len(gone)}}})
+        return self._added(body["add"], "dry_run" in request.query)
+
+    def _added(self, rules: list[Json], dry: bool) -> web.Response:
+        errors, made = list[Json](), list[Json]()
+        for rule in rules:
+            title, kind = "", ""
+            if rule["value"].startswith("has:"):
+                title, kind = "Invalid Rule", "invalid-rules"
+            elif rule["value"] in [each["value"] for each in self.rules]:
+                title, kind = "DuplicateRule", "duplicate-rules"
+            elif len(self.rules) + len(made) >= self.cap:
+                title, kind = "Rule Cap Exceeded", "rule-cap"
+            else:
+                made.append({"id": str(1000 + len(self.rules) + len(made)), **rule})
+            if title:
+                why = {"details": ["needs a standalone operator"]} if "Invalid" in title else {}
+                errors.append({"value": rule["value"], "title": title, **why,
+                               "type": PROBLEMS + kind})  # fmt: skip
+        if not dry:
+            self.rules += made
+        said: Json = {"data": made} | ({"errors": errors} if errors else {})
+        return web.json_response(said, status=201 if made else 400)
+
+    def _early(self, request: web.Request) -> web.Response | None:
+        self.asked.append(request)
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return web.json_response(
+                {"title": "Unauthorized", "type": "about:blank", "status": 401,
+                 "detail": "Unauthorized"}, status=401)  # fmt: skip
+        for index, (path, answer) in enumerate(self.answers):
+            if request.path.endswith(path):
+                del self.answers[index]
+                return answer
+        return None
+
+
+@asynccontextmanager
+async def streaming() -> AsyncIterator[FakeX]:
+    """An X on a port of its own."""
+    side = FakeX()
+    async with TestServer(side.app()) as server:
+        side.url = server.make_url("/2/tweets/search/stream")
+        yield side
+        side.end()

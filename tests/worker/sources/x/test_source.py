@@ -1,0 +1,226 @@
+"""The filtered stream, its ends and its gaps, beside a server that knows every post it sent."""
+
+import asyncio
+import json
+import random
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.worker.sources.following import Followed, first_of, following, until
+from tests.worker.sources.x.stream_side import (
+    DISCONNECT,
+    TOKEN,
+    TOO_MANY,
+    FakeX,
+    streaming,
+    tweet,
+    tweet_id,
+)
+from worker.config.secret import Secret
+from worker.errors import AccessError
+from worker.posts.read import Post, read_post
+from worker.sources.frame import Mark
+from worker.sources.http import session
+from worker.sources.source import (
+    BUSY,
+    CLOSED,
+    LIMITED,
+    STALLED,
+    TOLD,
+    UNREACHABLE,
+    EnoughError,
+    LostError,
+)
+from worker.sources.x.source import XStream
+
+
+def made(side: FakeX, limit: int | None = None, stall_s: float = 20.0) -> XStream:
+    return XStream(str(side.url), Secret(TOKEN), None, limit, stall_s)
+
+
+def test_posts_come_as_the_platform_sent_them() -> None:
+    async def story() -> tuple[Followed, Any]:
+        async with streaming() as side, following(made(side)) as seen:
+            await side.opened.wait()
+            await side.write(b"\r\n")
+            await side.post(tweet_id(2), tweet_id(1))
+            await side.line({"something": "new"})
+            await until(lambda: len(seen.frames) == 3)
+            return seen, side.asked[0].query
+
+    seen, query = asyncio.run(story())
+    late, early, new = seen.frames
+    assert late.value == json.dumps(tweet(tweet_id(2)), separators=(",", ":")).encode()
+    assert [late.key, early.key, new.key] == [tweet_id(2).encode(), tweet_id(1).encode(), None]
+    assert [frame.cursor for frame in seen.frames] == [tweet_id(2)] * 3  # the newest, however late
+    assert late.at == 1_790_000_002.0
+    post = read_post(late.value)
+    assert isinstance(post, Post)
+    assert (post.id, post.author) == (tweet_id(2), "anna")
+    assert {"created_at", "lang", "note_tweet", "author_id", "referenced_tweets"} <= set(
+        query["tweet.fields"].split(",")
+    )
+    assert "referenced_tweets.id.author_id" in query["expansions"]
+    assert query["user.fields"] == "username"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_missing_of_what_was_sent_and_each_gap_is_told(seed: int) -> None:
+    """X sends a post to the stream that is open, and to nobody else: what was sent has to come."""
+    chance = random.Random(seed)
+
+    sent, ends = list[str](), 0
+
+    async def story() -> Followed:
+        nonlocal ends
+        async with streaming() as side, following(made(side)) as seen:
+            for round in range(10):
+                await asyncio.wait_for(side.opened.wait(), 30)
+                ids = [tweet_id(10 * round + n) for n in range(chance.randrange(1, 5))]
+                chance.shuffle(ids)
+                await side.post(*ids, *ids[: chance.randrange(2)])  # duplicates may occur
+                sent += ids
+                await until(lambda: set(sent) <= set(seen.keyed()))
+                end = chance.choice([side.cut, side.end])
+                last = chance.choice(["", "half", "told"])
+                if last == "half":
+                    await side.write(b'{"data":{"id":"12')
+                if last == "told":
+                    await side.line(DISCONNECT)
+                if chance.random() < 0.3:
+                    side.answers.append(("stream", web.Response(status=503)))
+                end()
+                ends += 1
+            await until(lambda: len(seen.gaps) == ends)
+        return seen
+
+    seen = asyncio.run(story())
+    assert set(seen.keyed()) == set(sent)
+    assert all(isinstance(read_post(frame.value), Post) for frame in seen.frames)
+    assert len(seen.gaps) == ends
+    assert {lost.reason for lost in seen.lost} <= {CLOSED, BUSY, TOLD, UNREACHABLE}
+
+
+def test_what_comes_with_an_end_is_not_lost() -> None:
+    async def story() -> Followed:
+        async with streaming() as side, following(made(side)) as seen:
+            await side.opened.wait()
+            parts = [json.dumps(said).encode() for said in (tweet(tweet_id(1)), DISCONNECT)]
+            await side.write(b"\r\n".join([*parts, b""]))
+            await until(lambda: seen.lost)
+        return seen
+
+    seen = asyncio.run(story())
+    assert seen.keyed() == [tweet_id(1)]
+    assert seen.lost[0].reason == TOLD
+    assert "UpstreamOperationalDisconnect" in str(seen.lost[0])
+
+
+def test_after_a_crash_the_gap_is_told_with_its_time() -> None:
+    async def story() -> Any:
+        async with streaming() as side:
+            start = Mark(tweet_id(0), "x.example", 1_700_000_000.0)
+            async with session(30) as client:
+                return await anext(made(side).arrivals(client, start))
+
+    gap = asyncio.run(story())
+    assert gap.seconds > 1e7
+
+
+def test_a_silent_stream_is_left() -> None:
+    async def story() -> Followed:
+        async with streaming() as side, following(made(side, stall_s=0.2)) as seen:
+            await side.opened.wait()
+            side.streams.clear()  # so that the next is not one too many
+            await until(lambda: seen.lost)
+        return seen
+
+    assert asyncio.run(story()).lost[0].reason in (STALLED, CLOSED)
+
+
+def test_it_ends_when_enough_has_come() -> None:
+    async def story() -> list[str]:
+        keys = list[str]()
+        async with streaming() as side, session(30) as client:
+            arrivals = made(side, limit=3).arrivals(client, None)
+            assert await anext(arrivals) == []
+            await side.post(*[tweet_id(second) for second in range(5)])
+            with suppress(EnoughError):
+                while True:
+                    found = await anext(arrivals)
+                    assert isinstance(found, list)
+                    keys.extend(frame.key.decode() for frame in found if frame.key)
+        return keys
+
+    assert asyncio.run(story()) == [tweet_id(second) for second in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "remedy"),
+    [
+        (400, {"title": "Invalid Request"}, "Invalid Request"),
+        (401, {"title": "Unauthorized"}, "bearer token"),
+        (402, {"title": "CreditsDepleted"}, "credits"),
+        (403, {"title": "Client Forbidden", "detail": "Not enrolled"}, "Not enrolled.*access"),
+        (404, {}, "--url"),
+        (409, {"title": "ConnectionException"}, "--rules FILE"),
+    ],
+)
+def test_what_waiting_does_not_cure_ends_the_command(
+    status: int, said: dict[str, str], remedy: str
+) -> None:
+    async def story() -> None:
+        async with streaming() as side:
+            side.answers.append(("stream", web.json_response(said, status=status)))
+            await first_of(made(side))
+
+    with pytest.raises(AccessError, match=f"{status}.*{remedy}") as told:
+        asyncio.run(story())
+    assert TOKEN not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "headers", "reason", "wait"),
+    [
+        (420, {}, {}, LIMITED, 0),
+        (429, TOO_MANY, {"x-rate-limit-remaining": "48", "x-rate-limit-reset": "1"}, LIMITED, 0),
+        (429, {}, {"x-rate-limit-remaining": "0", "x-rate-limit-reset": "1000"}, LIMITED, 400),
+        (429, {}, {"Retry-After": "7"}, LIMITED, 7),
+        (500, {}, {}, BUSY, 0),
+        (503, {"title": "Service Unavailable"}, {}, BUSY, 0),
+    ],
+)
+def test_what_waiting_cures_is_tried_again(
+    status: int, said: Any, headers: dict[str, str], reason: str, wait: float
+) -> None:
+    dated = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", **headers}
+
+    async def story() -> None:
+        async with streaming() as side:
+            answer = web.json_response(said, status=status, headers=dated)
+            side.answers.append(("stream", answer))
+            await first_of(made(side))
+
+    with pytest.raises(LostError) as told:
+        asyncio.run(story())
+    assert (told.value.reason, told.value.wait) == (reason, wait)
+
+
+@pytest.mark.parametrize(
+    ("reason", "pauses"),
+    [
+        (CLOSED, [0.0, 0.25, 0.5]),
+        (UNREACHABLE, [0.0, 0.25, 0.5]),
+        (STALLED, [0.0, 0.25, 0.5]),
+        (BUSY, [5.0, 10.0, 20.0]),
+        (LIMITED, [60.0, 120.0, 240.0]),
+    ],
+)
+def test_pauses_are_those_that_x_asks_for(reason: str, pauses: list[float]) -> None:
+    backoff = XStream("https://x.example/s", Secret("t")).backoff(LostError(reason, ""))
+    assert [backoff.pause() for _ in pauses] == pauses
+    most = max(backoff.pause() for _ in range(100))
+    assert most == {BUSY: 320.0, LIMITED: 960.0}.get(reason, 16.0)

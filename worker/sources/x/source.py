@@ -1,0 +1,116 @@
+"""The filtered stream of X as a source: what was published while it was away is told as a gap."""
+
+from pathlib import Path
+from time import time
+
+from aiohttp import ClientResponse, ClientSession
+
+from worker.config.secret import Secret
+from worker.sources.backoff import Backoff
+from worker.sources.frame import Frame, Gap, Mark
+from worker.sources.http import endpoint, limits, losing
+from worker.sources.source import BUSY, CLOSED, LIMITED, Arrivals, EnoughError, LostError
+from worker.sources.x.lines import LineParser
+from worker.sources.x.rule_book import RuleBook
+from worker.sources.x.said import delivered_id, posted_at, refused
+
+STREAM = "https://api.x.com/2/tweets/search/stream"
+STALL_S = 25.0  # a keep-alive comes every 20 s
+TOLD_BYTES = 2**14  # of an answer that is an error
+NO_RULES = 409
+# What worker/posts/x.py reads: the whole text of long posts and of what was reposted, and whose.
+FIELDS = {
+    "tweet.fields": "author_id,created_at,lang,note_tweet,referenced_tweets",
+    "expansions": "author_id,referenced_tweets.id,referenced_tweets.id.author_id",
+    "user.fields": "username",
+}
+
+
+class XStream:
+    """The filtered stream of the app that a token belongs to."""
+
+    name = "x"
+
+    def __init__(
+        self,
+        url: str,
+        token: Secret,
+        rules: Path | None = None,
+        limit: int | None = None,
+        stall_s: float = STALL_S,
+    ) -> None:
+        given = endpoint(url, "https", "http")
+        self._url = given.with_query({**FIELDS, **given.query})
+        self.place = given.host_port_subcomponent or ""
+        self._headers = {"Authorization": f"Bearer {token.reveal()}"}
+        self.rules = RuleBook(given, self._headers, rules)
+        self._left, self._stall = limit, limits(min(stall_s, STALL_S))
+        self._newest: str | None = None
+        self._alive: float | None = None  # when something came last
+        # As https://docs.x.com/x-api/fundamentals/handling-disconnections asks.
+        self._pauses = {
+            BUSY: Backoff(5.0, 320.0, jitter=0.0),
+            LIMITED: Backoff(60.0, 960.0, jitter=0.0),
+            CLOSED: Backoff(0.0, 16.0, factor=1.0, step=0.25, jitter=0.0),
+        }
+
+    def backoff(self, lost: LostError) -> Backoff:
+        """At once, then a quarter of a second more each; longer for answers of HTTP."""
+        return self._pauses.get(lost.reason, self._pauses[CLOSED])
+
+    async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
+        """The posts of one connection, after a gap if there was another before."""
+        with losing(self.place):
+            await self.rules.step(session)
+            async with session.get(self._url, headers=self._headers, timeout=self._stall) as answer:
+                await self._check(answer)
+                if gap := self._gap(mark):
+                    yield gap
+                yield []  # it is connected
+                lines = LineParser()
+                async with self.rules.in_step(session):
+                    async for chunk in answer.content.iter_any():
+                        self._alive = time()
+                        frames, end = self._frames(lines.feed(chunk))
+                        yield frames
+                        if end is not None:
+                            raise end
+        raise LostError(CLOSED, f"{self.place}: the stream ended")
+
+    async def _check(self, answer: ClientResponse) -> None:
+        if answer.status == 200:
+            return
+        if answer.status == NO_RULES and self.rules.file:
+            self.rules.forget()
+            raise LostError(BUSY, f"{self.place}: has no rules any more")
+        body = await answer.content.read(TOLD_BYTES)
+        raise refused(answer.status, answer.headers, body, self.place)
+
+    def _gap(self, mark: Mark | None) -> Gap | None:
+        """What was published since something came last: X gives nothing twice."""
+        last = max(self._alive or 0.0, (mark.at if mark else None) or 0.0)
+        if mark is None and self._alive is None:
+            return None
+        return Gap("X gives nothing twice", max(0.0, time() - last) if last else None)
+
+    def _frames(self, lines: list[bytes]) -> tuple[list[Frame], Exception | None]:
+        """The frames of lines, as many as are wanted, and by what the connection ends, if so."""
+        found = list[Frame]()
+        for line in lines:
+            try:
+                found.append(self._frame(line))
+            except LostError as lost:
+                return found, lost
+            if self._left is not None:
+                self._left -= 1
+                if self._left <= 0:
+                    return found, EnoughError()
+        return found, None
+
+    def _frame(self, line: bytes) -> Frame:
+        id = delivered_id(line, self.place)
+        if id is None:
+            return Frame(line, None, self._newest)
+        if self._newest is None or (len(id), id) > (len(self._newest), self._newest):
+            self._newest = id
+        return Frame(line, id.encode(), self._newest, posted_at(id))
