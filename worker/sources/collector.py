@@ -13,7 +13,7 @@ from worker.sources.counts import Counts
 from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.inbox import Inbox
 from worker.sources.outlet import Outlet
-from worker.sources.source import CLOSED, LiveSource, LostError
+from worker.sources.source import CLOSED, EnoughError, LiveSource, LostError
 
 STORE_EVERY_S = 1.0  # a mark more often would only wear the disk
 LEAVE_S = 2.0  # of the time for a shutdown, for the connections
@@ -88,6 +88,8 @@ class Collector:
         while True:
             try:
                 await self._connection(client)
+            except EnoughError:
+                return
             except LostError as lost:
                 self._counts.connected(False)
                 self._counts.reconnect(lost.reason)

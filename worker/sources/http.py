@@ -67,6 +67,14 @@ def token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ)
     return Secret(said) if said else None
 
 
+def needed_token(variable: str, file: Path | None) -> Secret:
+    """The token of a source that does nothing without one."""
+    found = token(variable, file)
+    if found is None:
+        raise ConfigError(f"{variable}: is not set; set it to the token, or give --token-file FILE")
+    return found
+
+
 def is_refusal(status: int) -> bool:
     """Whether waiting cures no such answer: the request itself, or who makes it, is refused."""
     return 400 <= status < 500 and status not in (408, 425, 429)

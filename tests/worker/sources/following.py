@@ -27,6 +27,9 @@ class Followed:
         at = next((f.at for f in reversed(given) if f.at is not None), None)
         return Mark(given[-1].cursor, place, at) if given[-1].cursor is not None else None
 
+    def values(self) -> list[bytes]:
+        return [frame.value for frame in self.frames if frame.value is not None]
+
     def keyed(self) -> list[str]:
         return [frame.key.decode() for frame in self.frames if frame.key is not None]
 

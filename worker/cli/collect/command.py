@@ -6,6 +6,8 @@ from worker.cli.table import TableGroup
 
 SOURCES = {
     "bluesky": ("worker.cli.collect.bluesky:bluesky", "Posts of Bluesky, from a Jetstream."),
+    "mastodon": ("worker.cli.collect.mastodon:mastodon", "A public stream of Mastodon."),
+    "x": ("worker.cli.collect.x:x", "Posts of X that match rules, at a price."),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import click
 from aiokafka.errors import KafkaError
@@ -28,6 +28,9 @@ from worker.sources.source import LiveSource
 from worker.sources.state import State, default_state, stored_mark
 from worker.watch.site import Site
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 STATE = click.option(
     "--state", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
     help="Where it is kept how far it came; else a file in the state folder.",
@@ -35,6 +38,14 @@ STATE = click.option(
 DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Print what it would send, a line each; send and keep nothing."
 )
+
+
+def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """--token-file FILE, for a token that `variable` may hold as well."""
+    return click.option(
+        "--token-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+        help=f"A file with the token alone; else {variable} holds it.",
+    )  # fmt: skip
 
 
 def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:

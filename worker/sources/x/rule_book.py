@@ -14,7 +14,7 @@ from encoder.errors import InputError, NewsiftError
 from worker.sources.http import excerpt, losing, whole
 from worker.sources.source import MALFORMED, LostError
 from worker.sources.x.rules import MOST, StreamRule, difference, rules_in
-from worker.sources.x.said import refused
+from worker.sources.x.said import turned_away
 
 AT_ONCE = 100  # rules of one request
 LARGEST = 2**24  # bytes of an answer
@@ -174,7 +174,7 @@ class RuleBook:
             of_rules = any(error.value for error in found.errors or ())
             if answer.status // 100 == 2 or (answer.status == 400 and of_rules):
                 return found
-            raise refused(answer.status, answer.headers, said, self._place)
+            raise turned_away(answer.status, answer.headers, said, self._place)
 
 
 def _parts(rules: Sequence[StreamRule]) -> list[Sequence[StreamRule]]:

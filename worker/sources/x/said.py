@@ -95,7 +95,7 @@ def delivered_id(line: bytes, place: str) -> str | None:
     return None
 
 
-def refused(status: int, headers: Mapping[str, str], body: bytes, place: str) -> Exception:
+def turned_away(status: int, headers: Mapping[str, str], body: bytes, place: str) -> Exception:
     """What an answer means that is no stream: another attempt after a while, or none."""
     try:
         found = PROBLEM.decode(body)

@@ -12,7 +12,7 @@ from worker.sources.http import endpoint, limits, losing
 from worker.sources.source import BUSY, CLOSED, LIMITED, Arrivals, EnoughError, LostError
 from worker.sources.x.lines import LineParser
 from worker.sources.x.rule_book import RuleBook
-from worker.sources.x.said import delivered_id, posted_at, refused
+from worker.sources.x.said import delivered_id, posted_at, turned_away
 
 STREAM = "https://api.x.com/2/tweets/search/stream"
 STALL_S = 25.0  # a keep-alive comes every 20 s
@@ -84,7 +84,7 @@ class XStream:
             self.rules.forget()
             raise LostError(BUSY, f"{self.place}: has no rules any more")
         body = await answer.content.read(TOLD_BYTES)
-        raise refused(answer.status, answer.headers, body, self.place)
+        raise turned_away(answer.status, answer.headers, body, self.place)
 
     def _gap(self, mark: Mark | None) -> Gap | None:
         """What was published since something came last: X gives nothing twice."""

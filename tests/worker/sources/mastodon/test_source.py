@@ -56,13 +56,14 @@ def test_events_come_as_the_platform_sent_them() -> None:
             await until(lambda: len(seen.frames) == 4)
         return seen
 
-    posted, update, delete, odd = asyncio.run(story()).frames
-    event = {"event": "update", "payload": status(first)}
-    assert json.loads(posted.value) == event
+    seen = asyncio.run(story())
+    posted, update, delete, odd = seen.frames
+    values = [json.loads(value) for value in seen.values()]
+    assert values[0] == {"event": "update", "payload": status(first)}
     assert (posted.key, posted.cursor) == (first.encode(), first)
-    assert json.loads(update.value) == {"event": "status.update", "payload": json.loads(edited)}
+    assert values[1] == {"event": "status.update", "payload": json.loads(edited)}
     assert (update.key, update.cursor) == (status_id(0).encode(), first)
-    assert json.loads(delete.value) == {"event": "delete", "payload": first}
+    assert values[2] == {"event": "delete", "payload": first}
     assert delete.key == first.encode()
     assert isinstance(read_post(delete.value), PassedOver)
     assert not isinstance(read_post(odd.value), Post | PassedOver)  # a dead letter says what it was

@@ -82,7 +82,7 @@ def test_nothing_is_missing_of_what_was_sent_and_each_gap_is_told(seed: int) -> 
                 ids = [tweet_id(10 * round + n) for n in range(chance.randrange(1, 5))]
                 chance.shuffle(ids)
                 await side.post(*ids, *ids[: chance.randrange(2)])  # duplicates may occur
-                sent += ids
+                sent.extend(ids)
                 await until(lambda: set(sent) <= set(seen.keyed()))
                 end = chance.choice([side.cut, side.end])
                 last = chance.choice(["", "half", "told"])
