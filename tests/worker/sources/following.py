@@ -16,6 +16,7 @@ class Followed:
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
+        self.noted: list[Frame] = []  # cursors alone
         self.gaps: list[Gap] = []
         self.lost: list[LostError] = []
 
@@ -28,7 +29,7 @@ class Followed:
         return Mark(given[-1].cursor, place, at) if given[-1].cursor is not None else None
 
     def values(self) -> list[bytes]:
-        return [frame.value for frame in self.frames if frame.value is not None]
+        return [frame.value for frame in self.frames]
 
     def keyed(self) -> list[str]:
         return [frame.key.decode() for frame in self.frames if frame.key is not None]
@@ -69,7 +70,8 @@ async def _follow(source: LiveSource, mark: Mark | None, seen: Followed) -> None
                     if isinstance(found, Gap):
                         seen.gaps.append(found)
                     else:
-                        seen.frames.extend(found)
+                        seen.noted += [frame for frame in found if not frame.value]
+                        seen.frames += [frame for frame in found if frame.value]
             except LostError as lost:
                 seen.lost.append(lost)
                 await asyncio.sleep(0.01)

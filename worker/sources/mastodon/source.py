@@ -55,7 +55,7 @@ class Mastodon:
                     yield frames
                 if lost := gap(self.place, missed, mark):
                     yield lost
-                yield []  # it is connected, and nothing is missing
+                yield [self._newest.note()]  # from here on nothing is missed
                 async for found in sent_events(answer.content.iter_any()):
                     arrived = [self._newest.event(each.name, each.data) for each in found]
                     yield [frame for frame in arrived if frame is not None]

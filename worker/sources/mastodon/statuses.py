@@ -66,6 +66,10 @@ class Newest:
         if self.id is None or order(id) > order(self.id):
             self.id = id
 
+    def note(self) -> Frame:
+        """No post, but how far it is."""
+        return Frame(b"", None, self.id, made_at(self.id) if self.id else None)
+
     def status(self, value: bytes, id: str | None) -> Frame | None:
         """The frame of a new status; None if it was handed on before."""
         if id is None:

@@ -18,6 +18,7 @@ STREAM = "https://api.x.com/2/tweets/search/stream"
 STALL_S = 25.0  # a keep-alive comes every 20 s
 TOLD_BYTES = 2**14  # of an answer that is an error
 NO_RULES = 409
+NO_POST = "0"  # an id
 # What worker/posts/x.py reads: the whole text of long posts and of what was reposted, and whose.
 FIELDS = {
     "tweet.fields": "author_id,created_at,lang,note_tweet,referenced_tweets",
@@ -66,13 +67,13 @@ class XStream:
                 await self._check(answer)
                 if gap := self._gap(mark):
                     yield gap
-                yield []  # it is connected
+                yield [self._sign_of_life()]
                 lines = LineParser()
                 async with self.rules.in_step(session):
                     async for chunk in answer.content.iter_any():
                         self._alive = time()
                         frames, end = self._frames(lines.feed(chunk))
-                        yield frames
+                        yield frames or [self._sign_of_life()]
                         if end is not None:
                             raise end
         raise LostError(CLOSED, f"{self.place}: the stream ended")
@@ -88,9 +89,10 @@ class XStream:
 
     def _gap(self, mark: Mark | None) -> Gap | None:
         """What was published since something came last: X gives nothing twice."""
-        last = max(self._alive or 0.0, (mark.at if mark else None) or 0.0)
-        if mark is None and self._alive is None:
+        if mark is None:
             return None
+        self._newest = self._newest or str(mark.cursor)
+        last = max(self._alive or 0.0, mark.at or 0.0)
         return Gap("X gives nothing twice", max(0.0, time() - last) if last else None)
 
     def _frames(self, lines: list[bytes]) -> tuple[list[Frame], Exception | None]:
@@ -106,6 +108,11 @@ class XStream:
                 if self._left <= 0:
                     return found, EnoughError()
         return found, None
+
+    def _sign_of_life(self) -> Frame:
+        """Notes that nothing was missed up to now."""
+        self._alive = time()
+        return Frame(b"", None, self._newest or NO_POST, self._alive)
 
     def _frame(self, line: bytes) -> Frame:
         id = delivered_id(line, self.place)

@@ -146,7 +146,7 @@ def test_it_ends_when_enough_has_come() -> None:
         keys = list[str]()
         async with streaming() as side, session(30) as client:
             arrivals = made(side, limit=3).arrivals(client, None)
-            assert await anext(arrivals) == []
+            await anext(arrivals)
             await side.post(*[tweet_id(second) for second in range(5)])
             with suppress(EnoughError):
                 while True:

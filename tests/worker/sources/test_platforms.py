@@ -1,0 +1,101 @@
+"""Mastodon and X beneath the collector: what is marked when, and what a crash costs."""
+
+import asyncio
+from contextlib import suppress
+
+from tests.worker.sources.collecting import collecting
+from tests.worker.sources.mastodon import instance_side as mastodon_side
+from tests.worker.sources.x import stream_side as x_side
+from worker.config.secret import Secret
+from worker.errors import BrokerError
+from worker.sources.frame import Mark
+from worker.sources.mastodon.feeds import stream_address
+from worker.sources.mastodon.source import Mastodon
+from worker.sources.x.source import XStream
+
+IDS = [mastodon_side.status_id(second) for second in range(1, 7)]
+TWEETS = [x_side.tweet_id(second) for second in range(1, 7)]
+
+
+def mastodon(side: mastodon_side.FakeInstance) -> Mastodon:
+    return Mastodon(stream_address(str(side.url), None, None), Secret(mastodon_side.TOKEN))
+
+
+def x(side: x_side.FakeX, limit: int | None = None) -> XStream:
+    return XStream(str(side.url), Secret(x_side.TOKEN), None, limit)
+
+
+def test_what_was_received_and_not_acknowledged_comes_again_after_a_crash() -> None:
+    async def story() -> None:
+        async with mastodon_side.standing() as side:
+            with suppress(BrokerError):
+                async with collecting(mastodon(side)) as first:
+                    await first.until(lambda: bool(side.streams))
+                    await side.post(*IDS[:3])
+                    await first.until(lambda: first.outlet.keys == IDS[:3])
+                    first.outlet.free.clear()
+                    await side.post(*IDS[3:5])
+                    await first.until(lambda: first.counted("received_total") >= 6)
+                    first.outlet.error = BrokerError("gone")  # nothing more is acknowledged
+                    first.outlet.free.set()
+            mark = first.outlet.marks[-1]
+            assert mark == Mark(IDS[2], side.url.authority, mastodon_side.FIRST / 1000 + 3)
+            side.cut()
+            await side.post(IDS[5])
+            async with collecting(mastodon(side), mark) as second:
+                await second.until(lambda: IDS[5] in second.outlet.keys)
+            assert second.outlet.keys == IDS  # two minutes again, and nothing is missing
+            assert not second.counts.gaps
+
+    asyncio.run(story())
+
+
+def test_an_instance_is_marked_before_its_first_post() -> None:
+    """A crash before anything came: what came meanwhile is not lost."""
+
+    async def story() -> None:
+        async with mastodon_side.standing() as side:
+            await side.post(IDS[0])
+            async with collecting(mastodon(side)) as first:
+                await first.until(lambda: bool(first.outlet.marks))
+            mark = first.outlet.marks[-1]
+            assert (mark.cursor, first.outlet.keys) == (IDS[0], [])
+            side.cut()
+            await side.post(*IDS[1:])
+            async with collecting(mastodon(side), mark) as second:
+                await second.until(lambda: IDS[-1] in second.outlet.keys)
+            assert set(second.outlet.keys) >= set(IDS[1:])
+
+    asyncio.run(story())
+
+
+def test_a_gap_of_x_begins_with_the_last_sign_of_life() -> None:
+    async def story() -> None:
+        async with x_side.streaming() as side:
+            async with collecting(x(side)) as first:
+                await first.until(lambda: bool(side.streams))
+                await side.post(*TWEETS)
+                await first.until(lambda: first.outlet.keys == TWEETS)
+                await side.write(b"\r\n")
+                await first.until(lambda: not first.outlet.frames[-1].value)
+            mark = first.outlet.marks[-1]
+            side.cut()
+            async with collecting(x(side), mark) as second:
+                await second.until(lambda: second.counts.gaps == 1)
+            assert second.outlet.keys == []
+            assert second.outlet.marks[-1].cursor == TWEETS[-1]
+            assert second.counted("gap_seconds_total") < 3600
+
+    asyncio.run(story())
+
+
+def test_a_collector_ends_by_itself_when_enough_has_come() -> None:
+    async def story() -> None:
+        async with x_side.streaming() as side, collecting(x(side, limit=4)) as found:
+            await found.until(lambda: bool(side.streams))
+            await side.post(*TWEETS)
+            await found.until(found.task.done)
+        assert found.outlet.keys == TWEETS[:4]
+        assert found.outlet.marks[-1].cursor == TWEETS[3]
+
+    asyncio.run(story())
