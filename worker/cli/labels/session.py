@@ -1,6 +1,5 @@
 """Somebody at a terminal who is asked about posts, and may take back what he said."""
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 import click
@@ -10,6 +9,7 @@ from worker.cli.offline import present
 from worker.cli.terminal import colour_wanted, single_keys
 from worker.cli.view.lit import lit_text
 from worker.cli.view.table import page_width
+from worker.cli.view.wrap import wrapped
 from worker.judge.labels import Label, PostId, Verdict
 from worker.judge.queues import Question, Queue
 from worker.visible import one_line
@@ -99,6 +99,6 @@ class Session:
         click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
         paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
         whole = paragraphs if len(paragraphs) <= MOST_LINES else [one_line(post.text)]
-        for line in (cut for each in whole for cut in textwrap.wrap(each, page_width() - 2)):
+        for line in (line for each in whole for line in wrapped(each, page_width() - 2)):
             click.echo(f"  {lit_text(line, why, colour)}", color=colour)
         click.echo(f"{self._queue.told(self._said())}   {KEYS}")

@@ -1,7 +1,6 @@
 """Match records as a terminal shows them: lines, the words lit that made the score."""
 
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 
 import click
@@ -9,6 +8,7 @@ import click
 from worker.cli.terminal import colour_wanted
 from worker.cli.view.lit import lit_text
 from worker.cli.view.table import cut, page_width
+from worker.cli.view.wrap import columns, wrapped
 from worker.files.out.rows import Finding
 from worker.match.records import Match, MatchRecord
 from worker.posts.times import rfc3339
@@ -18,7 +18,7 @@ EVENT_WIDTH = 20
 ROOM = 40  # characters; where a post has less beside its head, it stands below it
 INDENT = "  "
 COPY = "="  # after the score of a post that says what one before it said
-LONGEST = 600  # characters of a post on a terminal
+LONGEST = 10_000  # characters that a terminal is shown, however much a stranger wrote
 
 Moment = Callable[[MatchRecord], str]
 
@@ -47,8 +47,8 @@ class LineView:
         name = cut(one_line(best.event), EVENT_WIDTH - len(more)) + more
         copy = COPY if record.new is False else " "
         head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
-        beside = self._width - len(head) - len(INDENT) >= ROOM
-        before = " " * len(head) + INDENT if beside else INDENT
+        beside = self._width - columns(head) - len(INDENT) >= ROOM
+        before = " " * columns(head) + INDENT if beside else INDENT
         lines = [lit_text(line, best.why, self._colour) for line in self._lines(record, before)]
         first = [head + INDENT + lines.pop(0)] if beside else [head]
         for line in [*first, *(before + line for line in lines)]:
@@ -59,7 +59,7 @@ class LineView:
         text = one_line(record.post.text)
         if self._width == sys.maxsize:
             return [text]
-        return textwrap.wrap(cut(text, LONGEST), self._width - len(before)) or [""]
+        return wrapped(cut(text, LONGEST), self._width - len(before))
 
 
 def when_found(record: MatchRecord) -> str:
