@@ -11,6 +11,7 @@ from encoder.errors import InputError
 from worker.cli.keyed import Latest
 from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files, undoubted
+from worker.cli.seeds.follow import follow
 from worker.cli.seeds.from_url import confirmed, draft_of_url
 from worker.cli.seeds.offer import offer_to_learn
 from worker.cli.seeds.show import print_seed, print_table, print_told, rows_of, whole_row
@@ -38,6 +39,7 @@ def seeds() -> None:
 
 
 seeds.add_command(export)
+seeds.add_command(follow)
 seeds.add_command(import_seeds)
 
 

@@ -92,7 +92,7 @@ def opened(
 ) -> Iterator[http.client.HTTPResponse]:
     """The answer to one request, redirects not followed; what fails is refused with a reason."""
     try:
-        with _opened(_target(url), bounds, asked) as answer:
+        with _opened(web_address(url), bounds, asked) as answer:
             yield answer
     except InputError:
         raise
@@ -100,7 +100,7 @@ def opened(
         raise InputError(f"{url}: cannot be fetched ({_reason(error)})") from error
 
 
-def _target(url: str) -> SplitResult:
+def web_address(url: str) -> SplitResult:
     """The parts of an address that may be fetched."""
     try:
         parts = urlsplit(url)
@@ -194,7 +194,7 @@ def body_of(url: str, answer: http.client.HTTPResponse, size: int) -> bytes:
     if len(body) > size or (answer.length or 0) > size:
         raise _too_large(url, size)
     if answer.length:
-        raise InputError(f"{url}: ends {answer.length} bytes early; try again")
+        raise InputError(f"{url}: ends {answer.length} bytes early; try again") from EOFError()
     coding = (answer.getheader("Content-Encoding") or "identity").strip().lower()
     if coding in ("gzip", "x-gzip"):
         body = _unpacked(url, body, size)
@@ -210,7 +210,7 @@ def _unpacked(url: str, body: bytes, size: int) -> bytes:
     if len(found) > size:
         raise _too_large(url, size)
     if not unpack.eof:
-        raise InputError(f"{url}: ends early; try again")
+        raise InputError(f"{url}: ends early; try again") from EOFError()
     return found
 
 

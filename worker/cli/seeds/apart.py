@@ -1,0 +1,59 @@
+"""What strangers wrote, read by a process of its own, which can be ended.
+
+What reads a feed is C code and patterns that hostile bytes may keep busy for minutes, during which
+no other thread and no signal of the same process is heard.
+"""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from encoder.errors import InputError
+
+MEMORY = 2**30  # bytes; an ordinary page or feed takes a fifth
+SECONDS = 20.0
+REFUSED = 2
+
+
+def read_apart(
+    reader: Callable[..., Any], body: bytes, *about: str, seconds: float = SECONDS
+) -> bytes:
+    """What a function of a module makes of these bytes, as JSON; `about` begins with their name."""
+    # The same modules as here, and none from the folder where somebody happens to be.
+    start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    head = json.dumps([reader.__module__, reader.__name__, about, seconds, MEMORY]).encode()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", start], input=head + b"\n" + body,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{about[0]}: takes longer than {seconds:g} s to read") from None
+    if done.returncode == REFUSED:
+        raise InputError(done.stdout.decode())
+    if done.returncode:
+        raise InputError(f"{about[0]}: costs too much to read")
+    return done.stdout
+
+
+def serve() -> None:
+    """Read what stands on standard input, write what came of it to standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    head, _, body = sys.stdin.buffer.read().partition(b"\n")
+    module, name, about, seconds, memory = json.loads(head)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    # Should whoever waits for us be gone, nobody else would end us.
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
+    try:
+        found = getattr(import_module(module), name)(body, *about)
+        sys.stdout.buffer.write(msgspec.json.encode(found))
+    except InputError as error:
+        sys.stdout.buffer.write(str(error).encode("utf-8", "backslashreplace"))
+        sys.exit(REFUSED)

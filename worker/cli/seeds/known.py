@@ -1,0 +1,63 @@
+"""The seeds on the control topic, as far as whoever adds more has to know them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from worker.config import Config
+from worker.kafka.reading import Offsets, StoredMessage, TopicReader
+from worker.seeds.record import RefusedSeed, Seed, read_seed
+from worker.sources.links import link_identity
+
+
+@dataclass(slots=True)
+class KnownSeeds:
+    """Which seeds there are, by id, by link and by version; it follows the topic, however large."""
+
+    versions: dict[str, str] = field(default_factory=dict)  # by id
+    by_link: dict[str, str] = field(default_factory=dict)
+    by_version: dict[str, str] = field(default_factory=dict)
+    _links: dict[str, str] = field(default_factory=dict)  # by id
+    _read: Offsets = field(default_factory=dict)
+
+    def catch_up(self, cluster: TopicReader, config: Config) -> None:
+        """Take over what was published since; a topic that was made again is read anew."""
+        ends = cluster.ends(config.topics.seeds)
+        if any(ends.get(part, 0) < offset for part, offset in self._read.items()):
+            for each in (self.versions, self.by_link, self.by_version, self._links):
+                each.clear()
+            self._read = {}
+        start = self._read or cluster.beginnings(config.topics.seeds)
+        for batch in cluster.read(config.topics.seeds, start, ends):
+            for record in batch:
+                self.take(record.key, read_seed(record.key, record.value, config.limits))
+        self._read = ends
+
+    def take(self, key: bytes | None, found: Seed | RefusedSeed | None) -> None:
+        """Know the latest of a key: a seed, one that is refused and holds its id, or none."""
+        name = (key or b"").decode("utf-8", "backslashreplace")
+        for index, was in ((self.by_version, self.versions), (self.by_link, self._links)):
+            if index.get(old := was.pop(name, "")) == name:
+                del index[old]
+        if found is not None:
+            self.versions[name] = ""
+        if not isinstance(found, Seed):
+            return
+        self.versions[name] = found.version
+        self.by_version[found.version] = name
+        if found.url:
+            self._links[name] = link_identity(found.url)
+            self.by_link[self._links[name]] = name
+
+
+def latest_of(cluster: TopicReader, topic: str, key: bytes) -> StoredMessage | None:
+    """The latest record of one key, whatever else the topic holds."""
+    found = None
+    for record in _records(cluster, topic):
+        if record.key == key:
+            found = record
+    return found
+
+
+def _records(cluster: TopicReader, topic: str) -> Iterator[StoredMessage]:
+    for batch in cluster.read(topic):
+        yield from batch

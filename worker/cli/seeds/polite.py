@@ -1,0 +1,179 @@
+"""Sites asked as they wish to be: within robots.txt, one request at a time, and with pauses."""
+
+import http.client
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from email.message import Message
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+from encoder.errors import InputError
+from worker.cli.seeds.addresses import OwnNetwork
+from worker.cli.seeds.fetch import (
+    REDIRECTED,
+    REQUEST,
+    Bounds,
+    body_of,
+    opened,
+    web_address,
+    within,
+)
+from worker.sources.robots import Robots
+
+PROGRAM = "newsift"  # as robots.txt names us
+PAUSE = 2.0  # seconds between two requests to one site
+ROBOTS_S = 86_400.0  # that a robots.txt is believed
+MOST_SITES = 500
+FOR_GOOD = (301, 308)
+FOR_NOW = (408, 425, 429)
+
+
+class StatusError(InputError):
+    """A site answers with a status instead, and may say how many seconds to stay away."""
+
+    def __init__(self, said: str, status: int, wait: float = 0.0) -> None:
+        super().__init__(said)
+        self.status, self.wait = status, wait
+
+
+def for_now(error: InputError) -> bool:
+    """Whether what failed may go well later: the network, or a site that is out of order."""
+    if isinstance(error, StatusError):
+        return error.status >= 500 or error.status in FOR_NOW
+    why = error.__cause__ or error.__context__
+    return isinstance(why, OSError | http.client.HTTPException | EOFError)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a site has answered: a status, the headers, and the body that came with 200."""
+
+    url: str
+    status: int
+    headers: Message
+    body: bytes = b""
+    moved: str = ""  # the address that stands for the first one from now on
+
+    @property
+    def there(self) -> str | None:
+        """Where a redirect leads."""
+        return self.headers["Location"] if self.status in REDIRECTED else None
+
+
+@dataclass(slots=True)
+class Visited:
+    """What is known of one site."""
+
+    robots: Robots | None = None
+    read: float = 0.0  # when its robots.txt was
+    free: float = 0.0  # when it may be asked again
+    closed: float = 0.0  # until when it has asked not to be
+
+
+@dataclass(slots=True)
+class PoliteWeb:
+    """The web for a program that comes again and again."""
+
+    bounds: Bounds
+    inside: str | None = None  # the one host that may stand in the own network
+    pause: float = PAUSE
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _sites: dict[str, Visited] = field(default_factory=dict, init=False)
+
+    def get(self, url: str, asked: Mapping[str, str] = REQUEST) -> Answer:
+        """What stands at an address; refused with a reason where it may not or cannot be read."""
+        moved, for_good = url, True
+        for _ in range(self.bounds.redirects + 1):
+            self._allowed(url)
+            answer = self._one(url, asked)
+            if not answer.there:
+                return replace(answer, moved=moved)
+            url = _next(url, answer.there)
+            for_good = for_good and answer.status in FOR_GOOD
+            moved = url if for_good else moved
+        raise InputError(f"{url}: redirects more than {self.bounds.redirects} times")
+
+    def closed(self, url: str) -> bool:
+        """Whether a site has asked not to be asked for a while."""
+        try:
+            return self._site(url).closed > self.clock()
+        except InputError:
+            return False  # whoever asks is told why
+
+    def _allowed(self, url: str) -> None:
+        """Refuse an address that its site does not want to be read by programs."""
+        site = self._site(url)
+        if site.robots is None or self.clock() - site.read > ROBOTS_S:
+            site.robots, site.read = self._robots(url), self.clock()
+        if not site.robots.allow(url):
+            raise InputError(f"{url}: the site's robots.txt asks programs not to read it")
+
+    def _robots(self, url: str) -> Robots:
+        """The rules of a site; it has none without such a file, and all wait for one that fails."""
+        parts = urlsplit(url)
+        url = urlunsplit((parts.scheme, parts.netloc, "/robots.txt", "", ""))
+        try:
+            for _ in range(self.bounds.redirects + 1):
+                answer = self._one(url, REQUEST)
+                if not answer.there:
+                    return Robots.read(answer.body, PROGRAM)
+                url = _next(url, answer.there)
+        except StatusError as error:
+            if for_now(error):
+                raise
+        return Robots()
+
+    def _one(self, url: str, asked: Mapping[str, str]) -> Answer:
+        """One answer, when the site's turn has come."""
+        site = self._site(url)
+        if (closed := site.closed - self.clock()) > 0:
+            raise StatusError(f"{url}: the site asks to wait {closed:.0f} s", 429, closed)
+        if (wait := site.free - self.clock()) > 0:
+            self.sleep(wait)
+        try:
+            bounds = self._bounds(url)
+            return within(bounds.seconds, lambda: _answer(url, asked, bounds), url)
+        except StatusError as error:
+            site.closed = self.clock() + error.wait
+            raise
+        finally:
+            delay = site.robots.delay if site.robots else 0.0
+            site.free = self.clock() + max(self.pause, delay)
+
+    def _bounds(self, url: str) -> Bounds:
+        if self.inside is None or web_address(url).hostname != self.inside:
+            return self.bounds
+        return replace(self.bounds, allow=OwnNetwork())
+
+    def _site(self, url: str) -> Visited:
+        """What is known of an address's site; of far too many the one asked longest ago goes."""
+        parts = web_address(url)
+        name = f"{parts.scheme}://{parts.netloc}"
+        site = self._sites[name] = self._sites.pop(name, Visited())
+        if len(self._sites) > MOST_SITES:
+            del self._sites[next(iter(self._sites))]
+        return site
+
+
+def _answer(url: str, asked: Mapping[str, str], bounds: Bounds) -> Answer:
+    from worker.sources.http import retry_after
+
+    with opened(url, bounds, asked) as answer:
+        found = Answer(url, answer.status, answer.headers)
+        if found.there or answer.status == 304:
+            return found
+        if answer.status == 200:
+            return replace(found, body=body_of(url, answer, bounds.size))
+        told = {"Retry-After": answer.headers["Retry-After"] or ""}
+        wait = retry_after(told) if answer.status in (429, 503) else 0.0
+        said = f"{url}: answers {answer.status} {answer.reason[:80]}"
+        raise StatusError(said, answer.status, wait)
+
+
+def _next(url: str, there: str) -> str:
+    """The address that a redirect names."""
+    try:
+        return urljoin(url, there)
+    except ValueError as error:
+        raise InputError(f"{url}: redirects to what is no address of the web") from error

@@ -1,0 +1,174 @@
+"""One round of following a feed: what it names now, and a seed of each article that is new."""
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+import msgspec
+
+from encoder.errors import InputError
+from worker.cli.seeds.apart import read_apart
+from worker.cli.seeds.fetch import PAGES, REQUEST
+from worker.cli.seeds.files import SeedDraft
+from worker.cli.seeds.known import KnownSeeds, latest_of
+from worker.cli.seeds.naming import seed_id
+from worker.cli.seeds.polite import Answer, PoliteWeb, for_now
+from worker.cli.seeds.topic import SeedTopic, seed_topic
+from worker.cli.terminal import say
+from worker.config import Config
+from worker.files.articles.extract import article_of
+from worker.files.articles.page import Page
+from worker.posts.times import rfc3339
+from worker.seeds.record import Seed, read_seed
+from worker.sources.feed import NewsFeed, read_feed
+from worker.sources.followed import Followed, Known
+from worker.sources.links import cleaned, link_identity
+from worker.visible import one_line
+
+FEEDS = (
+    "application/atom+xml, application/rss+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
+)
+NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
+THERE, REFUSED = "there already", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is wanted of a feed."""
+
+    event: str | None
+    keep: int  # milliseconds that a seed lives from its publication on
+    most: int  # new articles a round
+    dry: bool = False
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows one feed; what is known of it is stored step by step, so that it may end at any."""
+
+    web: PoliteWeb
+    followed: Followed
+    plan: Plan
+    config: Config
+    store: Callable[[], None]
+    book: KnownSeeds = field(default_factory=KnownSeeds)
+
+    def look(self) -> None:
+        """Ask the feed what it names now."""
+        asked = {"If-None-Match": self.followed.etag, "If-Modified-Since": self.followed.modified}
+        given = {name: value for name, value in asked.items() if value is not None}
+        answer = self.web.get(self.followed.address, REQUEST | {"Accept": FEEDS} | given)
+        if answer.status != 304:
+            self._take(answer)
+        if answer.moved != self.followed.address:
+            say(f"the feed has moved for good, to {answer.moved}")
+            self.followed.address = answer.moved
+
+    def _take(self, answer: Answer) -> None:
+        kind = answer.headers["Content-Type"] or ""
+        feed = msgspec.json.decode(
+            read_apart(read_feed, answer.body, answer.url, kind), type=NewsFeed
+        )
+        new = self.followed.note(feed.entries, _now(), self.plan.keep)
+        self.followed.etag = answer.headers["ETag"]
+        self.followed.modified = answer.headers["Last-Modified"]
+        self.followed.interval = feed.interval
+        if feed.without_link and new:
+            say(f"entries without an address that can be read: {feed.without_link:,}")
+
+    def read(self) -> Counter[str]:
+        """Read the articles that are due and publish what they hold; how many came to what."""
+        told = Counter[str]()
+        due = self.followed.due(_now(), self.plan.keep, self.plan.most)
+        if not due:
+            return told
+        with seed_topic(self.config) as topic:
+            self.book.catch_up(topic.cluster, self.config)
+            for known in due:
+                if not self.web.closed(known.link):
+                    told[self._article(known, topic)] += 1
+                    self.store()
+        return told
+
+    def _article(self, known: Known, topic: SeedTopic) -> str:
+        if known.read is None and link_identity(known.link) in self.book.by_link:
+            known.tried(_now(), gain=True)
+            return THERE
+        try:
+            said = self._publish(known, self._found(known), topic)
+        except InputError as error:
+            known.tried(_now(), gain=False, failing=for_now(error))
+            if known.refusal != str(error):
+                known.refusal = str(error)
+                say(f"no seed: {error}")
+            return REFUSED
+        known.tried(_now(), gain=said != UNCHANGED)
+        return said
+
+    def _found(self, known: Known) -> dict[str, Any]:
+        """The article of a page: its text, its title, its address."""
+        answer = self.web.get(known.link)
+        kind = answer.headers.get_content_type()
+        if kind not in PAGES:
+            raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
+        found = article_of(Page(answer.url, answer.body, answer.headers.get_content_charset()))
+        text = found.undoubted(answer.url).text
+        return {"text": text, "title": found.title or known.title, "url": cleaned(answer.url)}
+
+    def _publish(self, known: Known, found: dict[str, Any], topic: SeedTopic) -> str:
+        """Publish an article that is new, or says something new; what came of it."""
+        ends = rfc3339(known.published + self.plan.keep)
+        record = found | {"event": self.plan.event, "expires_at": ends}
+        draft = SeedDraft(known.seed or self._free_id(found), record, known.link)
+        seed = self._checked(draft)
+        if seed.version == known.version:
+            return UNCHANGED
+        if known.seed is not None:
+            return self._correct(known, found, topic)
+        if seed.version in self.book.by_version or link_identity(found["url"]) in self.book.by_link:
+            return THERE
+        self._put(draft, known, topic, NEW)
+        return NEW
+
+    def _correct(self, known: Known, found: dict[str, Any], topic: SeedTopic) -> str:
+        """Give a seed the new text of its article, and leave it what people have set."""
+        name = known.seed or ""
+        if self.book.versions.get(name) != known.version:
+            known.seed = None  # somebody has rewritten or removed it: it is no longer ours
+            return UNCHANGED
+        record = latest_of(topic.cluster, self.config.topics.seeds, name.encode())
+        stored = json.loads((record and record.value) or b"{}")
+        self._put(SeedDraft(name, stored | found, known.link), known, topic, CORRECTED)
+        return CORRECTED
+
+    def _put(self, draft: SeedDraft, known: Known, topic: SeedTopic, said: str) -> None:
+        seed = self._checked(draft)
+        if not self.plan.dry:
+            topic.publish({draft.key: draft.value})
+        self.book.take(draft.key, seed)
+        known.seed, known.version = seed.id, seed.version
+        would = "would be " if self.plan.dry else ""
+        click.echo(f"{one_line(seed.id)}  {seed.version}  {would}{said}  {one_line(seed.title)}")
+
+    def _checked(self, draft: SeedDraft) -> Seed:
+        """The seed as every worker will read it."""
+        found = read_seed(draft.key, draft.value, self.config.limits)
+        if not isinstance(found, Seed):
+            raise InputError(f"{draft.source}: {found.reason if found else 'is empty'}")
+        return found
+
+    def _free_id(self, found: dict[str, Any]) -> str:
+        """An id that no seed has: two articles may have one title."""
+        name = seed_id(found["title"], found["url"])
+        if name not in self.book.versions:
+            return name
+        return f"{name}-{hashlib.sha256(link_identity(found['url']).encode()).hexdigest()[:8]}"
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
