@@ -37,6 +37,10 @@ COMMANDS = {
         "worker.cli.collect.command:collect",
         "Bring posts from a platform to the posts topic.",
     ),
+    "watch": (
+        "worker.cli.watch.command:watch",
+        "Send matches on: by webhook, or as a stream of events.",
+    ),
     "replay": ("worker.cli.replay:replay", "Send the posts of files to the posts topic."),
     "backfill": ("worker.cli.backfill:backfill", "Filter past posts again, for one seed."),
     "background": (

@@ -26,6 +26,8 @@ log = logging.getLogger("newsift.web")
 class Site:
     """What is served of a process, on the event loop that starts it."""
 
+    host_key, port_key = "web.host", "web.port"  # what refusals name
+
     def __init__(
         self, config: WebConfig, render: Callable[[], bytes], not_ready: Callable[[], str]
     ) -> None:
@@ -79,16 +81,17 @@ class Site:
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise self._refusal(port, error) from error
-        taken = f"{fixed} is taken; free it, or give another or null"
+        taken = f"{fixed} is taken; free it, or give another"
         none = f"null: ports {PORT} to {port} are all taken; set web.port to a free one"
-        raise ConfigError(f"web.port: {none if fixed is None else taken}")
+        raise ConfigError(f"{self.port_key}: {none if fixed is None else taken}")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:
         if error.errno == errno.EACCES:
-            return ConfigError(f"web.port: {port} is not allowed for this user; give 1024 or more")
+            told = f"{port} is not allowed for this user; give 1024 or more"
+            return ConfigError(f"{self.port_key}: {told}")
         reason = error.strerror or error
-        return ConfigError(f"web.host: {self._config.host} is no address of this host ({reason}); "
-                           "give 127.0.0.1, or 0.0.0.0 for all")  # fmt: skip
+        told = f"{self._config.host} is no address of this host ({reason})"
+        return ConfigError(f"{self.host_key}: {told}; give 127.0.0.1, or 0.0.0.0 for all")
 
     async def _get_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})

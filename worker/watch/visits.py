@@ -48,6 +48,12 @@ class Visit(asyncio.Protocol):
         """The visitor has read on."""
         self._inner.resume_writing()
 
+    def stay(self) -> None:
+        """Let it last: whoever answers it bounds how many do, and how much it is sent."""
+        if self._overdue is not None:
+            self._overdue.cancel()
+        self._links.pop(self, None)
+
     def connection_lost(self, error: Exception | None) -> None:
         """It is over."""
         if self._overdue is not None:
