@@ -89,6 +89,25 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
     show(measure_stream(options, Talk().progress), as_json)
 
 
+@bench.command("collect")
+@click.option("--kafka", envvar="NEWSIFT_KAFKA", help="A broker; the embedded one if not given.")
+@DATA
+@click.option(
+    "--events", type=click.IntRange(1_000), default=60_000, show_default=True,
+    help="Of the local Jetstream, a round.",
+)  # fmt: skip
+@click.option(
+    "--rounds", type=click.IntRange(1), default=3, show_default=True,
+    help="How often each interface is measured.",
+)  # fmt: skip
+@JSON
+def collecting(as_json: bool, **given: Any) -> None:
+    """The collector of Bluesky between a local Jetstream and a broker, each a process."""
+    from bench.collect.run import measure_collect
+
+    show(measure_collect(say=Talk().progress, **given), as_json)
+
+
 @bench.command()
 @MODEL
 @CRISES

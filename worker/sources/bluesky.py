@@ -14,7 +14,7 @@ from worker.errors import AccessError
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Gap, Mark
 from worker.sources.http import TOLD_BYTES, answered, endpoint, excerpt, is_refusal, losing
-from worker.sources.jetstream import MICROSECONDS, REWIND, SECOND, Jetstream, Told
+from worker.sources.jetstream import MICROSECONDS, REWIND, SECOND, Jetstream, JetstreamSaid
 from worker.sources.source import (
     BUSY,
     CLOSED,
@@ -93,7 +93,7 @@ class Bluesky:
             first = True
             async for message in _messages(socket, host.place):
                 found = host.read(message)
-                if isinstance(found, Told):
+                if isinstance(found, JetstreamSaid):
                     clamped = _heed(found, host.place) or clamped
                     continue
                 if first and found.at is not None:
@@ -199,7 +199,7 @@ def _ended(socket: ClientWebSocketResponse, message: WSMessage, place: str) -> L
     return LostError(CLOSED, f"{place}: closed the connection with {socket.close_code}{said}")
 
 
-def _heed(told: Told, place: str) -> bool:
+def _heed(told: JetstreamSaid, place: str) -> bool:
     """Log a notice, an error ends the connection; whether it says that the cursor was too old."""
     said = f"{place} says {excerpt(told.name)}: {excerpt(told.said)}"
     if told.ends:

@@ -67,7 +67,7 @@ SECOND_FORM = msgspec.json.Decoder(JetstreamFrame)
 LANGS = msgspec.json.Decoder(Langs)
 
 
-class Told(msgspec.Struct, frozen=True):
+class JetstreamSaid(msgspec.Struct, frozen=True):
     """Something besides events: a notice, or the error that a connection ends with."""
 
     name: str
@@ -107,7 +107,7 @@ class Jetstream:
             return None
         return round(mark.at * SECOND) - REWIND
 
-    def read(self, value: bytes) -> Frame | Told:
+    def read(self, value: bytes) -> Frame | JetstreamSaid:
         """The frame that a message becomes; what nobody can read goes on as it is."""
         try:
             return self._second(value) if self.is_v2 else self._first(value)
@@ -119,15 +119,15 @@ class Jetstream:
         change, at = event.commit, None if event.time_us is None else event.time_us / SECOND
         return self._frame(value, event.did, change, event.time_us, at)
 
-    def _second(self, value: bytes) -> Frame | Told:
+    def _second(self, value: bytes) -> Frame | JetstreamSaid:
         frame = SECOND_FORM.decode(value)
         if frame.type == "error":
-            return Told(frame.error, frame.message, True)
+            return JetstreamSaid(frame.error, frame.message, True)
         said = frame.payload
         if said is None:
             return Frame(value)
         if said.type == f"{LEXICON}info":
-            return Told(said.name, said.message, False)
+            return JetstreamSaid(said.name, said.message, False)
         at = None if said.time is None else datetime.fromisoformat(said.time).timestamp()
         return self._frame(value, said.did, said, said.seq, at)
 
