@@ -1,5 +1,6 @@
 """What X says on a stream besides posts, and what an answer means that is no stream."""
 
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
@@ -9,6 +10,7 @@ from worker.errors import AccessError
 from worker.sources.http import excerpt, is_refusal, retry_after
 from worker.sources.source import BUSY, LIMITED, TOLD, LostError
 
+IDENTITY = re.compile(r"[0-9]{1,19}")
 EPOCH_MS = 1_288_834_974_657  # of the ids of X, in milliseconds since 1970
 FIRST_SNOWFLAKE = 2**48  # ids below, of before 2011, hold no time
 ENHANCE_YOUR_CALM = 420  # what X said before 429
@@ -36,7 +38,8 @@ class Problem(msgspec.Struct):
         """What it says, in one short line."""
         inner = self.errors[0].words() if self.errors else ""
         kind = self.disconnect_type or self.connection_issue or self.title
-        return excerpt(": ".join(word for word in (kind, self.detail or inner) if word))
+        told = dict.fromkeys((kind, self.detail or inner))
+        return excerpt(": ".join(word for word in told if word))
 
     def ends(self) -> bool:
         """Whether the connection ends with it."""
@@ -89,7 +92,8 @@ def delivered_id(line: bytes, place: str) -> str | None:
     except (msgspec.MsgspecError, RecursionError):
         return None
     if found.data is not None:
-        return str(found.data.id)
+        id = str(found.data.id)
+        return id if IDENTITY.fullmatch(id) else None
     if found.ends():
         raise LostError(LIMITED if found.limits() else TOLD, f"{place} says: {found.words()}")
     return None
