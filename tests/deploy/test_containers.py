@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from worker.cli.collect.command import SOURCES
 from worker.config.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +48,9 @@ def test_images_are_pinned_and_name_no_host() -> None:
     images = [rest.split()[0] for word, rest in dockerfile() if word == "FROM"]
     stages = {rest.split()[-1] for word, rest in dockerfile() if word == "FROM"}
     images = [image for image in images if image not in stages]
-    images += [s["image"] for s in compose()["services"].values() if "build" not in s]
+    services = compose()["services"].values()
+    built = {service["image"] for service in services if "build" in service}
+    images += [service["image"] for service in services if service["image"] not in built]
     assert len(images) == 5
     for image in images:
         name, _, tag = image.partition(":")
@@ -101,7 +104,24 @@ def test_the_configuration_of_the_containers_is_one_that_the_worker_takes() -> N
     assert config.web.host == "0.0.0.0"
     scrape = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text("utf-8"))
     target = scrape["scrape_configs"][0]["dns_sd_configs"][0]
-    assert (target["names"], target["port"]) == (["worker"], config.web.port)
+    assert (target["names"], target["port"]) == (["worker", *collectors()], config.web.port)
+
+
+def collectors() -> dict[str, dict[str, Any]]:
+    """The services that bring posts."""
+    services = compose()["services"]
+    return {name: one for name, one in services.items() if "collect" in one.get("profiles", ())}
+
+
+def test_a_collector_is_a_command_that_there_is_and_keeps_how_far_it_came() -> None:
+    for service in collectors().values():
+        program, group, source = service["entrypoint"]
+        assert (program, group, source in SOURCES) == ("newsift", "collect", True)
+        assert service["volumes"] == [f"state:{environment()['NEWSIFT_STATE']}"]
+        given = environment() | service["environment"]
+        stream = load(None, given | {"NEWSIFT_CONFIG": str(ROOT / "config.yaml")}).config.stream
+        assert int(service["stop_grace_period"].removesuffix("s")) > stream.shutdown_s
+    assert collectors()
 
 
 def test_compose_mounts_what_is_there_and_opens_ports_to_this_machine_alone() -> None:

@@ -10,12 +10,13 @@ import yaml
 from prometheus_client import Histogram
 
 from worker.judge.drift import Drifting
+from worker.sources.counts import COLLECTED, RECONNECTS, Counts
 from worker.watch.metrics import Metrics
 from worker.watch.table import METRICS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text("utf-8"))
-TESTS = yaml.safe_load((DEPLOY / "prometheus" / "tests" / "rules.yml").read_text("utf-8"))
+TESTS = "".join(file.read_text("utf-8") for file in (DEPLOY / "prometheus/tests").glob("*.yml"))
 DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "newsift.json").read_text("utf-8"))
 SCRAPED = {"instance", "job"}  # Prometheus adds these
 TIMES = re.compile(r"\[[^]]*\]")
@@ -24,9 +25,9 @@ GROUPED = re.compile(r"\b(?:by|on|ignoring|without) \(([^)]*)\)")
 
 
 def exported() -> dict[str, set[str]]:
-    """The labels of every series that a worker's registry exports."""
+    """The labels of every series that the registry of a worker or of a collector exports."""
     found: dict[str, set[str]] = {}
-    for row in METRICS:
+    for row in (*METRICS, *COLLECTED, RECONNECTS):
         own = set(row.labels)
         if issubclass(row.kind, Histogram):
             found |= {f"{row.name}_bucket": own | {"le"}}
@@ -64,16 +65,18 @@ def test_what_is_called_exported_is() -> None:
     metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.drift([Drifting("fire", "", 1.0, 0.1)])
     metrics.seeds(1, 2, 3, 4, 5, "0123456789ab", 0.0)
-    page = metrics.render().decode()
+    page = (metrics.render() + Counts("bluesky").render()).decode()
     model = {"newsift_model_info"}  # has no series before a model is loaded
     found = set(re.findall(r"^(newsift_\w+)", page, re.MULTILINE))
     assert found == set(exported()) - model
 
 
 @pytest.mark.parametrize(
-    "name", ["stories_total", "bursts_total", "pass_ratio", "high_share", "seeds"]
-)
-def test_what_matches_tell_of_the_stream_is_shown(name: str) -> None:
+    "name",
+    ["stories_total", "bursts_total", "pass_ratio", "high_share", "seeds", "collect_lag_seconds",
+     "collect_gaps_total", "collect_connected", "collect_acknowledged_total"],
+)  # fmt: skip
+def test_what_is_told_of_the_stream_and_of_collectors_is_shown(name: str) -> None:
     panels = [panel for panel in DASHBOARD["panels"] if panel["type"] == "timeseries"]
     drawn = [target["expr"] for panel in panels for target in panel["targets"]]
     assert f"newsift_{name}" in {used for expr in drawn for used, _ in NAME.findall(expr)}
@@ -89,7 +92,7 @@ def test_legends_name_labels_that_are_there() -> None:
 
 
 def test_every_alert_says_what_it_means_and_what_to_do_and_is_tested() -> None:
-    tested = set(re.findall(r"Newsift\w+", json.dumps(TESTS)))
+    tested = set(re.findall(r"Newsift\w+(?=\")|(?<=alertname: )Newsift\w+", TESTS))
     alerts = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
     assert tested == set(alerts)
     for rule in alerts.values():
