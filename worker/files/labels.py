@@ -19,6 +19,8 @@ from encoder.errors import InputError, one_line
 from worker.config import Limits
 from worker.files.cells import csv_row, plain
 from worker.files.matches import OF_POST, json_line
+from worker.files.out.delimited import csv_table
+from worker.files.out.formats import format_by_ending
 from worker.files.read import each_line, too_long
 from worker.judge.labels import Label, label_in
 
@@ -82,7 +84,7 @@ def writer_of(file: Path) -> tuple[bytes, Callable[[Label], bytes]]:
 
 def is_csv(file: Path) -> bool:
     """Whether a file's name says CSV, packed or not."""
-    return file.name.lower().removesuffix(".gz").endswith(".csv")
+    return format_by_ending(file) is csv_table
 
 
 def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -8,7 +8,7 @@ from encoder.errors import InputError
 from worker.files.cells import Cell
 from worker.files.out.rows import Add, Finding, Layout, storable
 
-GROUP_ROWS = 10_000
+GROUP_CELLS = 2**18
 GROUP_CHARACTERS = 2**24
 NUMBERS = {"score": "float64", "threshold": "float64", "matched": "int64", "line": "int64"}
 
@@ -56,7 +56,8 @@ class _Group:
         """Keep a row, and write all when they are many."""
         self._rows.append([storable(cell) for cell in row])
         self._characters += sum(len(cell) for cell in row if isinstance(cell, str))
-        if len(self._rows) >= GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
+        cells = len(self._rows) * len(row)
+        if cells >= GROUP_CELLS or self._characters >= GROUP_CHARACTERS:
             self.write()
 
     def write(self) -> None:

@@ -42,16 +42,14 @@ class Layout:
     per: Per | None = None
     own: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        if len(self.own) > MOST_COLUMNS:
-            raise InputError(
-                f"the input has {len(self.own):,} columns; {MOST_COLUMNS:,} at most can be kept: "
-                "leave some out"
-            )
-
     @cached_property
     def own_names(self) -> list[str]:
         """The user's own columns, each by a name that can be seen and that no other has."""
+        if len(self.own) > MOST_COLUMNS:
+            raise InputError(
+                f"the input has {len(self.own):,} columns; a table keeps {MOST_COLUMNS:,} at most: "
+                "leave some out, or name a file that ends in .jsonl"
+            )
         return _apart([one_line(name).strip() or "column" for name in self.own], [], "_")
 
     def beside_own(self, ours: Sequence[str]) -> list[str]:

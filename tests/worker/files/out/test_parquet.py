@@ -21,7 +21,7 @@ def test_a_row_a_match_holds_the_record(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("limit", "most"), [("GROUP_ROWS", 4), ("GROUP_CHARACTERS", 700)])
+@pytest.mark.parametrize(("limit", "most"), [("GROUP_CELLS", 4 * 21), ("GROUP_CHARACTERS", 700)])
 def test_groups_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
