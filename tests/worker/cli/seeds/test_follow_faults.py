@@ -107,7 +107,8 @@ LINKS = [
 def test_what_cannot_be_read_is_told_once_and_left(once: Any, site: Site, kafka: Kafka) -> None:
     site.replies |= {
         "/robots.txt": Reply(b"User-agent: *\nDisallow: /secret\n", "text/plain"),
-        "/pdf": Reply(b"%PDF", "application/pdf"), "/menu": Reply(b"<html><body><p>Please accept our cookies.</p></body></html>"),
+        "/pdf": Reply(b"%PDF", "application/pdf"),
+        "/menu": Reply(b"<html><body><p>Please accept our cookies.</p></body></html>"),
         "/secret/a": page("Astrid"), "/good": page("Birka"),
         "/feed": feed(*(item(link) for link, _ in LINKS), item("/good")),
     }  # fmt: skip
