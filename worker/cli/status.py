@@ -17,6 +17,7 @@ from worker.cli.view.table import print_json, shown, table
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, connected
 from worker.kafka.topics import administering
+from worker.sources.known import known_collectors
 from worker.stream.offsets import Backlog
 from worker.visible import one_line
 
@@ -50,7 +51,10 @@ class Reading:
 @ONE_JSON
 @kafka_options
 def status(as_json: bool, config: Config) -> None:
-    """Show workers, lag by partition, rates over a second, seeds, drift and output offsets."""
+    """Show workers, lag by partition, rates over a second, seeds, drift, collectors and outputs.
+
+    Collectors are those of this host whose state files lie in the state folder.
+    """
     topics = config.topics
     with connected(config) as cluster, administering(config) as admin:
         cluster.partitions(topics.posts)
@@ -67,6 +71,7 @@ def status(as_json: bool, config: Config) -> None:
             "lag": sum(now.lag.values()),
             "rates": rates(before, now),
             "drift": drift_at(metrics_address(config.web)),
+            "collectors": list(known_collectors()),
             "seeds": seed_states(cluster, config),
             "matches": {"topic": topics.matches, "end_offsets": _by_name(now.matches)},
             "dead_letters": {"topic": topics.rejected, "end_offsets": _by_name(now.rejected)},
@@ -177,6 +182,8 @@ def print_status(found: Row) -> None:
     }  # fmt: skip
     for name, line in lines.items():
         click.echo(f"{name:<13} {line}")
+    for collector in found["collectors"]:
+        click.echo(f"{'collector':<13} {_collector(collector)}")
     for state in IDLE if seeds else ():
         for name, reason in seeds[state].items():
             click.echo(f"{state:<13} {shown(name)}: {one_line(reason)}")
@@ -190,6 +197,14 @@ def _seeds(found: Row) -> str:
     count |= {state: len(found[state]) for state in IDLE}
     more = [f", {number:,} {state}" for state, number in count.items() if number]
     return f"{found['live']:,} live{''.join(more)}"
+
+
+def _collector(found: Row) -> str:
+    state = "running" if found["running"] else "does not run"
+    last, saved = found["last_post_at"], found["saved_at"]
+    far = f"acknowledged at {one_line(saved)}" if saved else "nothing acknowledged yet"
+    of = f", a post of {last}" if last else ""
+    return f"{one_line(found['source'])}: {state}; {far}{of}"
 
 
 def _output(found: Row) -> str:
