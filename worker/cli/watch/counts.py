@@ -18,6 +18,7 @@ class WatchCounts:
         self.unread = self._counter("records_unread", "Records of the topic that are no matches.")
         self.lost = self._counter("offsets_lost", "Offsets deleted before they were read.")
         self.waiting = self._gauge("events_waiting", "Events of which something waits.")
+        self.lag = self._gauge("lag", "Records of its partitions that are not done.")
         self.streams = self._gauge("streams", "Listeners to /matches.")
         for end in ENDS:
             self.posted.labels(end)

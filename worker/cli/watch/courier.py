@@ -20,7 +20,7 @@ from worker.cli.watch.counts import WatchCounts
 from worker.cli.watch.lanes import Lanes, Offsets
 from worker.cli.watch.notices import notices_of
 from worker.cli.watch.rereading import Rereader
-from worker.cli.watch.running import together
+from worker.cli.watch.running import in_time, together
 from worker.cli.watch.webhook import Webhook
 from worker.config import Config
 from worker.kafka.consumers import group_consumer, lone_consumer
@@ -28,6 +28,7 @@ from worker.kafka.consumers import group_consumer, lone_consumer
 POLL_MS = 500
 STEP = 200  # records at a time
 COMMIT_S = 1.0
+LOOK_S = 5.0
 BACKOFF_S = 0.5
 LEAVE_S = 2.0  # for what is being delivered when the command ends
 log = logging.getLogger("newsift.watch")
@@ -60,18 +61,16 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
     async def stop(self) -> None:
         """Finish what is being delivered, commit what is done, and leave the group."""
         await self.lanes.settle(LEAVE_S)
-        with suppress(KafkaError, TimeoutError):
-            async with asyncio.timeout(LEAVE_S):
-                await self.commit()
+        await in_time(self.commit(), LEAVE_S)
         await self.lanes.drop()
         for part in (self._consumer, self._again, self._webhook):
-            with suppress(KafkaError, TimeoutError):
-                async with asyncio.timeout(LEAVE_S):
-                    await part.stop()
+            await in_time(part.stop(), LEAVE_S)
 
     async def run(self) -> None:
         """Read, deliver and commit for as long as this is awaited."""
-        await together(self._keep_reading(), self._keep_committing(), self._again.run())
+        await together(
+            self._keep_reading(), self._keep_committing(), self._keep_looking(), self._again.run()
+        )
 
     async def commit(self) -> None:
         """Commit what is acknowledged, where it is news."""
@@ -83,7 +82,8 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
             try:
                 await self._consumer.commit(news)
             except (CommitFailedError, IllegalStateError) as error:
-                log.info("not committed, as the partitions are dealt anew: %s", error)
+                kind = type(error).__name__
+                log.info("not committed, as the partitions are dealt anew (%s)", kind)
             else:
                 self._committed |= news
 
@@ -182,3 +182,17 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
                 if not error.retriable:
                     raise
                 log.warning("committing failed and is tried again: %s", error)
+
+    async def _keep_looking(self) -> None:
+        """Measure what waits, and say once when no broker answers, and when it does again."""
+        silent = False
+        while True:
+            bounds, mine = await self._consumer.bounds(), self._consumer.assignment()
+            done = self.lanes.committable()
+            ends = ((end, done.get(place, first)) for place, (first, end) in bounds.items())
+            self._counts.lag.set(sum(max(end - at, 0) for end, at in ends))
+            if silent != (mine - bounds.keys() != set()):
+                silent = not silent
+                say = log.warning if silent else log.info
+                say("the broker does not answer: waiting" if silent else "the broker answers again")
+            await asyncio.sleep(LOOK_S)

@@ -1,11 +1,13 @@
 """Running: the parts of a command that goes on until somebody ends it, and their orderly end."""
 
 import asyncio
+import logging
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+log = logging.getLogger("newsift.watch")
 Leave = Callable[[BaseException | None], None]
 
 
@@ -54,6 +56,19 @@ async def _work(parts: Sequence[Part]) -> None:
     for part in parts:
         await part.start()
     await together(*(part.run() for part in parts))
+
+
+async def in_time(work: Awaitable[object], seconds: float) -> None:
+    """Do something on the way out as far as this time allows; what it raises helps nobody now.
+
+    A client of a broker that is away may even be cancelled by itself.
+    """
+    task = asyncio.ensure_future(work)
+    await asyncio.wait({task}, timeout=seconds)
+    if not task.done():
+        task.cancel()
+    elif not task.cancelled() and (error := task.exception()):
+        log.info("leaving without waiting any longer (%s: %s)", type(error).__name__, error)
 
 
 async def together(*works: Coroutine[None, None, None]) -> None:

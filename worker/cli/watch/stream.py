@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPar
 from worker.cli.wanted import Wanted
 from worker.cli.watch.counts import WatchCounts
 from worker.cli.watch.notices import narrowed, record_in
+from worker.cli.watch.running import in_time
 from worker.config import Config, WebConfig
 from worker.kafka.consumers import Consumer, lone_consumer
 from worker.kafka.metadata import identity
@@ -27,6 +28,7 @@ LISTENERS = 32
 POLL_MS = 500
 STEP = 100  # records at a time
 QUIET_S = 15.0  # after which a comment shows that both sides are there
+LEAVE_S = 2.0
 SLOW_S = 30.0  # so long a listener may take to make room
 PLACES = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
 LONGEST_ID = 2**13  # characters
@@ -97,7 +99,7 @@ class MatchStream(Site):
             log.info("a listener is gone: %s: %s", type(error).__name__, error)
             link.abort()  # one that takes nothing would be waited for again at the end
         finally:
-            await consumer.stop()
+            await in_time(consumer.stop(), LEAVE_S)
         return response
 
     async def _send(
