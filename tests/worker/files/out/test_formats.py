@@ -2,9 +2,13 @@
 
 import csv
 import gzip
+import io
 import json
+import os
+import random
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +17,8 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from encoder.errors import InputError
 from tests.worker.files.out.records import found, wild
@@ -25,6 +31,7 @@ from worker.files.out.parquet import parquet_table
 from worker.files.out.rows import IN_FILE, Finding, Layout
 from worker.files.out.sqlite import database
 
+WILD = st.text(st.characters(exclude_categories=[]), max_size=8)  # lone surrogates and NUL too
 ENDINGS = [*FORMATS, ".csv.gz", ".tsv.zst", ".jsonl.gz", ".json.zst"]
 
 
@@ -46,7 +53,8 @@ def rows_in(file: Path) -> int:
         return len(json.loads(content))
     if ending == ".jsonl":
         return len([json.loads(line) for line in content.splitlines()])
-    return len(list(csv.DictReader(content.decode().splitlines())))
+    delimiter = "\t" if ending == ".tsv" else ","
+    return len(list(csv.DictReader(io.StringIO(content.decode(), newline=""), delimiter=delimiter)))
 
 
 def write(
@@ -59,6 +67,12 @@ def write(
             add(batch)
         if failure is not None:
             raise failure
+
+
+def random_texts(start: int) -> list[Finding]:
+    """Records that nothing packs well, so that a pipe is full soon."""
+    dice = random.Random(start)
+    return [found(n, dice.randbytes(4000).hex()) for n in range(start, start + 40)]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +114,23 @@ def test_a_full_disk_is_one_line(tmp_path: Path, ending: str) -> None:
     link.symlink_to("/dev/full")
     with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)$"):
         write(link, [wild()] * 20)
+
+
+@pytest.mark.parametrize("ending", [ending for ending in ENDINGS if ending != ".db"])
+def test_a_pipe_is_written_through_and_its_reader_may_leave(tmp_path: Path, ending: str) -> None:
+    pipe, copy = tmp_path / f"m{ending}", tmp_path / f"copy{ending}"
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: copy.write_bytes(pipe.read_bytes()))
+    reader.start()
+    write(pipe, [[found(1, "a")], [found(2, "b")]])
+    reader.join()
+    assert rows_in(copy) == 2
+    reader = threading.Thread(target=lambda: pipe.open("rb").close())
+    reader.start()
+    with pytest.raises(BrokenPipeError):
+        write(pipe, [random_texts(n) for n in range(0, 4000, 40)])
+    reader.join()
+    assert pipe.is_fifo()
 
 
 def test_a_full_disk_is_one_line_of_a_database(
@@ -172,3 +203,14 @@ def test_a_thousand_columns_are_kept(tmp_path: Path, ending: str) -> None:
     with keeping(file, FORMATS[ending], Layout(IN_FILE, own=list(own))) as add:
         add([found(1, "a", columns=own)])
     assert rows_in(file) == 1
+
+
+@given(st.dictionaries(WILD, WILD, max_size=6), WILD.filter(lambda text: text.isprintable()))
+def test_no_column_and_no_text_breaks_any_format(
+    tmp_path_factory: pytest.TempPathFactory, own: dict[str, str], text: str
+) -> None:
+    folder = tmp_path_factory.mktemp("wild")
+    for ending, form in FORMATS.items():
+        with keeping(folder / f"m{ending}", form, Layout(IN_FILE, own=list(own))) as add:
+            add([found(1, text, columns=own), found(2, text)])
+        assert rows_in(folder / f"m{ending}") == 2
