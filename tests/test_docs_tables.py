@@ -8,6 +8,7 @@ import yaml
 
 from train.recipe import RECIPES, Recipe
 from worker.config import KEYS, load_config
+from worker.sources.counts import COLLECTED, RECONNECTS
 from worker.watch.table import METRICS, OTHER, Exported
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -40,6 +41,14 @@ def test_every_metric_stands_with_its_type_and_its_labels() -> None:
         for row in METRICS
     ]
     assert rows("metrics.md", "metric | type | labels | meaning") == wanted
+
+
+def test_every_metric_of_a_collector_stands_in_its_docs() -> None:
+    wanted = [
+        [f"`{row.name}`", row.kind.__name__.lower(), ", ".join(row.labels), row.says]
+        for row in (*COLLECTED, RECONNECTS)
+    ]
+    assert rows("collect.md", "metric | type | labels | meaning") == wanted
 
 
 def test_the_example_of_a_login_is_right(tmp_path: Path) -> None:

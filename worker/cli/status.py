@@ -204,7 +204,9 @@ def _collector(found: Row) -> str:
     last, saved = found["last_post_at"], found["saved_at"]
     far = f"acknowledged at {one_line(saved)}" if saved else "nothing acknowledged yet"
     of = f", a post of {last}" if last else ""
-    return f"{one_line(found['source'])}: {state}; {far}{of}"
+    gaps, seconds = found["gaps"], found["gap_seconds"]
+    lost = f"; gaps: {gaps:,}, of those known {seconds:,.0f} s" if gaps else ""
+    return f"{one_line(found['source'])}: {state}; {far}{of}{lost}"
 
 
 def _output(found: Row) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
 from aiohttp import ClientSession
@@ -14,6 +14,7 @@ from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.inbox import Inbox
 from worker.sources.outlet import Outlet
 from worker.sources.source import CLOSED, EnoughError, LiveSource, LostError
+from worker.sources.state import Keeper
 
 STORE_EVERY_S = 1.0  # a mark more often would only wear the disk
 LEAVE_S = 2.0  # of the time for a shutdown, for the connections
@@ -34,12 +35,10 @@ class Collector:
         outlet: Outlet,
         counts: Counts,
         size: StreamConfig,
-        mark: Mark | None,
-        keep: Callable[[Mark], None],
+        keeper: Keeper,
     ) -> None:
         self._source, self._outlet, self._counts, self._size = source, outlet, counts, size
-        self._mark = self._kept = mark
-        self._keep = keep
+        self._keeper, self._mark = keeper, keeper.mark
         self._inbox = Inbox(size.in_flight * size.batch_bytes)
         self._waited: list[Backoff] = []  # since it last got on
         self._moved, self._leaving = asyncio.Event(), asyncio.Event()
@@ -154,18 +153,19 @@ class Collector:
         while not self._ended.is_set():
             await self._moved.wait()
             self._moved.clear()
-            if self._mark is not None and self._mark != self._kept:
-                mark = self._mark
-                await asyncio.to_thread(self._keep, mark)
-                self._kept = mark
+            await self._keep()
             with suppress(TimeoutError):
                 async with asyncio.timeout(STORE_EVERY_S):
                     await self._ended.wait()
-        if self._mark is not None and self._mark != self._kept:
-            await asyncio.to_thread(self._keep, self._mark)
+        await self._keep()
+
+    async def _keep(self) -> None:
+        if self._mark is not None and self._mark != self._keeper.mark:
+            await asyncio.to_thread(self._keeper.store, self._mark)
 
     def _note(self, gap: Gap) -> None:
         """Count and tell that posts are lost for good."""
         self._counts.gap(gap)
+        self._keeper.note(gap)
         span = "" if gap.seconds is None else f", {gap.seconds:,.0f} s of them"
         log.error("posts of %s are lost for good%s: %s", self._source.name, span, gap.why)

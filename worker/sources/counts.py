@@ -18,7 +18,8 @@ ROWS = (
     ("connected", Gauge, "1 while a connection to the platform stands"),
     ("stalled", Gauge, "1 while the broker does not acknowledge"),
     ("lag_seconds", Gauge, "From the platform's time of the last frame to its acknowledgement"),
-    ("last_acknowledged_timestamp_seconds", Gauge, "When a frame was last acknowledged"),
+    ("last_acknowledged_timestamp_seconds", Gauge,
+     "When a frame was last acknowledged, or it began"),
     ("in_flight_bytes", Gauge, "Bytes that came and are not yet acknowledged"),
 )  # fmt: skip
 PREFIX = "newsift_collect_"
@@ -43,6 +44,7 @@ class Counts:
             self._reconnects.labels(source, reason)
         ProcessCollector(registry=self._registry)
         self.sent = self.gaps = 0
+        self._made["last_acknowledged_timestamp_seconds"].set(clock())
 
     def received(self, frames: int) -> None:
         """Count frames that came."""

@@ -28,6 +28,8 @@ def known_collectors() -> Iterator[dict[str, Any]]:
             "running": _is_locked(file.with_name(name + LOCK)),
             "last_post_at": _time(stored.at) if stored else None,
             "saved_at": stored.saved if stored else None,
+            "gaps": stored.gaps if stored else 0,
+            "gap_seconds": stored.gap_seconds if stored else 0.0,
             "state": str(file),
         }
 

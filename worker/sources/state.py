@@ -5,14 +5,14 @@ import os
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import msgspec
 
 from encoder.errors import InputError
 from encoder.support.files import read_regular, write_atomically
 from worker.posts.times import rfc3339
-from worker.sources.frame import Cursor, Mark
+from worker.sources.frame import Cursor, Gap, Mark
 
 LARGEST = 2**16  # bytes
 SCHEMA = "newsift.collect/1"
@@ -27,6 +27,13 @@ class Stored(msgspec.Struct, forbid_unknown_fields=False):
     place: str
     at: float | None = None
     saved: str = ""
+    gaps: int = 0  # since the file was made
+    gap_seconds: float = 0.0  # of those whose length is known
+
+    @property
+    def mark(self) -> Mark:
+        """How far it came."""
+        return Mark(self.cursor, self.place, self.at)
 
 
 STORED = msgspec.json.Decoder(Stored)
@@ -44,6 +51,33 @@ def default_state(name: str) -> Path:
     return state_folder() / f"collect-{name}.json"
 
 
+class Keeper(Protocol):
+    """Keeps how far it came, and what is lost for good."""
+
+    mark: Mark | None
+
+    def store(self, mark: Mark) -> None:
+        """Keep how far it was acknowledged."""
+        ...
+
+    def note(self, gap: Gap) -> None:
+        """Count posts that are lost; kept with the next mark."""
+        ...
+
+
+class Unkept:
+    """For a dry run, which goes on from a mark and keeps none."""
+
+    def __init__(self, mark: Mark | None) -> None:
+        self.mark = mark
+
+    def store(self, mark: Mark) -> None:
+        """Keep nothing."""
+
+    def note(self, gap: Gap) -> None:
+        """Keep nothing."""
+
+
 class State:
     """The state file of one collector, locked against a second one while it is open."""
 
@@ -51,12 +85,15 @@ class State:
         """`source` is who alone may use it, as in `newsift collect SOURCE`."""
         self.path, self._source = path, source
         self.mark: Mark | None = None  # as far as is stored
+        self._gaps, self._gap_seconds = 0, 0.0
         self._lock = -1
 
     def __enter__(self) -> Self:
         self._lock = locked(self.path)
         try:
-            self.mark = stored_mark(self.path, self._source)
+            if stored := stored_state(self.path, self._source):
+                self.mark = stored.mark
+                self._gaps, self._gap_seconds = stored.gaps, stored.gap_seconds
         except BaseException:
             self.close()
             raise
@@ -77,13 +114,21 @@ class State:
     def store(self, mark: Mark) -> None:
         """Keep how far it was acknowledged; it outlives the process and the loss of power."""
         now = rfc3339(round(time.time() * 1000))
-        stored = Stored(SCHEMA, self._source, mark.cursor, mark.place, mark.at, now)
+        stored = Stored(
+            SCHEMA, self._source, mark.cursor, mark.place, mark.at, now,
+            self._gaps, self._gap_seconds,
+        )  # fmt: skip
         write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
         self.mark = mark
 
+    def note(self, gap: Gap) -> None:
+        """Count posts that are lost for good; kept with the next mark."""
+        self._gaps += 1
+        self._gap_seconds += gap.seconds or 0.0
 
-def stored_mark(path: Path, source: str) -> Mark | None:
-    """How far the state file of a source says it came; none where there is no file yet."""
+
+def stored_state(path: Path, source: str | None = None) -> Stored | None:
+    """What a state file says, of this source or of any; nothing where there is no file yet."""
     remedy = "give another, or delete it to begin with what is new"
     try:
         found = STORED.decode(read_regular(path, LARGEST))
@@ -94,9 +139,9 @@ def stored_mark(path: Path, source: str) -> Mark | None:
         raise InputError(f"--state: {path} is no state file ({said}); {remedy}") from error
     if found.schema != SCHEMA:
         raise InputError(f"--state: {path} has the schema {found.schema!r}; {remedy}")
-    if found.source != source:
+    if source is not None and found.source != source:
         raise InputError(f"--state: {path} is of `newsift collect {found.source}`; {remedy}")
-    return Mark(found.cursor, found.place, found.at)
+    return found
 
 
 def locked(path: Path) -> int:

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from worker.config import StreamConfig
 from worker.sources.collector import Collector
 from worker.sources.counts import Counts
-from worker.sources.frame import Frame, Mark
+from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.http import session
 from worker.sources.source import LiveSource
 
@@ -19,10 +19,12 @@ PATIENCE_S = 60.0
 
 @dataclass
 class Kept:
-    """An outlet that keeps what is delivered, and can be held up."""
+    """An outlet that keeps what is delivered, the marks too, and can be held up."""
 
+    mark: Mark | None = None
     frames: list[Frame] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
     free: asyncio.Event = field(default_factory=asyncio.Event)
     tried: list[int] = field(default_factory=list)
     error: Exception | None = None
@@ -36,6 +38,13 @@ class Kept:
         if self.error is not None:
             raise self.error
         self.frames += frames
+
+    def store(self, mark: Mark) -> None:
+        self.mark = mark
+        self.marks.append(mark)
+
+    def note(self, gap: Gap) -> None:
+        self.gaps.append(gap)
 
     @property
     def keys(self) -> list[str]:
@@ -76,8 +85,8 @@ async def collecting(
     source: LiveSource, mark: Mark | None = None, size: StreamConfig | None = None
 ) -> AsyncIterator[Collecting]:
     """Run a collector while the block lasts; it leaves in order at the end."""
-    outlet, counts = Kept(), Counts(source.name)
-    collector = Collector(source, outlet, counts, size or StreamConfig(), mark, outlet.marks.append)
+    outlet, counts = Kept(mark), Counts(source.name)
+    collector = Collector(source, outlet, counts, size or StreamConfig(), outlet)
     async with session(60) as client:
         task = asyncio.create_task(collector.run(client))
         try:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.worker.fake import Command
 from tests.worker.kafka_side import Kafka
-from worker.sources.frame import Mark
+from worker.sources.frame import Gap, Mark
 from worker.sources.known import known_collectors
 from worker.sources.state import State, default_state
 
@@ -45,7 +45,7 @@ def test_a_file_that_is_none_is_named_alone(content: bytes) -> None:
     (row,) = known_collectors()
     assert row == {
         "source": "odd", "running": False, "last_post_at": None, "saved_at": None,
-        "state": str(file),
+        "gaps": 0, "gap_seconds": 0.0, "state": str(file),
     }  # fmt: skip
 
 
@@ -58,10 +58,11 @@ def test_a_time_beyond_all_years_is_told() -> None:
 
 def test_status_tells_of_them(newsift: Command, kafka: Kafka) -> None:
     with State(default_state("bluesky"), "bluesky") as state:
+        state.note(Gap("too old", 90.0))
         state.store(Mark(17, "h", AT))
         told = newsift("status").out
     (line,) = [line for line in told.splitlines() if line.startswith("collector ")]
     assert line.startswith("collector     bluesky: running; acknowledged at 20")
-    assert line.endswith(f", a post of {TOLD}")
+    assert line.endswith(f", a post of {TOLD}; gaps: 1, of those known 90 s")
     (found,) = json.loads(newsift("status", "--json").out)["collectors"]
     assert (found["source"], found["running"]) == ("bluesky", False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from encoder.errors import InputError
-from worker.sources.frame import Mark
+from worker.sources.frame import Gap, Mark
 from worker.sources.state import State, default_state
 
 MARK = Mark(1_725_911_162_329_308, "jetstream.test", 1_725_911_162.3)
@@ -18,13 +18,14 @@ def test_what_was_stored_is_there_for_the_next(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "state.json"
     with State(file, "bluesky") as state:
         assert state.mark is None
+        state.note(Gap("too old", 2.5))
         state.store(MARK)
     with State(file, "bluesky") as state:
         assert state.mark == MARK
         state.store(Mark("109", "mastodon.test"))
     assert json.loads(file.read_bytes()) | {"saved": ""} == {
         "schema": "newsift.collect/1", "source": "bluesky", "cursor": "109",
-        "place": "mastodon.test", "at": None, "saved": "",
+        "place": "mastodon.test", "at": None, "saved": "", "gaps": 1, "gap_seconds": 2.5,
     }  # fmt: skip
     assert file.stat().st_mode & 0o777 == 0o600
 

@@ -25,7 +25,7 @@ from worker.sources.frame import Mark
 from worker.sources.http import session
 from worker.sources.outlet import PrintOutlet, TopicOutlet
 from worker.sources.source import LiveSource
-from worker.sources.state import State, default_state, stored_mark
+from worker.sources.state import State, Unkept, default_state, stored_state
 from worker.watch.site import Site
 
 P = ParamSpec("P")
@@ -65,7 +65,8 @@ def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
         file = state or default_state(source.name)
         logs.set_up(config.log, None)
         if dry_run:
-            asyncio.run(print_what_comes(source, stored_mark(file, source.name), config))
+            stored = stored_state(file, source.name)
+            asyncio.run(print_what_comes(source, stored.mark if stored else None, config))
             return
         with State(file, source.name) as kept:
             say(f"how far it came is kept in {file}")
@@ -79,7 +80,7 @@ async def print_what_comes(source: LiveSource, mark: Mark | None, config: Config
     """Print what comes until a signal ends it."""
     counts = Counts(source.name)
     outlet = PrintOutlet(sys.stdout.buffer)
-    collector = Collector(source, outlet, counts, config.stream, mark, lambda _: None)
+    collector = Collector(source, outlet, counts, config.stream, Unkept(mark))
     _heed_signals(collector)
     async with session(config.stream.stall_s) as client:
         await collector.run(client)
@@ -90,7 +91,7 @@ async def bring(source: LiveSource, state: State, config: Config) -> int:
     counts = Counts(source.name)
     stalled = Stalled(counts)
     outlet = TopicOutlet(config, counts, stalled.note)
-    collector = Collector(source, outlet, counts, config.stream, state.mark, state.store)
+    collector = Collector(source, outlet, counts, config.stream, state)
     heard = _heed_signals(collector)
     site = Site(config.web, counts.render, lambda: stalled.missing or collector.missing)
     try:
@@ -101,14 +102,17 @@ async def bring(source: LiveSource, state: State, config: Config) -> int:
             stack.push_async_callback(outlet.stop)
             await outlet.start()
             client = await stack.enter_async_context(session(config.stream.stall_s))
+            stack.callback(_say_what_was_sent, counts, source.name, config)
             await collector.run(client)
     except KafkaError as error:
         raise broker_error(error, config) from error
-    finally:
-        gaps = f"; {counts.gaps:,} gaps that nothing can fill" if counts.gaps else ""
-        where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-        say(f"{counts.sent:,} frames of {source.name} sent to {where}{gaps}")
     return heard[0]
+
+
+def _say_what_was_sent(counts: Counts, source: str, config: Config) -> None:
+    gaps = f"; {counts.gaps:,} gaps that nothing can fill" if counts.gaps else ""
+    where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
+    say(f"{counts.sent:,} frames of {source} sent to {where}{gaps}")
 
 
 class Stalled:
