@@ -13,16 +13,18 @@ from bench.part import Cell, Part
 from encoder.embeddings import Embeddings, thresholds
 from train.data.folder import files
 from train.data.readers import Passed, read_stories
+from worker.judge.drift import HIGH
 
 POSTS, ARTICLES = 20_000, 200  # in a background, and of each source
 RATE = 0.001
 RARE = (0, 500, 200, 50)  # one post in so many is on the event
 FACTORS = (1.1, 1.2, 1.3)  # times the automatic threshold, from which posts are left out
 
-HEADER = ("articles", "background", "threshold", "passes", "10 %", "90 %")
+HEADER = ("articles", "background", "threshold", "passes", "10 %", "90 %", "high", "most")
 REMARKS = (
     f"Posts of 1,000 that reach a threshold where {1000 * RATE:g} is promised: mean, and 10th to",
-    "90th percentile of the articles, on news that neither background holds.",
+    "90th percentile of the articles, on news that neither background holds. High: the share that",
+    f"scores as {HIGH:.0%} of the background do, mean and most of the articles, which is drift.",
 )
 EVENT_REMARKS = (
     "Posts of 1,000 news that reach a seed's threshold · the share of the event's posts that reach",
@@ -37,8 +39,10 @@ class Passes(NamedTuple):
     background: str
     threshold: float
     mean: float
-    low: float
+    tenth: float
+    ninetieth: float
     high: float
+    most: float
 
 
 def measure_background(model: str, data: Path, draws: int, say: Say) -> list[Part]:
@@ -74,10 +78,11 @@ def passes_of(
     source: str, name: str, articles: Embeddings, background: Embeddings, news: Embeddings
 ) -> Passes:
     """How many of the news each article's threshold lets pass."""
-    cuts = thresholds(background, articles, RATE)
-    passes = 1000 * (news.similarity(articles) >= cuts).mean(axis=0)
-    low, high = np.percentile(passes, (10, 90))
-    return Passes(source, name, float(cuts.mean()), float(passes.mean()), float(low), float(high))
+    scores, cuts = news.similarity(articles), thresholds(background, articles, RATE)
+    passes = 1000 * (scores >= cuts).mean(axis=0)
+    high = (scores >= thresholds(background, articles, HIGH)).mean(axis=0)
+    figures = cuts.mean(), passes.mean(), *np.percentile(passes, (10, 90)), high.mean(), high.max()
+    return Passes(source, name, *map(float, figures))
 
 
 def event_part(crises: list[CrisisScene], draws: int, say: Say) -> Part:

@@ -7,6 +7,7 @@ import bench.background
 from bench.background import backgrounds, event_part, outcome, passes_of
 from encoder.embeddings import thresholds
 from tests.bench.test_profiles import scene
+from worker.judge.drift import HIGH
 
 RATE = 0.1
 
@@ -25,7 +26,11 @@ def test_passes_are_counted_post_by_post() -> None:
     passes = [sum(score >= cut for score in column) * 1000 / len(news)
               for column, cut in zip(scores.T, cuts, strict=True)]  # fmt: skip
     assert row.mean == pytest.approx(sum(passes) / 9)
-    assert min(passes) <= row.low <= row.mean <= row.high <= max(passes)
+    assert min(passes) <= row.tenth <= row.mean <= row.ninetieth <= max(passes)
+    (many,) = thresholds(whole.background, articles[3:4], HIGH)
+    assert row.most >= (high := sum(score >= many for score in scores[:, 3]) / len(news)) > 0
+    one = passes_of("news", "own", articles[3:4], whole.background, news)
+    assert (one.high, one.most) == (pytest.approx(high), pytest.approx(high))
 
 
 def test_posts_that_score_high_are_left_out_of_the_background() -> None:
