@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
-from aiohttp import ClientSession, ClientWSTimeout, WSMessage, WSMsgType, WSServerHandshakeError
+from aiohttp import ClientSession, ClientWSTimeout, WSServerHandshakeError
 from aiohttp.client_ws import ClientWebSocketResponse
 from yarl import URL
 
@@ -15,15 +15,8 @@ from worker.sources.backoff import Backoff
 from worker.sources.frame import Gap, Mark
 from worker.sources.http import TOLD_BYTES, answered, endpoint, excerpt, is_refusal, losing
 from worker.sources.jetstream import MICROSECONDS, REWIND, SECOND, Jetstream, JetstreamSaid
-from worker.sources.source import (
-    BUSY,
-    CLOSED,
-    MALFORMED,
-    TOLD,
-    TOO_OLD,
-    Arrivals,
-    LostError,
-)
+from worker.sources.sockets import texts
+from worker.sources.source import BUSY, TOLD, TOO_OLD, Arrivals, LostError
 
 HOSTS = (
     "wss://jetstream.us-east.bsky.network/xrpc/network.bsky.jetstream.subscribeEvents",
@@ -91,7 +84,7 @@ class Bluesky:
         async with self._connected(session, host, mark) as (socket, clamped):
             yield ()
             first = True
-            async for message in _messages(socket, host.place):
+            async for message in texts(socket, host.place):
                 found = host.read(message)
                 if isinstance(found, JetstreamSaid):
                     clamped = _heed(found, host.place) or clamped
@@ -179,24 +172,6 @@ async def _said(session: ClientSession, asked: URL) -> Refusal:
         return REFUSAL.decode(body) if refused else Refusal()
     except msgspec.MsgspecError:
         return Refusal("", excerpt(body))
-
-
-async def _messages(socket: ClientWebSocketResponse, place: str) -> AsyncIterator[bytes]:
-    """The texts that come; LostError when no more do."""
-    while True:
-        with losing(place):
-            message = await socket.receive()
-        if message.type is not WSMsgType.TEXT:
-            raise _ended(socket, message, place)
-        yield message.data.encode()
-
-
-def _ended(socket: ClientWebSocketResponse, message: WSMessage, place: str) -> LostError:
-    if message.type is WSMsgType.BINARY:
-        return LostError(MALFORMED, f"{place}: sends binary frames, which nobody asked for")
-    why = message.extra or message.data
-    said = f" ({excerpt(str(why))})" if why and why != socket.close_code else ""
-    return LostError(CLOSED, f"{place}: closed the connection with {socket.close_code}{said}")
 
 
 def _heed(told: JetstreamSaid, place: str) -> bool:

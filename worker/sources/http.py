@@ -7,8 +7,10 @@ from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from pathlib import Path
 from time import time
+from typing import TypeVar
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from encoder.errors import InputError, NewsiftError
@@ -24,6 +26,7 @@ from worker.sources.source import (
     LostError,
 )
 
+D = TypeVar("D")
 CONNECT_S = 20.0
 LONGEST_WAIT_S = 3600.0  # of what Retry-After may ask for
 TOLD_BYTES = 2**12  # of an answer that is an error
@@ -107,6 +110,16 @@ async def whole(answer: aiohttp.ClientResponse, largest: int) -> bytes:
         if size > largest:
             raise LostError(MALFORMED, f"{answer.url.host} answers more than {largest:,} bytes")
     return b"".join(parts)
+
+
+def decoded(decoder: msgspec.json.Decoder[D], body: bytes, what: str) -> D:
+    """What an answer holds, where it is as documented."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise LostError(
+            MALFORMED, f"{what} is not as documented ({excerpt(str(error))})"
+        ) from error
 
 
 def retry_after(headers: Mapping[str, str]) -> float:

@@ -82,11 +82,18 @@ def stream_address(url: str, stream: str | None, tag: str | None) -> StreamAddre
     if web.path in ("", "/"):
         return StreamAddress(host, Feed(stream or "public", named))
     known = _feed_of(web)
-    if known is None:
-        return StreamAddress(host, Feed(stream or "public", named), web)
-    if (stream and stream != known.name) or (named and named != known.tag):
-        raise InputError(f"--stream: --url is that of {known.name} already; leave one of them out")
-    return StreamAddress(host, known, known.stream(host))
+    feed = known or Feed(stream or "public", named)
+    if (stream and stream != feed.name) or (named and named != feed.tag):
+        raise InputError(f"--stream: --url is that of {feed.name} already; leave one of them out")
+    return StreamAddress(host, feed, _exact(given, feed))
+
+
+def _exact(given: URL, feed: Feed) -> URL:
+    """The address of a stream: a web socket is told which one it is to be, if it is not yet."""
+    if given.scheme not in SECURE:
+        return feed.stream(given) if given.path == STREAMING else given
+    asked = {"stream": feed.name} | ({"tag": feed.tag} if feed.tags else {})
+    return given.update_query({**asked, **given.query})
 
 
 def _feed_of(url: URL) -> Feed | None:

@@ -1,6 +1,7 @@
 """A stream of Mastodon as a source: what it missed comes from the timeline, before what is new."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from time import time
 
 from aiohttp import ClientSession
@@ -8,13 +9,13 @@ from yarl import URL
 
 from worker.config.secret import Secret
 from worker.sources.backoff import Backoff
-from worker.sources.events import sent_events
 from worker.sources.frame import Frame, Gap, Mark
-from worker.sources.http import check_answer, limits, losing
+from worker.sources.http import losing
 from worker.sources.mastodon.feeds import StreamAddress
 from worker.sources.mastodon.instance import look, refuse_closed
 from worker.sources.mastodon.statuses import Newest, id_before, made_at
-from worker.sources.mastodon.timeline import REFUSED, Catching, Timeline
+from worker.sources.mastodon.streaming import streamed
+from worker.sources.mastodon.timeline import Catching, Timeline
 from worker.sources.source import CLOSED, LIMITED, Arrivals, LostError
 
 STALL_S = 45.0  # three of the heartbeats that a stream sends every 15 s
@@ -36,7 +37,7 @@ class Mastodon:
         most_pages: int = MOST_PAGES,
     ) -> None:
         self.place = address.place
-        self._stall = limits(min(stall_s, STALL_S))
+        self._stall_s = min(stall_s, STALL_S)
         self._address, self._token, self._most_pages = address, token, most_pages
         self._newest = Newest()
         self._pauses = Backoff(0.5, 60.0)
@@ -45,19 +46,19 @@ class Mastodon:
     async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
         """The statuses since the mark, then those of the stream as they come."""
         with losing(self.place):
-            stream = await self._stream(session)
+            url = await self._stream(session)
             missed = await self._missed(session, mark)
             async for frames in self._caught_up(missed):
                 yield frames
-            async with session.get(stream, headers=self._headers(), timeout=self._stall) as answer:
-                await check_answer(answer, REFUSED)
+            async with aclosing(streamed(session, url, self._headers(), self._stall_s)) as stream:
+                await anext(stream)
                 async for frames in self._caught_up(missed):
                     yield frames
                 if lost := gap(self.place, missed, mark):
                     yield lost
                 yield [self._newest.note()]  # from here on nothing is missed
-                async for found in sent_events(answer.content.iter_any()):
-                    arrived = [self._newest.event(each.name, each.data) for each in found]
+                async for events in stream:
+                    arrived = [self._newest.event(told) for told in events]
                     yield [frame for frame in arrived if frame is not None]
         raise LostError(CLOSED, f"{self.place}: the stream ended")
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import OrderedDict
+from typing import NamedTuple
 
 import msgspec
 
@@ -50,8 +51,18 @@ def status_identity(status: bytes) -> str | None:
 
 
 def event_value(name: str, data: bytes) -> bytes:
-    """An event of the stream as one JSON object, as its web socket would send it."""
+    """A server-sent event as one JSON object; a payload that is none stays the text that it is."""
+    if name not in WRITTEN or status_identity(data) is None:
+        data = msgspec.json.encode(data.decode("utf-8", "replace"))
     return b'{"event":%b,"payload":%b}' % (msgspec.json.encode(name), data)
+
+
+class Told(NamedTuple):
+    """An event of a stream: its name, what it is about, and the whole as it goes to the topic."""
+
+    name: str
+    data: bytes
+    value: bytes
 
 
 class Newest:
@@ -70,10 +81,8 @@ class Newest:
         """No post, but how far it is."""
         return Frame(b"", None, self.id, made_at(self.id) if self.id else None)
 
-    def status(self, value: bytes, id: str | None) -> Frame | None:
+    def status(self, value: bytes, id: str) -> Frame | None:
         """The frame of a new status; None if it was handed on before."""
-        if id is None:
-            return Frame(value, None, self.id)
         if id in self._seen:
             return None
         self._seen[id] = None
@@ -82,17 +91,15 @@ class Newest:
         self.raise_to(id)
         return Frame(value, id.encode(), self.id, made_at(id))
 
-    def event(self, name: str, data: bytes) -> Frame | None:
+    def event(self, told: Told) -> Frame | None:
         """The frame of an event; None for one that is no post's, or was handed on before."""
-        if name == DELETED:
-            gone = data.decode("utf-8", "replace").strip()
+        if told.name == DELETED:
+            gone = told.data.decode("utf-8", "replace").strip()
             key = gone.encode() if IDENTITY.fullmatch(gone) else None
-            return Frame(event_value(name, msgspec.json.encode(gone)), key, self.id)
-        if name not in WRITTEN:
+            return Frame(told.value, key, self.id)
+        if told.name not in WRITTEN:
             return None
-        id = status_identity(data)
-        if id is None:  # a dead letter's reason will say what it is
-            return Frame(event_value(name, msgspec.json.encode(data.decode("utf-8", "replace"))))
-        if name == "update":
-            return self.status(event_value(name, data), id)
-        return Frame(event_value(name, data), id.encode(), self.id)
+        id = status_identity(told.data)
+        if id is not None and told.name == "update":
+            return self.status(told.value, id)
+        return Frame(told.value, None if id is None else id.encode(), self.id)

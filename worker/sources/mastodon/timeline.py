@@ -11,9 +11,9 @@ import msgspec
 from aiohttp import ClientSession
 from yarl import URL
 
-from worker.sources.http import check_answer, retry_after, whole
+from worker.sources.http import check_answer, decoded, retry_after, whole
 from worker.sources.mastodon.statuses import order, status_identity
-from worker.sources.source import LIMITED, MALFORMED, LostError
+from worker.sources.source import LIMITED, LostError
 
 PAGE = 40  # the most statuses that a page may have
 RESERVE = 5  # requests of the limit that are left to others who use the account
@@ -60,10 +60,7 @@ class Timeline:
 
 def statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
     """The statuses of a page with their ids, oldest first, whatever order they came in."""
-    try:
-        found = [bytes(raw) for raw in RAW_LIST.decode(body)]
-    except msgspec.MsgspecError as error:
-        raise LostError(MALFORMED, f"{host}: the timeline is no list ({error})") from error
+    found = [bytes(raw) for raw in decoded(RAW_LIST, body, f"{host}: its timeline")]
     named = [(id, status) for status in found if (id := status_identity(status)) is not None]
     return sorted(named, key=lambda each: order(each[0]))
 

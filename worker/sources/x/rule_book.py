@@ -11,8 +11,7 @@ from aiohttp import ClientSession
 from yarl import URL
 
 from encoder.errors import InputError, NewsiftError
-from worker.sources.http import excerpt, losing, whole
-from worker.sources.source import MALFORMED, LostError
+from worker.sources.http import decoded, excerpt, losing, whole
 from worker.sources.x.rules import MOST, StreamRule, difference, rules_in
 from worker.sources.x.said import turned_away
 
@@ -164,17 +163,12 @@ class RuleBook:
         url = self._url.with_query(query)
         async with client.request(method, url, json=body, headers=self._headers) as answer:
             said = await whole(answer, LARGEST)
-            try:
-                found = ANSWER.decode(said)
-            except msgspec.MsgspecError as error:
-                if answer.status // 100 == 2:
-                    why = f"{self._place}: its rules are not as documented ({error})"
-                    raise LostError(MALFORMED, why) from error
-                found = RulesAnswer()
-            of_rules = any(error.value for error in found.errors or ())
-            if answer.status // 100 == 2 or (answer.status == 400 and of_rules):
-                return found
-            raise turned_away(answer.status, answer.headers, said, self._place)
+            if answer.status not in (200, 201, 400):
+                raise turned_away(answer.status, answer.headers, said, self._place)
+            found = decoded(ANSWER, said, f"{self._place}: what it says of rules")
+            if answer.status == 400 and not any(error.value for error in found.errors or ()):
+                raise turned_away(answer.status, answer.headers, said, self._place)
+            return found
 
 
 def _parts(rules: Sequence[StreamRule]) -> list[Sequence[StreamRule]]:

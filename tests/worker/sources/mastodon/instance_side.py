@@ -37,6 +37,7 @@ class FakeInstance:
     def __init__(self) -> None:
         self.statuses: list[Json] = []
         self.streams: list[web.StreamResponse] = []
+        self.sockets: list[web.WebSocketResponse] = []
         self.asked: list[web.BaseRequest] = []
         self.answers: list[tuple[str, web.Response]] = []  # by path, each given once
         self.access: Any = {"local": "public", "remote": "authenticated"}
@@ -49,6 +50,7 @@ class FakeInstance:
         made = web.Application()
         made.router.add_get("/api/v2/instance", self._about)
         made.router.add_get("/api/v1/timelines/{kind:public|tag/.*}", self._timeline)
+        made.router.add_get("/api/v1/streaming", self._socket)
         made.router.add_get("/api/v1/streaming/{kind:.*}", self._stream)
         return made
 
@@ -64,6 +66,8 @@ class FakeInstance:
 
     async def tell(self, name: str, data: str) -> None:
         await self.write(f"event: {name}\ndata: {data}\n\n".encode())
+        for socket in self.sockets:
+            await socket.send_json({"stream": ["public"], "event": name, "payload": data})
 
     async def write(self, part: bytes) -> None:
         for stream in self.streams:
@@ -71,11 +75,16 @@ class FakeInstance:
 
     def cut(self) -> None:
         """End every open stream as a network does: with a reset."""
-        for stream in self.streams:
+        for stream in [*self.streams, *self.sockets]:
             transport = stream._req.transport if stream._req else None
             if transport is not None:
                 transport.abort()
+        self.end()
+
+    def end(self) -> None:
+        """End every open stream in order."""
         self.streams.clear()
+        self.sockets.clear()
         self.opened.clear()
 
     async def _about(self, request: web.Request) -> web.Response:
@@ -119,6 +128,22 @@ class FakeInstance:
             await asyncio.sleep(0.01)
         return answer
 
+    async def _socket(self, request: web.Request) -> web.StreamResponse:
+        if (early := self._early(request)) is not None:
+            return early
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            told = {"X-Error-Message": "Invalid access token", "Content-Type": "text/plain"}
+            return web.Response(status=401, headers=told)
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        if request.query.get("stream") != "public":
+            await socket.send_json({"error": "Unknown stream type", "status": 400})
+        self.sockets.append(socket)
+        self.opened.set()
+        while socket in self.sockets:
+            await asyncio.sleep(0.01)
+        return socket
+
     def _early(self, request: web.Request) -> web.Response | None:
         self.asked.append(request)
         for index, (path, answer) in enumerate(self.answers):
@@ -135,4 +160,4 @@ async def standing() -> AsyncIterator[FakeInstance]:
     async with TestServer(side.app()) as server:
         side.url = server.make_url("/")
         yield side
-        side.streams.clear()
+        side.end()

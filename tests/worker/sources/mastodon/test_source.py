@@ -20,17 +20,20 @@ from worker.config.secret import Secret
 from worker.errors import AccessError
 from worker.posts.read import PassedOver, Post, read_post
 from worker.sources.frame import Frame, Mark
+from worker.sources.http import session
 from worker.sources.mastodon.feeds import stream_address
 from worker.sources.mastodon.source import Mastodon
 from worker.sources.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED
 
-PUBLIC = "/api/v1/streaming/public"
+STREAMING = "/api/v1/streaming"
+PUBLIC = f"{STREAMING}/public"
 
 
 def made(
-    side: FakeInstance, path: str = "", stall_s: float = 20.0, most_pages: int = 100
+    side: FakeInstance, socket: bool = False, stall_s: float = 20.0, most_pages: int = 100
 ) -> Mastodon:
-    address = stream_address(str(side.url.with_path(path)), None, None)
+    whole = side.url.with_scheme("ws").with_path(STREAMING) if socket else side.url
+    address = stream_address(str(whole), None, None)
     return Mastodon(address, Secret(TOKEN), stall_s, most_pages)
 
 
@@ -69,11 +72,50 @@ def test_events_come_as_the_platform_sent_them() -> None:
     assert not isinstance(read_post(odd.value), Post | PassedOver)  # a dead letter says what it was
 
 
+def test_a_web_socket_brings_the_same() -> None:
+    first = status_id(1)
+
+    async def story() -> Followed:
+        async with standing() as side, following(made(side, socket=True)) as seen:
+            await until(lambda: len(side.urls("/api/v1/timelines")) == 3)
+            await side.post(first)
+            await side.tell("delete", first)
+            await side.sockets[0].send_str("no JSON")
+            await until(lambda: len(seen.frames) == 3)
+        return seen
+
+    posted, delete, odd = asyncio.run(story()).frames
+    event = {"stream": ["public"], "event": "update", "payload": json.dumps(status(first))}
+    assert json.loads(posted.value) == event
+    assert (posted.key, posted.cursor) == (first.encode(), first)
+    assert ids([posted]) == [first]
+    assert delete.key == first.encode()
+    assert isinstance(read_post(delete.value), PassedOver)
+    assert odd.value == b"no JSON"
+
+
+@pytest.mark.parametrize(
+    ("token", "stream", "said"),
+    [("stale", "public", "401 .*Invalid access token"), (TOKEN, "public:local", "Unknown stream")],
+)
+def test_a_web_socket_that_is_refused_ends_the_command(token: str, stream: str, said: str) -> None:
+    async def story() -> None:
+        async with standing() as side:
+            url = side.url.with_scheme("ws").with_path(STREAMING)
+            source = Mastodon(stream_address(str(url), stream, None), Secret(token))
+            async with session(30) as client:
+                async for _ in source.arrivals(client, None):
+                    pass
+
+    with pytest.raises(AccessError, match=said):
+        asyncio.run(story())
+
+
 async def troubled(side: FakeInstance, seen: Followed, chance: random.Random) -> int:
     """Statuses and faults in an order that chance gives; how many statuses there were."""
     count = 0
     for _ in range(12):
-        fault = chance.choice(["cut", "half", "end", "busy", "limited", "silent"])
+        fault = chance.choice(["cut", "half", "end", "busy", "limited"])
         await asyncio.wait_for(side.opened.wait(), 30)
         for _ in range(chance.randrange(4)):
             count += 1
@@ -85,11 +127,7 @@ async def troubled(side: FakeInstance, seen: Followed, chance: random.Random) ->
         if fault == "limited":
             headers = {**side.limits(), "Retry-After": "3"}
             side.answers.append(("/api/v1/timelines", web.Response(status=429, headers=headers)))
-        if fault == "end":
-            side.streams.clear()
-            side.opened.clear()
-        else:
-            side.cut()
+        (side.end if fault == "end" else side.cut)()
         for _ in range(chance.choice([0, 1, 39, 40, 41, 100])):
             count += 1
             await side.post(status_id(count))
@@ -97,10 +135,13 @@ async def troubled(side: FakeInstance, seen: Followed, chance: random.Random) ->
     return count
 
 
+@pytest.mark.parametrize("socket", [False, True], ids=["sent events", "web socket"])
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_is_missing_and_nothing_comes_twice_or_before_its_turn(seed: int) -> None:
+def test_nothing_is_missing_and_nothing_comes_twice_or_before_its_turn(
+    seed: int, socket: bool
+) -> None:
     async def story() -> tuple[Followed, int]:
-        async with standing() as side, following(made(side)) as seen:
+        async with standing() as side, following(made(side, socket=socket)) as seen:
             count = await troubled(side, seen, random.Random(seed))
         return seen, count
 

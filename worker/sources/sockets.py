@@ -1,0 +1,26 @@
+"""Web sockets: the texts that come by one, and how it ends."""
+
+from collections.abc import AsyncIterator
+
+from aiohttp import ClientWebSocketResponse, WSMessage, WSMsgType
+
+from worker.sources.http import excerpt, losing
+from worker.sources.source import CLOSED, MALFORMED, LostError
+
+
+async def texts(socket: ClientWebSocketResponse, place: str) -> AsyncIterator[bytes]:
+    """The texts that come; LostError when no more do."""
+    while True:
+        with losing(place):
+            message = await socket.receive()
+        if message.type is not WSMsgType.TEXT:
+            raise _ended(socket, message, place)
+        yield message.data.encode()
+
+
+def _ended(socket: ClientWebSocketResponse, message: WSMessage, place: str) -> LostError:
+    if message.type is WSMsgType.BINARY:
+        return LostError(MALFORMED, f"{place}: sends binary frames, which nobody asked for")
+    why = message.extra or message.data
+    said = f" ({excerpt(str(why))})" if why and why != socket.close_code else ""
+    return LostError(CLOSED, f"{place}: closed the connection with {socket.close_code}{said}")
