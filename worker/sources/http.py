@@ -112,7 +112,7 @@ async def whole(answer: aiohttp.ClientResponse, largest: int) -> bytes:
     return b"".join(parts)
 
 
-def decoded(decoder: msgspec.json.Decoder[D], body: bytes, what: str) -> D:
+def as_documented(decoder: msgspec.json.Decoder[D], body: bytes, what: str) -> D:
     """What an answer holds, where it is as documented."""
     try:
         return decoder.decode(body)

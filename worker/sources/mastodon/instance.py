@@ -7,7 +7,7 @@ from aiohttp import ClientSession
 from yarl import URL
 
 from worker.errors import AccessError
-from worker.sources.http import check_answer, decoded, whole
+from worker.sources.http import as_documented, check_answer, whole
 from worker.sources.mastodon.feeds import SECURE, Feed
 from worker.sources.source import MALFORMED, LostError
 
@@ -65,7 +65,7 @@ async def look(session: ClientSession, host: URL, headers: dict[str, str]) -> In
         if answer.status == 404:
             return Instance()
         await check_answer(answer, NO_INSTANCE)
-        return decoded(DECODER, await whole(answer, LARGEST), f"{host.authority}: {DOCUMENT}")
+        return as_documented(DECODER, await whole(answer, LARGEST), f"{host.authority}: {DOCUMENT}")
 
 
 def refuse_closed(instance: Instance, feed: Feed, place: str) -> None:

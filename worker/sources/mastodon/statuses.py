@@ -57,7 +57,7 @@ def event_value(name: str, data: bytes) -> bytes:
     return b'{"event":%b,"payload":%b}' % (msgspec.json.encode(name), data)
 
 
-class Told(NamedTuple):
+class Happened(NamedTuple):
     """An event of a stream: its name, what it is about, and the whole as it goes to the topic."""
 
     name: str
@@ -91,7 +91,7 @@ class Newest:
         self.raise_to(id)
         return Frame(value, id.encode(), self.id, made_at(id))
 
-    def event(self, told: Told) -> Frame | None:
+    def event(self, told: Happened) -> Frame | None:
         """The frame of an event; None for one that is no post's, or was handed on before."""
         if told.name == DELETED:
             gone = told.data.decode("utf-8", "replace").strip()

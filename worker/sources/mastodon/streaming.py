@@ -8,12 +8,12 @@ from yarl import URL
 
 from worker.sources.events import LARGEST, sent_events
 from worker.sources.http import answered, check_answer, excerpt, limits
-from worker.sources.mastodon.statuses import Told, event_value
+from worker.sources.mastodon.statuses import Happened, event_value
 from worker.sources.mastodon.timeline import REFUSED
 from worker.sources.sockets import texts
 
 SOCKETS = ("ws", "wss")
-Streamed = AsyncGenerator[list[Told], None]
+Streamed = AsyncGenerator[list[Happened], None]
 
 
 class SocketMessage(msgspec.Struct):
@@ -43,7 +43,9 @@ async def _by_sent_events(
         await check_answer(answer, REFUSED)
         yield []
         async for found in sent_events(answer.content.iter_any()):
-            yield [Told(each.name, each.data, event_value(each.name, each.data)) for each in found]
+            yield [
+                Happened(each.name, each.data, event_value(each.name, each.data)) for each in found
+            ]
 
 
 async def _by_socket(
@@ -65,12 +67,12 @@ async def _by_socket(
             yield [_told(text, str(url.host))]
 
 
-def _told(text: bytes, host: str) -> Told:
+def _told(text: bytes, host: str) -> Happened:
     """What a message tells; what ends the connection is raised."""
     try:
         found = SOCKET_MESSAGE.decode(text)
     except (msgspec.MsgspecError, RecursionError):
-        return Told("update", text, text)  # a dead letter shows it
+        return Happened("update", text, text)  # a dead letter shows it
     if found.error is not None:
         raise answered(found.status, {}, f"{host} says: {excerpt(found.error)}", REFUSED)
-    return Told(found.event, found.payload.encode(), text)
+    return Happened(found.event, found.payload.encode(), text)

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import ClientSession
 from yarl import URL
 
-from worker.sources.http import check_answer, decoded, retry_after, whole
+from worker.sources.http import as_documented, check_answer, retry_after, whole
 from worker.sources.mastodon.statuses import order, status_identity
 from worker.sources.source import LIMITED, LostError
 
@@ -60,7 +60,7 @@ class Timeline:
 
 def statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
     """The statuses of a page with their ids, oldest first, whatever order they came in."""
-    found = [bytes(raw) for raw in decoded(RAW_LIST, body, f"{host}: its timeline")]
+    found = [bytes(raw) for raw in as_documented(RAW_LIST, body, f"{host}: its timeline")]
     named = [(id, status) for status in found if (id := status_identity(status)) is not None]
     return sorted(named, key=lambda each: order(each[0]))
 

@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 from yarl import URL
 
 from encoder.errors import InputError, NewsiftError
-from worker.sources.http import decoded, excerpt, losing, whole
+from worker.sources.http import as_documented, excerpt, losing, whole
 from worker.sources.x.rules import MOST, StreamRule, difference, rules_in
 from worker.sources.x.said import turned_away
 
@@ -165,7 +165,7 @@ class RuleBook:
             said = await whole(answer, LARGEST)
             if answer.status not in (200, 201, 400):
                 raise turned_away(answer.status, answer.headers, said, self._place)
-            found = decoded(ANSWER, said, f"{self._place}: what it says of rules")
+            found = as_documented(ANSWER, said, f"{self._place}: what it says of rules")
             if answer.status == 400 and not any(error.value for error in found.errors or ()):
                 raise turned_away(answer.status, answer.headers, said, self._place)
             return found

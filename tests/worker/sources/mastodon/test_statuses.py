@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.worker.sources.mastodon.instance_side import status, status_id
 from worker.posts.read import read_post
 from worker.sources.mastodon.statuses import (
+    Happened,
     Newest,
-    Told,
     event_value,
     id_before,
     made_at,
@@ -33,7 +33,7 @@ DATA = st.one_of(
 def test_no_event_is_too_odd(events: list[tuple[str, bytes]]) -> None:
     newest = Newest()
     for name, data in events:
-        frame = newest.event(Told(name, data, event_value(name, data)))
+        frame = newest.event(Happened(name, data, event_value(name, data)))
         if frame is not None:
             assert len(frame.key or b"") <= 64
             assert isinstance(json.loads(frame.value), dict)
