@@ -11,6 +11,7 @@ from typing import IO
 from encoder.errors import InputError
 from worker.files.cells import Cell
 from worker.files.out.rows import (
+    IN_TOPIC,
     OF_RECORD,
     POST,
     Add,
@@ -33,20 +34,23 @@ PRAGMA cache_size = -65536;
 BEGIN;
 """
 TABLES = """
-CREATE TABLE posts ({post_key} INTEGER PRIMARY KEY, {post_columns}, UNIQUE ({post_digest}));
+CREATE TABLE posts ({post_key} INTEGER PRIMARY KEY, {post_columns});
 CREATE TABLE seeds (
     seed_id TEXT, seed_version TEXT, event TEXT, title TEXT,
     PRIMARY KEY (seed_id, seed_version, event)
 );
 CREATE TABLE matches (
-    match_id TEXT PRIMARY KEY, post_key INTEGER NOT NULL REFERENCES posts ({post_key}),
-    score REAL, threshold REAL, event TEXT, seed_id TEXT, seed_version TEXT, why TEXT
+    match_id TEXT, post_key INTEGER NOT NULL REFERENCES posts ({post_key}),
+    score REAL, threshold REAL, event TEXT, seed_id TEXT, seed_version TEXT, why TEXT,
+    PRIMARY KEY (match_id, post_key)
 );
 CREATE VIRTUAL TABLE posts_text USING fts5 (
     {text}, content = 'posts', content_rowid = {post_key},
     tokenize = 'unicode61 remove_diacritics 2'
 );
 """
+# A topic delivers at least once. In a file each row is a post, also one that says the same.
+ONCE = "CREATE UNIQUE INDEX posts_once ON posts ({post_digest});"
 INDEXES = """
 CREATE INDEX posts_by_time ON posts ({created_at});
 CREATE INDEX posts_by_id ON posts ({post_id});
@@ -89,6 +93,8 @@ class _Tables:
         own = [f"{_quoted(name)} TEXT" for name in layout.own_names]
         columns = [f"{self._names[name]} {_kind(name)}" for name in ours[1:]] + own
         db.executescript(SETTINGS + self.script(TABLES, post_columns=", ".join(columns)))
+        if layout.place == IN_TOPIC:
+            db.execute(self.script(ONCE))
         marks = ", ".join("?" * len(columns))
         self._insert = f"INSERT OR IGNORE INTO posts VALUES (NULL, {marks})"
 
@@ -97,14 +103,14 @@ class _Tables:
         return template.format(**self._names, **more)
 
     def add(self, found: Sequence[Finding]) -> None:
-        """Put records into the tables; what is there already stays as it is."""
+        """Put records into the tables."""
         for each in found:
             key = self._key(each)
             for match in each.matches:
                 self._match(key, match)
 
     def _key(self, found: Finding) -> int:
-        """The key of a post, which is put into its table unless it is there."""
+        """The key of a post, which is put into its table unless it was delivered before."""
         record, layout = found.record, self._layout
         post = record.post
         name = digest([storable(part) for part in (post.platform, post.id, post.text)])[:32]

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from tests.worker.files.out.records import OWN, expected, found, wild, write
+from worker.files.out.formats import keeping
+from worker.files.out.rows import IN_FILE, IN_TOPIC, Layout
+from worker.files.out.sqlite import database
 
 DOCS = Path(__file__).parents[4] / "docs/files.md"
 EVERYTHING = """
@@ -44,16 +47,24 @@ def test_it_is_sound_and_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
 
 
-def test_what_comes_again_is_there_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "times"), [(IN_TOPIC, 1), (IN_FILE, 3)])
+def test_what_a_topic_delivers_again_is_there_once_and_each_row_of_a_file(
+    tmp_path: Path, place: tuple[str, ...], times: int
+) -> None:
     """An edited post is another one, and so is the match."""
-    edited = found(2, "the ferry burnt", id="p1")
-    write(tmp_path / "m.db", [found(1, "the ferry burns")] * 3, [edited, found(1, "other", "dam")])
-    posts = ask(tmp_path / "m.db", "SELECT post_id, text FROM posts ORDER BY post_key")
+    file, edited = tmp_path / "m.db", found(2, "the ferry burnt", id="p1")
+    with keeping(file, database, Layout(place)) as add:
+        add([found(1, "the ferry burns")] * 3)
+        add([edited, found(1, "the ferry burns", "dam")])
+    posts = ask(file, "SELECT post_id, text FROM posts ORDER BY post_key")
     assert [tuple(row.values()) for row in posts] == [
-        ("p1", "the ferry burns"), ("p1", "the ferry burnt"), ("p1", "other"),
+        *[("p1", "the ferry burns")] * times, ("p1", "the ferry burnt"),
+        *[("p1", "the ferry burns")] * (times == 3),
     ]  # fmt: skip
-    matches = ask(tmp_path / "m.db", "SELECT match_id FROM matches ORDER BY rowid")
-    assert [row["match_id"] for row in matches] == ["1-ferry", "2-ferry", "1-dam"]
+    matches = ask(file, "SELECT match_id, text FROM matches JOIN posts USING (post_key)")
+    assert sorted(row["match_id"] for row in matches) == ["1-dam", *["1-ferry"] * times, "2-ferry"]
+    assert all(("burnt" in row["text"]) == (row["match_id"] == "2-ferry") for row in matches)
+    assert len(ask(file, "SELECT DISTINCT post_digest FROM posts")) == 2
 
 
 @pytest.mark.parametrize(
