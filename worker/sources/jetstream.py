@@ -11,6 +11,7 @@ import msgspec
 from yarl import URL
 
 from encoder.errors import InputError
+from worker.posts.languages import Languages
 from worker.sources.frame import Frame, Mark
 
 V1, V2 = "/subscribe", "/xrpc/network.bsky.jetstream.subscribeEvents"
@@ -86,7 +87,7 @@ class Jetstream:
                 f"--url: the path {url.path!r} is none of a Jetstream; give {V1}, or {V2}"
             )
         self.is_v2 = path.endswith(V2)
-        self.url, self._langs = self._asked(url, collections), frozenset(map(primary, langs))
+        self.url, self._langs = self._asked(url, collections), Languages.of(",".join(langs))
         self.place = f"{url.host}:{url.port}{path}"
 
     def _asked(self, url: URL, collections: Collection[str]) -> URL:
@@ -139,16 +140,11 @@ class Jetstream:
         key = did
         if did and change is not None and change.collection and change.rkey:
             key = f"at://{did}/{change.collection}/{change.rkey}"
-            if self._langs and change.record and not self._wanted(change.record):
+            if self._langs.wanted and change.record and not self._wanted(change.record):
                 return Frame(b"", None, cursor, at)
         return Frame(value, key.encode() if key else None, cursor, at)
 
     def _wanted(self, record: msgspec.Raw) -> bool:
         """Whether a record names one of the languages, or none."""
         langs = LANGS.decode(record).langs
-        return not langs or any(primary(lang) in self._langs for lang in langs)
-
-
-def primary(lang: str) -> str:
-    """The language of a tag without region or script: en of en-GB."""
-    return lang.partition("-")[0].lower()
+        return not langs or any(map(self._langs.keep, langs))

@@ -12,7 +12,7 @@ import worker.cli.dead_letters.command
 from tests.worker.cli.test_dead_letters import BAD, reject
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, Kafka
-from worker.cli.dead_letters.alone import alone
+from worker.cli.dead_letters.turn import in_turn
 from worker.errors import RunError
 
 RETRY = "import sys; from worker.cli import run; sys.exit(run(['dead-letters', 'retry', '--all']))"
@@ -23,7 +23,7 @@ def test_two_at_once_go_in_turn(
 ) -> None:
     monkeypatch.setenv("NEWSIFT_CACHE", str(tmp_path))
     name = reject(kafka, 1)
-    with alone():
+    with in_turn():
         second = subprocess.Popen([sys.executable, "-c", RETRY], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)  # fmt: skip
         assert second.stderr is not None

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import click
 
 from encoder.errors import InputError
-from worker.cli.dead_letters.alone import alone
 from worker.cli.dead_letters.read import DeadLetter, Mark, dead_letters_of, sent_again
+from worker.cli.dead_letters.turn import in_turn
 from worker.cli.options import JSON, kafka_options, since_option
 from worker.cli.terminal import say
 from worker.cli.view.table import bytes_in_json, print_fields, print_json, tallied
@@ -92,7 +92,7 @@ def retry(
     if bool(names) + every + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
     wanted = set(names)
-    with alone(), connected(config) as cluster:
+    with in_turn(), connected(config) as cluster:
 
         def chosen() -> Iterable[DeadLetter]:
             for letter in dead_letters_of(cluster, config, start):

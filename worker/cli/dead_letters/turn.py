@@ -11,7 +11,7 @@ LOCK = "retry.lock"
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def in_turn() -> Iterator[None]:
     """Wait until no other retry of this user is under way; without a place for a lock, go on."""
     path, lock = cache_root() / LOCK, None
     with suppress(OSError):
