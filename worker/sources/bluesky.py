@@ -14,7 +14,7 @@ from worker.errors import AccessError
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Gap, Mark
 from worker.sources.http import TOLD_BYTES, answered, endpoint, excerpt, is_refusal, losing
-from worker.sources.jetstream import MICROSECONDS, REWIND, SECOND, Jetstream, JetstreamSaid
+from worker.sources.jetstream import MICROSECONDS, Jetstream, JetstreamSaid, time_cursor
 from worker.sources.sockets import texts
 from worker.sources.source import BUSY, TOLD, TOO_OLD, Arrivals, LostError
 
@@ -28,6 +28,7 @@ POSTS = "app.bsky.feed.post"
 PROTOCOL = "xrpc.v1.json"
 LARGEST = 2**24  # bytes of a frame
 CLAMPED_S = 60.0  # from the cursor to the first frame: there was more between them once
+TOO_OLD_SAID = "CursorTooOld"
 NUMBER = re.compile(r"\b[0-9]{1,18}\b")
 log = logging.getLogger("newsift.collect")
 
@@ -64,6 +65,7 @@ class Bluesky:
         self._now = 0  # which of them
         self._failed = False
         self._refusals: int | None = 0  # in a row; None once one has let us in
+        self._instead: tuple[int | None] | None = None  # of a cursor that is too old, this one
         self._stall_s = stall_s
         self._backoff = Backoff(0.25, 30.0)
 
@@ -78,19 +80,21 @@ class Bluesky:
 
     async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
         """What comes from the mark on; a gap where the host no longer has what came after it."""
-        if self._failed:
-            self._now = (self._now + 1) % len(self._hosts)
+        if self._failed and len(self._hosts) > 1:
+            self._now, self._instead = (self._now + 1) % len(self._hosts), None
         self._failed, host = True, self._hosts[self._now]
-        async with self._connected(session, host, mark) as (socket, clamped):
+        async with self._connected(session, host, mark) as (socket, cursor):
             yield ()
-            first = True
-            async for message in texts(socket, host.place):
+            first, clamped = True, cursor != host.since(mark)
+            async for message in texts(socket, host.place, self._stall_s):
                 found = host.read(message)
                 if isinstance(found, JetstreamSaid):
+                    if found.name == TOO_OLD_SAID:
+                        self._instead = (_later(cursor, _floor(found.said, cursor), mark),)
                     clamped = _heed(found, host.place) or clamped
                     continue
                 if first and found.at is not None:
-                    first, self._failed = False, False
+                    first, self._failed, self._instead = False, False, None
                     if mark is not None and (gap := _gap(host, mark, found.at, clamped)):
                         yield gap
                 yield (found,)
@@ -98,9 +102,9 @@ class Bluesky:
     @asynccontextmanager
     async def _connected(
         self, session: ClientSession, host: Jetstream, mark: Mark | None
-    ) -> AsyncIterator[tuple[ClientWebSocketResponse, bool]]:
-        """A connection from the mark on, or, which it says too, from the oldest there is."""
-        cursor = wanted = host.since(mark)
+    ) -> AsyncIterator[tuple[ClientWebSocketResponse, int | None]]:
+        """A connection from the mark on, or from the oldest there is, and the cursor of it."""
+        cursor = self._instead[0] if self._instead else host.since(mark)
         while True:
             try:
                 socket = await self._connect(session, host, cursor)
@@ -109,7 +113,7 @@ class Bluesky:
                 log.warning("%s no longer has what stands at the cursor %s", host.place, cursor)
                 cursor = _later(cursor, error.floor, mark)
         try:
-            yield socket, cursor != wanted
+            yield socket, cursor
         finally:
             await socket.close()
 
@@ -139,9 +143,8 @@ class Bluesky:
         said = Refusal()
         if why.status == 400:
             said = await _said(session, asked)
-        if said.error == "CursorTooOld" and cursor is not None:
-            floors = [int(n) for n in NUMBER.findall(said.message) if int(n) > cursor]
-            raise TooOld(floors[0] if floors else None)
+        if said.error == TOO_OLD_SAID and cursor is not None:
+            raise TooOld(_floor(said.message, cursor))
         told = excerpt(f"{said.error} {said.message}")
         what = f"{asked.host} answers {why.status}{f' ({told})' if told else ''}"
         found = answered(why.status, why.headers or {}, what, "check --url and what it asks for")
@@ -152,13 +155,18 @@ class Bluesky:
         raise found if isinstance(found, LostError) else LostError(BUSY, what)
 
 
+def _floor(said: str, cursor: int | None) -> int | None:
+    """The oldest cursor that a host names when it refuses an older one."""
+    return next((int(n) for n in NUMBER.findall(said) if int(n) > (cursor or 0)), None)
+
+
 def _later(cursor: int | None, floor: int | None, mark: Mark | None) -> int | None:
     """What to ask for instead of what is too old: the oldest there is, by number or by time."""
     if cursor is None or cursor >= MICROSECONDS:
         return None
     if floor is not None and mark is not None and cursor == mark.cursor:
         return floor
-    return round(mark.at * SECOND) - REWIND if mark is not None and mark.at is not None else None
+    return time_cursor(mark.at) if mark is not None else None
 
 
 async def _said(session: ClientSession, asked: URL) -> Refusal:
@@ -178,7 +186,7 @@ def _heed(told: JetstreamSaid, place: str) -> bool:
     """Log a notice, an error ends the connection; whether it says that the cursor was too old."""
     said = f"{place} says {excerpt(told.name)}: {excerpt(told.said)}"
     if told.ends:
-        raise LostError(TOO_OLD if told.name == "CursorTooOld" else TOLD, said)
+        raise LostError(TOO_OLD if told.name == TOO_OLD_SAID else TOLD, said)
     log.warning("%s", said)
     return told.name == "OutdatedCursor"
 
@@ -188,6 +196,7 @@ def _gap(host: Jetstream, mark: Mark, first: float, clamped: bool) -> Gap | None
     if host.since(mark) is None:
         return Gap(f"{host.place} cannot go on from {mark.cursor} of {mark.place}")
     seconds = None if mark.at is None else max(first - mark.at, 0.0)
-    if not clamped and (seconds is None or seconds <= CLAMPED_S):
+    in_silence = not host.is_v2 and seconds is not None and seconds > CLAMPED_S
+    if not clamped and not in_silence:
         return None
     return Gap(f"{host.place} no longer has what came after its cursor {mark.cursor}", seconds)

@@ -18,6 +18,8 @@ V1, V2 = "/subscribe", "/xrpc/network.bsky.jetstream.subscribeEvents"
 LEXICON = "network.bsky.jetstream.subscribeEvents#"
 MICROSECONDS = 10**15  # from here on a cursor is a time, below it a number of the instance
 SECOND = 10**6
+LARGEST_CURSOR = 2**63 - 1
+KEY_BYTES = 2**12  # an address has a tenth of it
 REWIND = 10 * SECOND  # on another host, whose clock is another
 
 
@@ -103,10 +105,11 @@ class Jetstream:
         if mark is None:
             return None
         if mark.place == self.place:
-            return int(mark.cursor)
-        if mark.at is None or mark.at * SECOND < MICROSECONDS:
-            return None
-        return round(mark.at * SECOND) - REWIND
+            if not isinstance(mark.cursor, int) or not 0 <= mark.cursor <= LARGEST_CURSOR:
+                raise InputError(f"--state: the cursor {mark.cursor!r} is none of a Jetstream; "
+                                 "delete the file to begin with what is new")  # fmt: skip
+            return mark.cursor
+        return time_cursor(mark.at)
 
     def read(self, value: bytes) -> Frame | JetstreamSaid:
         """The frame that a message becomes; what nobody can read goes on as it is."""
@@ -137,14 +140,24 @@ class Jetstream:
         at: float | None,
     ) -> Frame:  # fmt: skip
         """A frame whose key is the record's address, else its author; without value if unwanted."""
+        if cursor is not None and not 0 <= cursor <= LARGEST_CURSOR:
+            cursor = None
         key = did
         if did and change is not None and change.collection and change.rkey:
             key = f"at://{did}/{change.collection}/{change.rkey}"
             if self._langs.wanted and change.record and not self._wanted(change.record):
                 return Frame(b"", None, cursor, at)
-        return Frame(value, key.encode() if key else None, cursor, at)
+        named = key.encode() if key else None
+        return Frame(value, named if named and len(named) <= KEY_BYTES else None, cursor, at)
 
     def _wanted(self, record: msgspec.Raw) -> bool:
         """Whether a record names one of the languages, or none."""
         langs = LANGS.decode(record).langs
         return not langs or any(map(self._langs.keep, langs))
+
+
+def time_cursor(at: float | None) -> int | None:
+    """A cursor for any host: a little before this time; None where that is no time of theirs."""
+    if at is None or not MICROSECONDS <= at * SECOND <= LARGEST_CURSOR:
+        return None
+    return round(at * SECOND) - REWIND

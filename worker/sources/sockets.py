@@ -1,5 +1,6 @@
 """Web sockets: the texts that come by one, and how it ends."""
 
+from asyncio import timeout
 from collections.abc import AsyncIterator
 
 from aiohttp import ClientWebSocketResponse, WSMessage, WSMsgType
@@ -8,11 +9,17 @@ from worker.sources.http import excerpt, losing
 from worker.sources.source import CLOSED, MALFORMED, LostError
 
 
-async def texts(socket: ClientWebSocketResponse, place: str) -> AsyncIterator[bytes]:
-    """The texts that come; LostError when no more do."""
+async def texts(
+    socket: ClientWebSocketResponse, place: str, silent_s: float | None = None
+) -> AsyncIterator[bytes]:
+    """The texts that come; LostError when no more do.
+
+    A ping counts as a sign of life unless `silent_s` says how long there may be no text.
+    """
     while True:
         with losing(place):
-            message = await socket.receive()
+            async with timeout(silent_s):
+                message = await socket.receive()
         if message.type is not WSMsgType.TEXT:
             raise _ended(socket, message, place)
         yield message.data.encode()

@@ -11,6 +11,7 @@ import msgspec
 
 from encoder.errors import InputError
 from encoder.support.files import read_regular, write_atomically
+from worker.errors import RunError
 from worker.posts.times import rfc3339
 from worker.sources.frame import Cursor, Gap, Mark
 
@@ -118,7 +119,10 @@ class State:
             SCHEMA, self._source, mark.cursor, mark.place, mark.at, now,
             self._gaps, self._gap_seconds,
         )  # fmt: skip
-        write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
+        try:
+            write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
+        except InputError as error:  # it could be written before: a full disk, say
+            raise RunError(f"--state: {error}; make room, and start again") from error
         self.mark = mark
 
     def note(self, gap: Gap) -> None:

@@ -177,6 +177,13 @@ async def fall_silent(_request: web.Request, _socket: web.WebSocketResponse) -> 
     await asyncio.sleep(60)
 
 
+async def ping_in_silence(_request: web.Request, socket: web.WebSocketResponse) -> None:
+    """Show that the connection stands, again and again, and send nothing more."""
+    for _ in range(600):
+        await socket.ping()
+        await asyncio.sleep(0.1)
+
+
 async def binary(_request: web.Request, socket: web.WebSocketResponse) -> None:
     """Send what only somebody gets who asked for compression."""
     await socket.send_bytes(b"\x28\xb5\x2f\xfd")

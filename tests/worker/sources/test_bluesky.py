@@ -21,6 +21,7 @@ from tests.worker.sources.jetstream_side import (
     event,
     fall_silent,
     half_a_frame,
+    ping_in_silence,
     refusing,
     runner_of,
     say,
@@ -28,7 +29,7 @@ from tests.worker.sources.jetstream_side import (
 from worker.errors import AccessError
 from worker.sources.bluesky import Bluesky
 from worker.sources.frame import Mark
-from worker.sources.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, TOLD
+from worker.sources.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, TOLD, TOO_OLD
 
 SLOW = '{"$type": "error", "error": "ConsumerTooSlow", "message": "too far behind"}'
 FAULTS: list[tuple[str, Fault]] = [
@@ -37,6 +38,7 @@ FAULTS: list[tuple[str, Fault]] = [
     (CLOSED, after(5, half_a_frame)),
     (CLOSED, after(0, abort)),
     (STALLED, after(5, fall_silent)),
+    (STALLED, after(5, ping_in_silence)),
     (MALFORMED, after(5, binary)),
     (LIMITED, refusing(429)),
     (LIMITED, refusing(429, **{"Retry-After": "1"})),
@@ -127,6 +129,23 @@ def test_what_is_no_longer_there_is_a_gap(version: int) -> None:
         assert found.outlet.keys == [address(n) for n in range(8, COUNT)]
 
     run(test, version)
+
+
+TOO_OLD_FRAME = {"$type": "error", "error": "CursorTooOld", "message": "cursor 3 below floor 9"}
+
+
+@pytest.mark.parametrize("error", [TOO_OLD_FRAME, TOO_OLD_FRAME | {"message": "no number"}])
+def test_a_frame_that_says_that_the_cursor_is_too_old_is_heeded_too(error: dict[str, str]) -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.floor = 8
+        side.faults.append(after(0, say(json.dumps(error))))
+        async with collecting(source_of(side.url), mark_of(side, 2)) as found:
+            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
+            assert found.counted("gaps_total") == 1
+            assert found.counted("reconnects_total", reason=TOO_OLD) == 1
+        assert found.outlet.keys == [address(n) for n in range(8, COUNT)]
+
+    run(test, 2)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -66,24 +66,27 @@ def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
         logs.set_up(config.log, None)
         if dry_run:
             stored = stored_state(file, source.name)
-            asyncio.run(print_what_comes(source, stored.mark if stored else None, config))
-            return
-        with State(file, source.name) as kept:
-            say(f"how far it came is kept in {file}")
-            if asyncio.run(bring(source, kept, config)) == signal.SIGINT:
-                raise KeyboardInterrupt
+            mark = stored.mark if stored else None
+            ended_by = asyncio.run(print_what_comes(source, mark, config))
+        else:
+            with State(file, source.name) as kept:
+                say(f"how far it came is kept in {file}")
+                ended_by = asyncio.run(bring(source, kept, config))
+        if ended_by == signal.SIGINT:
+            raise KeyboardInterrupt
 
     return collecting
 
 
-async def print_what_comes(source: LiveSource, mark: Mark | None, config: Config) -> None:
-    """Print what comes until a signal ends it."""
+async def print_what_comes(source: LiveSource, mark: Mark | None, config: Config) -> int:
+    """Print what comes until a signal ends it; which signal that was."""
     counts = Counts(source.name)
     outlet = PrintOutlet(sys.stdout.buffer)
     collector = Collector(source, outlet, counts, config.stream, Unkept(mark))
-    _heed_signals(collector)
+    heard = _heed_signals(collector)
     async with session(config.stream.stall_s) as client:
         await collector.run(client)
+    return heard[0]
 
 
 async def bring(source: LiveSource, state: State, config: Config) -> int:
