@@ -180,6 +180,34 @@ def test_bluesky_posts_without_their_address_have_no_id() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"rkey": ""}, Reason.NO_ID),
+        ({"did": None}, Reason.NO_ID),
+        ({"record": None}, Reason.NO_TEXT),
+        ({"record": {"text": 5}}, Reason.NO_TEXT),
+        ({"record": []}, Reason.WRONG_TYPE),
+        ({"did": 5}, Reason.WRONG_TYPE),
+        ({"collection": {}}, Reason.WRONG_TYPE),
+    ],
+)
+def test_a_bad_commit_inside_a_frame_of_v2(changed: dict[str, Any], reason: Reason) -> None:
+    frame = next(e.message for e in EXAMPLES if e.name == "bluesky_second_create")
+    value = json.dumps({**frame, "payload": frame["payload"] | changed}).encode()
+    assert rejected(value).reason is reason
+    assert rejected(value, "bluesky").reason is reason
+
+
+@pytest.mark.parametrize(
+    "frame", [{"$type": "message", "payload": None}, {"$type": "message", "payload": {}},
+              {"$type": "error", "error": "Any"}],
+)  # fmt: skip
+def test_a_frame_of_v2_without_a_commit_is_passed_over(frame: dict[str, Any]) -> None:
+    for form in ("auto", "bluesky"):
+        assert read_post(json.dumps(frame).encode(), form) == PassedOver("no_post")
+
+
+@pytest.mark.parametrize(
     ("payload", "reason"),
     [
         ("{", Reason.BAD_JSON),
