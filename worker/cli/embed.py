@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -11,53 +12,70 @@ import encoder
 from encoder import Embeddings, Encoder, InputError
 from encoder.embeddings_file import saving
 from encoder.model.weights import F32
-from worker.cli.options import model_options
+from worker.cli.options import file_options, model_options
 from worker.cli.terminal import ProgressLine, prompt_for_text, say
-from worker.files.read import DASH, each_line
-from worker.files.texts import FORMATS, GivenText, format_of, read_given
+from worker.config import DEFAULT_LIMITS
+from worker.files.find import found_files
+from worker.files.formats.columns import Wanted
+from worker.files.messages import FileMessage
+from worker.files.posts import FileMessages, checked
+from worker.files.read import DASH
+from worker.files.share import refuse_many_bad
+from worker.files.texts import GivenText, given_text
 from worker.files.write import check_targets
 
 BATCH_TEXTS = 4096
 BATCH_BYTES = 8 * 2**20
 
 
-def batches(file: Path, form: str, field: str, skip_bad: bool) -> Iterator[list[GivenText]]:
-    """The good texts of an input in batches; bad ones are refused, or told and counted."""
-    progress, bad = ProgressLine(), 0
-    batch: list[GivenText] = []
-    size = 0
-    for number, line in each_line(file):
-        form = format_of(line) if form == "auto" else form
-        if form == "jsonl" and not line.strip():
-            continue
-        try:
-            batch.append(read_given(line, form, field))
-        except ValueError as error:
-            if not skip_bad:
-                said = f"line {number} {error} (--skip-bad passes over such rows)"
-                raise InputError(said) from error
-            bad += 1
-            say(f"skipped: line {number} {error}")
-            continue
-        size += len(line)
-        if len(batch) == BATCH_TEXTS or size >= BATCH_BYTES:
+class Texts:
+    """The good texts of inputs in batches; bad ones are refused, or told and counted."""
+
+    def __init__(self, inputs: Iterable[FileMessages], skip_bad: bool) -> None:
+        self._rows = chain.from_iterable(chain.from_iterable(inputs))
+        self._skip_bad, self._bad = skip_bad, 0
+        self._progress = ProgressLine()
+
+    def __iter__(self) -> Iterator[list[GivenText]]:
+        batch: list[GivenText] = []
+        size = 0
+        for message in self._rows:
+            if (given := self._given(message)) is None:
+                continue
+            batch.append(given)
+            size += len(message.raw)
+            if len(batch) == BATCH_TEXTS or size >= BATCH_BYTES:
+                yield batch
+                self._progress.add(len(batch), "rows")
+                batch, size = [], 0
+        if batch:
             yield batch
-            progress.add(len(batch), "rows")
-            batch, size = [], 0
-    if batch:
-        yield batch
-        progress.add(len(batch), "rows")
-    _conclude(progress, bad)
+            self._progress.add(len(batch), "rows")
+        self._conclude()
 
+    def refuse_many_bad(self) -> None:
+        """Fail at the end where too many rows were bad."""
+        refuse_many_bad(self._bad, self._bad + self._progress.done)
 
-def _conclude(progress: ProgressLine, bad: int) -> None:
-    good = progress.done
-    if bad and not good:
-        raise InputError("no row could be read; the reasons stand above")
-    if bad:
-        say(f"bad rows skipped: {bad}, rows read: {good}")
-    if good and sys.stderr.isatty():
-        say(f"{good:,} rows, {progress.rate()}")
+    def _given(self, message: FileMessage) -> GivenText | None:
+        try:
+            return given_text(message)
+        except ValueError as error:
+            if not self._skip_bad:
+                said = f"{message.topic}, {error} (--skip-bad passes over such rows)"
+                raise InputError(said) from error
+            self._bad += 1
+            say(f"skipped: {message.topic}, {error}")
+            return None
+
+    def _conclude(self) -> None:
+        good = self._progress.done
+        if self._bad and not good:
+            raise InputError("no row could be read; the reasons stand above")
+        if self._bad:
+            say(f"bad rows skipped: {self._bad}, rows read: {good}")
+        if good and sys.stderr.isatty():
+            say(f"{good:,} rows, {self._progress.rate()}")
 
 
 @click.command()
@@ -65,36 +83,38 @@ def _conclude(progress: ProgressLine, bad: int) -> None:
 @click.option("--out", default=DASH, type=click.Path(path_type=Path),
               help="The safetensors file to write.")  # fmt: skip
 @click.option("--articles", is_flag=True, help="The texts are articles, not posts.")
-@click.option("--format", "form", default="auto", type=click.Choice(FORMATS), help="Of the input.")
-@click.option("--field", default="text", metavar="KEY", help="The JSON key of the text.")
+@file_options
 @click.option("--skip-bad", is_flag=True, help="Pass over rows that cannot be read.")
 @model_options
 def embed(
-    file: Path, out: Path, articles: bool, form: str, field: str, skip_bad: bool,
+    file: Path, out: Path, articles: bool, wanted: Wanted, skip_bad: bool,
     model: str, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Turn the texts of FILE, or of standard input, into embeddings.
 
-    The input is one text a line, or JSON lines with the keys text, and if there are any title and
-    id; gzip is unpacked. The embeddings go to --out as safetensors, row by row as the input, or as
+    The input is what `newsift filter` reads; of articles the title stands under title. The
+    embeddings go to --out as safetensors, row by row as the input, or as
     JSON lines to standard output. Memory does not grow with the input; --out takes about 1.3 KB of
     disk for each row, and as much again until it is complete.
     """
-    check_targets({"--out": out}, [file])
+    files = found_files([file])
+    check_targets({"--out": out}, files)
     if out != DASH and out.suffix != ".safetensors":
         raise InputError(f"--out {out}: must end in .safetensors; JSON lines go to standard output")
     if file == DASH:
         prompt_for_text()
+    inputs = checked(files, wanted, DEFAULT_LIMITS, say, blank=True)
     enc = encoder.load(model, device=device, threads=threads)
-    given = batches(file, form, field, skip_bad)
-    made = ((batch, _embedded(enc, batch, articles)) for batch in given)
+    texts = Texts(inputs, skip_bad)
+    made = ((batch, _embedded(enc, batch, articles)) for batch in texts)
     if out == DASH:
         for batch, embeddings in made:
             _print(batch, embeddings)
-        return
-    with saving(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
-        for _, embeddings in made:
-            table.add(embeddings.dense, embeddings.lexical)
+    else:
+        with saving(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
+            for _, embeddings in made:
+                table.add(embeddings.dense, embeddings.lexical)
+    texts.refuse_many_bad()
 
 
 def _embedded(enc: Encoder, batch: list[GivenText], articles: bool) -> Embeddings:

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,17 +15,22 @@ from encoder.errors import InputError
 from worker.cli.events.event import Values, book_of
 from worker.cli.events.offline import Textbook, taught_by
 from worker.cli.offline import Sum, idle_profiles, prepared, present
-from worker.cli.options import CONFIG, configuration, model_options
+from worker.cli.options import CONFIG, configuration, file_options, model_options
 from worker.cli.seeds.files import read_seed_files, undoubted
 from worker.cli.terminal import prompt_for_text, say
 from worker.cli.view.output import Output, output_options
 from worker.config import Config
+from worker.files.find import found_files
+from worker.files.formats.columns import Wanted
 from worker.files.matches import read_match
+from worker.files.messages import FileMessage
 from worker.files.out.rows import IN_FILE, Add, Finding
-from worker.files.posts import INPUTS, FileMessage, FileMessages
+from worker.files.posts import checked
 from worker.files.read import DASH
+from worker.files.share import refuse_many_bad
 from worker.files.write import writing
 from worker.match.pipeline import Outcome, Pipeline
+from worker.posts.outcome import PassedOver, Post, Rejected
 from worker.seeds.set import SeedSet
 
 FILE = click.Path(path_type=Path)
@@ -32,6 +38,34 @@ SHARE = click.FloatRange(0, 1, min_open=True)
 MODEL_OPTIONS = {"name": "model", "device": "device", "threads": "threads"}  # by their keys
 MOST_TOLD = 100  # dead letters; the rest is counted
 MOST_EVENTS = 10
+Letter = tuple[FileMessage, str]  # a row that could not be worked on, and why
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What came of a batch: of its posts, and of the rows that are none."""
+
+    posts: list[FileMessage]
+    letters: list[Letter]
+    outcome: Outcome
+
+    @classmethod
+    def of(cls, batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet) -> "Came":
+        """Work on a batch."""
+        posts = [message for message in batch if isinstance(message.found, Post)]
+        outcome = pipeline.run(posts, seeds, present)
+        outcome.read = len(batch)
+        letters: list[Letter] = []
+        for message in batch:
+            if isinstance(message.found, PassedOver):
+                outcome.passed_over[message.found.why] += 1
+            elif isinstance(message.found, Rejected):
+                outcome.rejected[message.found.reason] += 1
+                letters.append((message, f"{message.found.reason} ({message.found.detail})"))
+        for record in (record for record in outcome.records if record.kind == "rejected"):
+            told = {name: value.decode() for name, value in record.headers}
+            letters.append((posts[record.source], f"{told['reason']} ({told['detail']})"))
+        return cls(posts, letters, outcome)
 
 
 class Sink:
@@ -42,16 +76,16 @@ class Sink:
         if rejected is not None and rejected.isatty():
             raise InputError("--rejected: these bytes could steer a terminal; name a file")
 
-    def write(self, lines: Sequence[FileMessage], outcome: Outcome) -> None:
-        """Write what came of a batch; a dead letter is the line as it was."""
+    def write(self, came: Came) -> None:
+        """Write what came of a batch; a dead letter is the row as it was."""
         if self._rejected is not None:
-            kept = (lines[each.source].raw for each in outcome.records if each.kind == "rejected")
             # In one call: Ctrl-C comes before or after it, and leaves no half a line.
-            self._rejected.write(b"".join(raw + b"\n" for raw in kept))
-        values = ((each.value, each.source) for each in outcome.records if each.kind == "match")
+            self._rejected.write(b"".join(message.raw + b"\n" for message, _ in came.letters))
+        records = came.outcome.records
+        values = ((each.value, each.source) for each in records if each.kind == "match")
         self._show(
             [
-                Finding(value, record, record.matches, lines[source].columns)
+                Finding(value, record, record.matches, came.posts[source].columns)
                 for value, source in values
                 if value is not None and (record := read_match(value))
             ]
@@ -63,7 +97,6 @@ class Sink:
 @click.option("--seeds", required=True, type=FILE, help="A seed article, or a folder of them.")
 @click.option("--threshold", type=SHARE, help="The score that is a match; automatic if not given.")
 @click.option("--rate", type=SHARE, help="For automatic thresholds: the share of everyday posts.")
-@click.option("--form", type=click.Choice(INPUTS), help="What the lines are; auto tells by itself.")
 @click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
 @click.option("--learn", is_flag=True, help="Let events learn in a first pass over FILES.")
 @click.option(
@@ -73,6 +106,7 @@ class Sink:
     metavar="FILE",
     help="Let events learn from this file.",
 )
+@file_options
 @output_options
 @click.option("--rejected", type=FILE, help="Keep the lines that cannot be read in this file.")
 @CONFIG
@@ -80,13 +114,15 @@ class Sink:
 @click.pass_context
 def filter_posts(
     ctx: click.Context, files: tuple[Path, ...], seeds: Path, threshold: float | None,
-    rate: float | None, form: str | None, why: bool | None, learn: bool,
-    learn_from: tuple[Path, ...], output: Output, rejected: Path | None,
+    rate: float | None, why: bool | None, learn: bool, learn_from: tuple[Path, ...],
+    wanted: Wanted, output: Output, rejected: Path | None,
     config_file: Path | None, model: str, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Print the posts in FILES, or on standard input (-), that match the seed articles.
 
-    A line is a post: JSON of any form that the worker reads, or plain text; gzip is unpacked. A
+    FILES hold posts as platforms and tools write them: JSON lines and arrays, CSV, twarc's pages,
+    exports of Bluesky, Mastodon, Reddit and Telegram, Parquet, plain text; packed or not, folders
+    and patterns too (docs/files.md). A
     seed is a text, a Markdown file whose first line is "# Title", JSON as on the control topic, or
     what `newsift seeds export` wrote, profiles included. With --learn each event gets a profile of
     its seeds, the background and its best posts, as `newsift events learn` makes it.
@@ -94,34 +130,34 @@ def filter_posts(
     in .gz; it takes the old one's place at the end, or on Ctrl-C with what was found; an error
     leaves the old one.
     """
-    sources = files or (DASH,)
+    sources = found_files(files or (DASH,))
     output.check(sources, rejected=rejected)
     config = configuration(None, config_file)
-    form = form or config.posts.format
-    config = _chosen(ctx, config, form, why, threshold, rate)
-    textbook = Textbook.of(sources, learn, learn_from, form)
-    pipeline, seed_set = _ready(seeds, config, textbook)
+    config = _chosen(ctx, config, why, threshold, rate)
+    textbook = Textbook.of(sources, learn, learn_from, wanted)
     if DASH in sources:
         prompt_for_text()
-    total = Sum()
+    inputs = checked(sources, wanted, config.limits, say)
+    pipeline, seed_set = _ready(seeds, config, textbook)
+    total, own = Sum(), dict.fromkeys(name for each in inputs for name in each.columns)
     letters = writing(rejected) if rejected else nullcontext()
-    with output.open(IN_FILE) as show, letters as kept:
+    with output.open(IN_FILE, own=tuple(own)) as show, letters as kept:
         sink = Sink(show, kept)
         try:
-            for source in sources:
-                for lines in FileMessages(source, form, config.limits):
-                    outcome = pipeline.run(lines, seed_set, present)
-                    sink.write(lines, outcome)
-                    _tell_rejected(lines, outcome, total.rejected.total())
-                    total.add(outcome)
+            for batch in chain.from_iterable(inputs):
+                came = Came.of(batch, pipeline, seed_set)
+                sink.write(came)
+                _tell_rejected(came.letters, total.rejected.total())
+                total.add(came.outcome)
         except KeyboardInterrupt:
             _conclude(total, len(seed_set))
             raise
         _conclude(total, len(seed_set))
+    refuse_many_bad(total.rejected.total(), total.progress.done)
 
 
 def _chosen(
-    ctx: click.Context, config: Config, form: str, why: bool | None, threshold: float | None,
+    ctx: click.Context, config: Config, why: bool | None, threshold: float | None,
     rate: float | None,
 ) -> Config:  # fmt: skip
     """The configuration, with the options of the command line in the place of its keys."""
@@ -134,7 +170,7 @@ def _chosen(
     }  # fmt: skip
     return replace(
         config,
-        posts=replace(config.posts, format="auto" if form == "lines" else form),
+        posts=replace(config.posts, format="auto"),
         matching=replace(config.matching, **(automatic | matching)),
         model=replace(config.model, **model),
     )
@@ -153,24 +189,20 @@ def _ready(path: Path, config: Config, textbook: Textbook | None) -> tuple[Pipel
     return pipeline, seeds
 
 
-def _tell_rejected(lines: Sequence[FileMessage], outcome: Outcome, before: int) -> None:
+def _tell_rejected(letters: Sequence[Letter], before: int) -> None:
     """Tell of the dead letters of a batch, as long as they are not too many."""
-    letters = (record for record in outcome.records if record.kind == "rejected")
-    for count, record in zip(range(before, MOST_TOLD + 1), letters, strict=False):
+    for count, (message, why) in zip(range(before, MOST_TOLD + 1), letters, strict=False):
         if count == MOST_TOLD:
             say("rejected: more lines are rejected; from here on they are only counted")
             return
-        line = lines[record.source]
-        headers = {name: value.decode() for name, value in record.headers}
-        why = f"{headers['reason']} ({headers['detail']})"
-        say(f"rejected: {line.topic} line {line.offset + 1}: {why}")
+        say(f"rejected: {message.topic} {message.place}: {why}")
 
 
 def _conclude(total: Sum, seeds: int) -> None:
     """Tell the sum."""
     read = total.progress.done
     if total.rejected.total() == read > 0:
-        raise InputError("no line could be read as a post; name what they are with --form")
+        raise InputError("no row could be read as a post; name what they are with --format")
     say(
         f"{read:,} posts read, {total.matched:,} matched"
         f"{_listed('passed over', total.passed_over)}{_listed('rejected', total.rejected)}; "

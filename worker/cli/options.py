@@ -10,6 +10,8 @@ import click
 
 from worker.cli.view.times import since
 from worker.config import Config
+from worker.files.formats.columns import Wanted
+from worker.files.formats.recognise import FORMATS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +33,15 @@ CONFIG = click.option(
     "--config", "config_file", metavar="FILE", type=click.Path(path_type=Path),
     help="The configuration; else NEWSIFT_CONFIG or ./config.yaml.",
 )  # fmt: skip
+FORMAT = click.option(
+    "--format", "form", default="auto", type=click.Choice(FORMATS),
+    help="What the files are; auto tells by what is in them.",
+)  # fmt: skip
+TEXT_COLUMN = click.option(
+    "--text-column", "text", metavar="NAME", help="What holds the text, in tables and in JSON."
+)
+ID_COLUMN = click.option("--id-column", "id", metavar="NAME", help="What holds the id.")
+TIME_COLUMN = click.option("--time-column", "time", metavar="NAME", help="What holds the time.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -44,6 +55,22 @@ def since_option(said: str, required: bool = False) -> Callable[[Callable[P, R]]
     return click.option(
         "--since", "start", metavar="TIME", required=required, help=said, callback=moment
     )
+
+
+def file_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add --format and the columns to a command, which gets what they amount to as `wanted`."""
+
+    @FORMAT
+    @TEXT_COLUMN
+    @ID_COLUMN
+    @TIME_COLUMN
+    @wraps(command)
+    def given(
+        *args: Any, form: str, text: str | None, id: str | None, time: str | None, **kwargs: Any
+    ) -> R:
+        return command(*args, wanted=Wanted(form, text, id, time), **kwargs)
+
+    return given
 
 
 def model_options(command: Callable[P, R]) -> Callable[P, R]:

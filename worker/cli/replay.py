@@ -1,26 +1,32 @@
-"""`newsift replay`: posts of a file into the topic, as they are and as fast as they should come."""
+"""`newsift replay`: posts of files into the topic, as they are and as fast as they should come."""
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
 import click
 
-from encoder.errors import InputError
-from worker.cli.options import kafka_options
-from worker.cli.terminal import ProgressLine, say
+from worker.cli.options import file_options, kafka_options
+from worker.cli.terminal import ProgressLine, prompt_for_text, say
 from worker.cli.view.table import tallied
-from worker.config import FORMATS, Config, Limits
-from worker.files.read import each_line, too_long
+from worker.config import Config
+from worker.files.find import found_files
+from worker.files.formats.columns import Wanted
+from worker.files.messages import FileMessage
+from worker.files.posts import FileMessages, checked
+from worker.files.read import DASH
+from worker.files.share import refuse_many_bad
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
-from worker.posts.read import Post, Reading, Rejected, read_post
+from worker.posts.outcome import Rejected
 
 GRACE = 5.0  # seconds for what is under way when it ends early
 FARTHEST_BEHIND = 1.0  # seconds; what is later than that is not caught up with
 SHORTEST_SLEEP = 0.002
+MOST_TOLD = 10  # bad rows; the rest is counted
 
 
 class Pace:
@@ -40,37 +46,99 @@ class Pace:
         self._due += self._step
 
 
+@dataclass
+class Good:
+    """The rows of inputs that may be sent, the others told of and counted."""
+
+    inputs: Iterable[Iterable[Sequence[FileMessage]]]
+    rows: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    not_sent: Counter[str] = field(default_factory=Counter)
+
+    def __iter__(self) -> Iterator[FileMessage]:
+        for message in chain.from_iterable(chain.from_iterable(self.inputs)):
+            self.rows += 1
+            if isinstance(message.found, Rejected):
+                self._tell(message, message.found)
+            elif message.value:
+                yield message
+            else:
+                self.not_sent["no_post"] += 1
+
+    def conclude(self) -> None:
+        """Say what was not sent, and fail where it was too much."""
+        if self.bad or self.not_sent:
+            say(f"not sent: {tallied(self.bad + self.not_sent)}")
+        refuse_many_bad(self.bad.total(), self.rows)
+
+    def _tell(self, message: FileMessage, found: Rejected) -> None:
+        if self.bad.total() < MOST_TOLD:
+            say(f"not sent: {message.topic} {message.place}: {found.reason} ({found.detail})")
+        self.bad[found.reason.value] += 1
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…",
                 type=click.Path(path_type=Path, allow_dash=True))  # fmt: skip
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="Posts a second."
 )
-@click.option("--form", type=click.Choice(FORMATS), help="Of the posts; else as configured.")
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
               help="Pass over the first N posts: to go on where it ended.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Read the files to their ends, and send nothing.")
+@file_options
 @kafka_options
 def replay(
-    files: tuple[Path, ...], rate: float | None, form: str | None, skip: int, config: Config
-) -> None:
-    """Send the posts of files, one JSON object a line, to the posts topic; - is standard input.
+    files: tuple[Path, ...], rate: float | None, skip: int, check: bool, wanted: Wanted,
+    config: Config,
+) -> None:  # fmt: skip
+    """Send the posts of files to the posts topic; - is standard input.
 
-    Each line's bytes are sent as they are, gzip is unpacked, empty lines are passed over. A
-    record's key is the post's id, where it can be read.
+    What a platform sent goes as it is, byte by byte; rows of tables and lines of text go as plain
+    posts. A record's key is the post's id. Files are read to their ends before the first post is
+    sent, and what `--check` refuses is not sent.
     """
-    lines = read_lines(files, form or config.posts.format, config.limits)
-    progress, odd = ProgressLine(), Counter[str]()
+    sources = found_files(files)
+    if DASH in sources:
+        prompt_for_text()
+    inputs = checked(sources, wanted, config.limits, say)
+    if check:
+        _check(inputs)
+        return
     topic = config.topics.posts
     with connected(config) as cluster:
         cluster.partitions(topic)
+    _read_once(inputs)
+    good = Good(inputs)
+    _send(islice(good, skip, None), Pace(rate), config, skip)
+    good.conclude()
+
+
+def _check(inputs: Sequence[FileMessages]) -> None:
+    """Read everything, and say what would be sent."""
+    good, progress = Good(inputs), ProgressLine()
+    for _ in good:
+        progress.add(1, "posts")
+    say(f"{progress.done:,} posts can be sent, {progress.rate()}")
+    good.conclude()
+
+
+def _read_once(inputs: Sequence[FileMessages]) -> None:
+    """Refuse, before any post is sent, a file that cannot be read to its end."""
+    progress = ProgressLine()
+    for each in inputs:
+        for batch in each if each.is_file else ():
+            progress.add(len(batch), "rows looked at")
+
+
+def _send(messages: Iterator[FileMessage], pace: Pace, config: Config, skipped: int) -> None:
+    """Send all, and say how many are there, and how to go on if it ended early."""
+    topic, progress, all_sent = config.topics.posts, ProgressLine(), False
     with sending(config) as outbox:
-        pace, all_sent = Pace(rate), False
         try:
-            for value, found in islice(lines, skip, None):
-                if isinstance(found, Rejected):
-                    odd[found.reason.value] += 1
+            for message in messages:
                 pace.wait()
-                outbox.send(topic, value, found.id.encode() if isinstance(found, Post) else None)
+                outbox.send(topic, message.value, message.key)
                 progress.add(1, "posts")
             outbox.settle()
             all_sent = True
@@ -78,17 +146,5 @@ def replay(
             delivered = outbox.drained(GRACE)
             where = f"{topic} on {config.kafka.bootstrap_servers}"
             say(f"{delivered:,} posts sent to {where}, {progress.rate()}")
-            if odd:
-                say(f"of those read, no posts: {tallied(odd)}")
             if not all_sent:
-                say(f"to go on after them: --skip {skip + delivered}")
-
-
-def read_lines(files: Sequence[Path], form: str, limits: Limits) -> Iterator[tuple[bytes, Reading]]:
-    """The lines of all files that hold anything, one after the other, with what they are."""
-    for file in files:
-        for number, value in each_line(file):
-            if refused := too_long(value):
-                raise InputError(f"{file}: line {number} {refused}")
-            if value.strip():
-                yield value, read_post(value, form, limits)
+                say(f"to go on after them: --skip {skipped + delivered}")

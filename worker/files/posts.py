@@ -1,75 +1,163 @@
-"""Posts out of the lines of a file, as messages of a topic, for the worker's own pipeline."""
+"""The posts of files, whatever they are: one reader for every command that takes files."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-
-import msgspec
 
 from encoder.errors import InputError
 from worker.config import Limits
-from worker.files.read import DASH, lines
-from worker.posts.read import FORMS, Post, read_post
-from worker.posts.times import milliseconds
+from worker.files.encodings import WINDOWS
+from worker.files.find import found_files
+from worker.files.formats import recognise
+from worker.files.formats.columns import Picked, Wanted
+from worker.files.formats.documents import items
+from worker.files.formats.objects import Objects
+from worker.files.formats.parquet import ParquetTable, as_cell
+from worker.files.formats.recognise import begun_with, recognised
+from worker.files.formats.tables import Table
+from worker.files.formats.text import text_messages
+from worker.files.messages import FileMessage, FormatError, Maker
+from worker.files.read import DASH, chunks, input_name, lines
+from worker.posts.outcome import Reason, Rejected
 
-INPUTS = (*FORMS, "lines")
 STDIN = "stdin"
-
-
-@dataclass(frozen=True, slots=True)
-class FileMessage:
-    """A row of a file in the shape of a Kafka message; its offset is its number, from 0.
-
-    Of a table it keeps all columns by their names, as the user has them.
-    """
-
-    topic: str
-    offset: int
-    value: bytes
-    raw: bytes
-    timestamp: int
-    partition: int = 0
-    key: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = ()
-    columns: Mapping[str, str] | None = None
+HINTS = {
+    Reason.NO_TEXT: "name what holds the text with --text-column",
+    Reason.UNKNOWN_FORM: "name what it is with --format, or what holds the text with --text-column",
+}
+TOO_MUCH = (Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS)  # of what may be a post
+Batches = Iterator[list[FileMessage]]
 
 
 class FileMessages:
-    """The posts of one input, as many at a time as have arrived; `auto` looks at the first line."""
+    """The posts of one input, as many at a time as have arrived.
 
-    def __init__(self, file: Path, form: str, limits: Limits) -> None:
+    What is not understood is refused with its first line; a row that is bad by itself says why.
+    `tell` is told once how a table is read. With `blank` lines of text without a letter come too.
+    """
+
+    def __init__(
+        self, file: Path, wanted: Wanted, limits: Limits,
+        tell: Callable[[str], None] = lambda _: None, blank: bool = False,
+    ) -> None:  # fmt: skip
         self.name = STDIN if file == DASH else file.name
-        self._file, self._limits = file, limits
-        self._is_text = form == "lines"
-        self._form = "auto" if form == "lines" else form
-        self._undecided = form == "auto"
+        self._file, self._wanted, self._limits = file, wanted, limits
+        self._tell, self._blank = tell, blank
+        self._is_windows = False
+        self._begun: Batches | None = None
+        self.columns: tuple[str, ...] = ()  # of a table, once it was looked at
 
-    def __iter__(self) -> Iterator[list[FileMessage]]:
-        for first, rows in lines(self._file):
-            numbered = enumerate(rows, first)
-            if batch := [self._message(row, number) for number, row in numbered if row.strip()]:
-                yield batch
+    @property
+    def is_file(self) -> bool:
+        """Whether it can be read again."""
+        return self._file != DASH and self._file.is_file()
 
-    def _message(self, raw: bytes, number: int) -> FileMessage:
-        if self._undecided:
-            self._decide(raw)
-        value = self._packed(raw, number) if self._is_text else raw
-        post = read_post(value, self._form, self._limits)
-        time = milliseconds(post.created_at) if isinstance(post, Post) else 0
-        return FileMessage(self.name, number - 1, value, raw, time)
+    def check(self) -> None:
+        """Refuse the input now if it is not understood; what only comes once is kept."""
+        batches = self._understood()
+        first = next(batches, None)
+        if not self.is_file:
+            self._begun = batches if first is None else chain([first], batches)
 
-    def _decide(self, raw: bytes) -> None:
-        """Take the whole input for text unless its first line begins an object."""
-        start = raw.lstrip()
-        if start == b"[" or start.startswith((b"[{", b"[ {")):
-            raise InputError(
-                f"{self.name}: holds a JSON array; write one object a line (jq -c '.[]')"
-            )
-        self._is_text, self._undecided = not start.startswith(b"{"), False
+    def __iter__(self) -> Batches:
+        begun, self._begun = self._begun, None
+        return begun if begun is not None else self._understood()
 
-    def _packed(self, raw: bytes, number: int) -> bytes:
-        """A line of text as a plain post; what is no UTF-8 stays as it is, and will be rejected."""
+    def _understood(self) -> Batches:
+        """The rows, refused where none of the first ones is understood."""
         try:
-            return msgspec.json.encode({"id": f"{self.name}:{number}", "text": raw.decode()})
-        except UnicodeDecodeError:
-            return raw
+            understood = False
+            for batch in self._batches():
+                understood = understood or self._is_understood(batch)
+                yield batch
+        except FormatError as error:
+            place = f", {error.place}" if error.place else ""
+            raise InputError(f"{input_name(self._file)}{place}: {error}") from error
+
+    def _is_understood(self, batch: list[FileMessage]) -> bool:
+        """Whether these first rows show what the input is; refused where they show it is not."""
+        bad = [(each.place, each.found) for each in batch if isinstance(each.found, Rejected)]
+        if len(bad) < len(batch):
+            return True
+        for place, found in bad:
+            if found.reason not in TOO_MUCH:
+                hint = HINTS.get(found.reason, "mend it, or name what it is with --format")
+                raise FormatError(f"is not understood: {found.detail}; {hint}", place)
+        return False
+
+    def _batches(self) -> Batches:
+        pieces = chunks(self._file)
+        head, pieces = begun_with(self._file, pieces)
+        kind = recognised(head, self._wanted)
+        if kind == recognise.PARQUET:
+            return self._parquet()
+        if kind == recognise.JSON:
+            return self._documents(pieces)
+        batches = lines(pieces)
+        if kind == recognise.LINES:
+            return text_messages(batches, Maker(self.name, self._limits), self._blank)
+        if kind == recognise.JSONL:
+            return self._objects(batches)
+        return self._table(Table(batches, "\t" if kind == recognise.TSV else None))
+
+    def _objects(self, batches: Iterator[tuple[int, list[bytes]]]) -> Batches:
+        objects = Objects(Maker(self.name, self._limits), self._wanted)
+        for first, rows in batches:
+            numbered = ((number, row) for number, row in enumerate(rows, first) if row.strip())
+            if found := [m for number, row in numbered for m in objects.messages(row, number)]:
+                yield found
+
+    def _documents(self, pieces: Iterator[bytes]) -> Batches:
+        objects = Objects(Maker(self.name, self._limits, "item"), self._wanted)
+        number = 0
+        for batch in items(pieces):
+            numbered = list(enumerate(batch, number + 1))
+            number += len(batch)
+            if found := [
+                m for n, item in numbered for m in objects.messages(item.value, n, item.around)
+            ]:
+                yield found
+
+    def _table(self, table: Table) -> Batches:
+        maker = Maker(self.name, self._limits)
+        picked = self._picked(table.header)
+        for rows in table.batches():
+            if table.encoding == WINDOWS and not self._is_windows:
+                self._is_windows = True
+                self._tell(f"{self.name}: its letters are read as {WINDOWS}")
+            yield [
+                maker.bad(row.number, row.raw, row.fault) if row.fault
+                else maker.post(picked.post(row.cells), row.number, row.raw, row.cells)
+                for row in rows
+            ]  # fmt: skip
+
+    def _parquet(self) -> Batches:
+        maker = Maker(self.name, self._limits, "row")
+        table = ParquetTable(self._file)
+        picked = self._picked(table.header)
+        number = 0
+        for rows in table.batches():
+            cells = [{name: as_cell(value) for name, value in row.items()} for row in rows]
+            yield [
+                maker.post(post := picked.post(row), n, post, row)
+                for n, row in enumerate(cells, number + 1)
+            ]  # fmt: skip
+            number += len(rows)
+
+    def _picked(self, header: list[str]) -> Picked:
+        picked = Picked.among(header, self._wanted)
+        if not self.columns:
+            self._tell(f"{self.name}: {picked.told()}")
+        self.columns = tuple(header)
+        return picked
+
+
+def checked(
+    files: Iterable[Path], wanted: Wanted, limits: Limits,
+    tell: Callable[[str], None] = lambda _: None, blank: bool = False,
+) -> list[FileMessages]:  # fmt: skip
+    """The inputs that are meant, each refused now if it is not understood."""
+    inputs = [FileMessages(file, wanted, limits, tell, blank) for file in found_files(files)]
+    for each in inputs:
+        each.check()
+    return inputs

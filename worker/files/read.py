@@ -1,50 +1,62 @@
-"""One reader of files, pipes and standard input: lines as they come, gzip or not, or a whole."""
+"""One reader of files, pipes and standard input: lines as they come, or a whole."""
 
-import gzip
 import os
 import stat
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from encoder.errors import InputError
 from encoder.support.files import without_waiting
+from worker.files.unpack import DamagedError, unpacked_text
 
 DASH = Path("-")  # standard input; where a command writes, standard output
+CHUNK = 2**18
 LONGEST_LINE = 16 * 2**20
 LARGEST_FILE = 2**26  # of what is read whole
-CHUNK = 2**18
 WRITER_S = 3.0  # that a pipe's writer may take to come
 BOM = b"\xef\xbb\xbf"
-GZIP_MAGIC = b"\x1f\x8b"
 
 
-def lines(file: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """The lines of a file without their ends: what one read brought, after the first one's number.
+def chunks(file: Path) -> Iterator[bytes]:
+    """The bytes of a file as they come, unpacked and in UTF-8 where it is UTF-16; never empty."""
+    line = 0
+    with _opened(file) as raw:
+        try:
+            for chunk in unpacked_text(_reads(raw)):
+                yield chunk
+                line += chunk.count(b"\n")
+        except DamagedError as error:
+            raise InputError(f"{error.what} after line {line}; {error.remedy}") from error
+        except OSError as error:
+            said = f"the input cannot be read on after line {line} ({error.strerror})"
+            raise InputError(said) from error
+
+
+def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of a file without their ends: what one chunk brought, after the first's number.
 
     A line that is too long comes cut: long enough to be refused, so that memory stays bounded.
     """
     rest, number = b"", 1
-    with _unpacked(file) as stream:
-        while chunk := _read(stream, number):
-            if len(rest) > LONGEST_LINE and b"\n" not in chunk:
-                continue  # cut already: no byte of it is copied again
-            *rows, rest = (rest + chunk).split(b"\n")
-            rest = rest[: LONGEST_LINE + 1]
-            if rows:
-                yield number, _bare(rows, number)
-                number += len(rows)
-        if rest:
-            yield number, _bare([rest], number)
+    for chunk in pieces:
+        if len(rest) > LONGEST_LINE and b"\n" not in chunk:
+            continue  # cut already: no byte of it is copied again
+        *rows, rest = (rest + chunk).split(b"\n")
+        rest = rest[: LONGEST_LINE + 1]
+        if rows:
+            yield number, _bare(rows, number)
+            number += len(rows)
+    if rest:
+        yield number, _bare([rest], number)
 
 
 def each_line(file: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file one by one, each with its number."""
-    for first, rows in lines(file):
+    for first, rows in lines(chunks(file)):
         yield from enumerate(rows, first)
 
 
@@ -100,33 +112,25 @@ def read_text(file: Path) -> str:
         raise InputError(said) from error
 
 
-def _bare(rows: list[bytes], number: int) -> list[bytes]:
-    if number == 1:
-        rows[0] = rows[0].removeprefix(BOM)
-    return [row.removesuffix(b"\r") for row in rows]
-
-
 @contextmanager
-def _unpacked(file: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked if they are gzip."""
+def _opened(file: Path) -> Iterator[BinaryIO]:
     try:
         opened = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
     except OSError as error:
         raise _unreadable(file, error) from error
     with opened as raw:
-        packed = raw.peek(2)[:2] == GZIP_MAGIC  # type: ignore[union-attr]
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+        yield raw
 
 
-def _read(stream: BinaryIO, number: int) -> bytes:
-    try:
-        return stream.read1(CHUNK)  # type: ignore[attr-defined,no-any-return]
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        said = f"the gzip input is damaged or cut off after line {number - 1}; pack it anew"
-        raise InputError(said) from error
-    except OSError as error:
-        said = f"the input cannot be read on after line {number - 1} ({error.strerror})"
-        raise InputError(said) from error
+def _reads(raw: BinaryIO) -> Iterator[bytes]:
+    while chunk := raw.read1(CHUNK):  # type: ignore[attr-defined]
+        yield chunk
+
+
+def _bare(rows: list[bytes], number: int) -> list[bytes]:
+    if number == 1:
+        rows[0] = rows[0].removeprefix(BOM)
+    return [row.removesuffix(b"\r") for row in rows]
 
 
 def input_name(file: Path) -> str:

@@ -1,11 +1,11 @@
-"""Texts to be embedded, out of the lines of a file: plain, or JSON with an id and a title."""
+"""Texts to be embedded, out of the rows of a file: posts, or articles with their titles."""
 
-import json
 from dataclasses import dataclass
 
-from worker.files.read import too_long
+import msgspec
 
-FORMATS = ("auto", "lines", "jsonl")
+from worker.files.messages import FileMessage
+from worker.posts.outcome import NO_WORDS, Post, Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,35 +14,32 @@ class GivenText:
 
     text: str
     title: str = ""
-    id: object = None
+    id: str | None = None
 
 
-def format_of(first: bytes) -> str:
-    """What an input holds, by its first line: JSON lines where that begins with {."""
-    return "jsonl" if first.lstrip().startswith(b"{") else "lines"
+class Titled(msgspec.Struct):
+    """What an object may say besides its text."""
+
+    title: str | None = None
 
 
-def read_given(line: bytes, form: str, field: str) -> GivenText:
-    """The text in a line; a ValueError says why there is none."""
-    if refused := too_long(line):
-        raise ValueError(refused)
+TITLED = msgspec.json.Decoder(Titled)
+
+
+def given_text(message: FileMessage) -> GivenText | None:
+    """The text in a row, an empty one too; None for no post; a ValueError says why it is bad."""
+    found = message.found
+    if isinstance(found, Rejected):
+        raise ValueError(f"{message.place}: {found.detail}")
+    if isinstance(found, Post):
+        return GivenText(found.text, _title(message), found.id)
+    return GivenText("") if found == NO_WORDS else None
+
+
+def _title(message: FileMessage) -> str:
+    if message.columns is not None:
+        return message.columns.get("title", "")
     try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"is not UTF-8 at byte {error.start + 1}; convert the file") from None
-    return GivenText(text) if form == "lines" else _from_json(text, field)
-
-
-def _from_json(line: str, field: str) -> GivenText:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ValueError("is no JSON; mend it, or use --format lines for plain text") from None
-    if not isinstance(value, dict):
-        raise ValueError('is no JSON object; write {"text": …}, or use --format lines')
-    text, title = value.get(field), value.get("title") or ""
-    if not isinstance(text, str):
-        raise ValueError(f"has no text under {field!r}; name its key with --field")
-    if not isinstance(title, str):
-        raise ValueError("has a 'title' that is no text; write it as a string")
-    return GivenText(text, title, value.get("id"))
+        return TITLED.decode(message.value).title or ""
+    except msgspec.MsgspecError:
+        raise ValueError(f"{message.place} has a 'title' that is no text") from None

@@ -1,6 +1,7 @@
 """`newsift embed`: what it reads, what it refuses, and what it writes."""
 
 import gzip
+import hashlib
 import json
 import tracemalloc
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import pytest
 
 import worker.cli.embed
 import worker.files.read
+import worker.files.unpack
 from encoder import Embeddings
 from tests.worker.fake import Command, FakeEncoder
 
@@ -28,12 +30,14 @@ def test_lines_from_standard_input_become_json_lines(newsift: Command, fake: Fak
     expected = FakeEncoder().posts(texts).dense
     assert np.array_equal(np.array([row["dense"] for row in rows], np.float32), expected)
     assert rows[0]["lexical"] == {"slots": [7], "weights": [1]}
-    assert "id" not in rows[0]
+    assert rows[0]["id"] == f"sha256:{hashlib.sha256(b'one ferry').hexdigest()[:16]}"
+    assert "id" not in rows[1]
 
 
 def test_json_lines_keep_their_ids(newsift: Command, fake: FakeEncoder) -> None:
     done = newsift("embed", stdin=ROWS)
-    assert [json.loads(line).get("id") for line in done.out.splitlines()] == ["a", 7, None]
+    named = f"sha256:{hashlib.sha256(b'x').hexdigest()[:16]}"
+    assert [json.loads(line).get("id") for line in done.out.splitlines()] == ["a", "7", named]
     assert fake.calls == [("posts", ["one ferry", "two", "x"])]
 
 
@@ -43,7 +47,7 @@ def test_articles_go_with_their_titles(newsift: Command, fake: FakeEncoder) -> N
 
 
 def test_another_key_can_hold_the_text(newsift: Command, fake: FakeEncoder) -> None:
-    newsift("embed", "--field", "full_text", stdin=b'{"full_text": "hi", "text": "no"}')
+    newsift("embed", "--text-column", "full_text", stdin=b'{"full_text": "hi", "text": "no"}')
     assert fake.calls == [("posts", ["hi"])]
 
 
@@ -98,7 +102,7 @@ def test_memory_does_not_grow_with_the_rows(
             return super().posts(texts)
 
     monkeypatch.setattr("encoder.load", lambda *_, **__: Forgetful())
-    monkeypatch.setattr(worker.files.read, "CHUNK", 2**14)
+    monkeypatch.setattr(worker.files.unpack, "PIECE", 2**12)
 
     def peak(rows: int) -> int:
         packed = gzip.compress(b"\n" * rows)
@@ -122,13 +126,13 @@ def test_an_empty_input_has_no_rows(newsift: Command, fake: FakeEncoder, tmp_pat
 
 
 BAD = [
-    (b'{"text": "ok"}\n{"text": 3}', "line 2 has no text under 'text'; name its key with --field"),
-    (b'{"text": "ok"}\n[1]', "line 2 is no JSON object"),
-    (b'{"text": "ok"}\n{"text": "x', "line 2 is no JSON; mend it"),
-    (b'{"text": "ok"}\n' + b"[" * 200_000, "line 2 is no JSON; mend it"),
+    (b'{"text": "ok"}\n{"text": 3}', "line 2: text: expected a string or null, found an integer"),
+    (b'{"text": "ok"}\n[1]', "line 2: value: expected an object, found an array"),
+    (b'{"text": "ok"}\n{"text": "x', "line 2: value: Input data was truncated"),
+    (b'{"text": "ok"}\n' + b"[" * 200_000, "line 2: value: is nested deeper than 200 levels"),
     (b'{"text": "ok"}\n\n{"text": "a", "title": 1}', "line 3 has a 'title' that is no text"),
-    (b"fine\n\xff\xfe", "line 2 is not UTF-8 at byte 1"),
-    (b"fine\n" + b"long " * 300, "line 2 is longer than 0 MiB"),
+    (b"fine\n\xff\xfe", "line 2: is not UTF-8 at byte 1"),
+    (b"fine\n" + b"long " * 300, "line 2: is longer than 0 MiB"),
 ]
 
 
@@ -142,7 +146,7 @@ def test_a_bad_row_stops_and_is_named(
     out.write_bytes(b"precious")
     done = newsift("embed", "--out", out, stdin=stdin)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"newsift: {reason}")
+    assert done.err.startswith(f"newsift: stdin, {reason}")
     assert done.err.count("\n") == 1
     assert out.read_bytes() == b"precious"
 
@@ -153,16 +157,17 @@ def test_bad_rows_can_be_passed_over(
 ) -> None:
     monkeypatch.setattr(worker.files.read, "LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
     done = newsift("embed", "--skip-bad", stdin=stdin + b"\n")
-    assert done.code == 0
+    assert done.code == 1
     assert len(done.out.splitlines()) == 1
-    assert f"skipped: {reason}" in done.err
-    assert done.err.endswith("newsift: bad rows skipped: 1, rows read: 1\n")
+    assert f"skipped: stdin, {reason}" in done.err
+    assert "newsift: bad rows skipped: 1, rows read: 1\n" in done.err
+    assert "1 of 2 rows could not be read, more than 5%" in done.err.splitlines()[-1]
 
 
 def test_an_input_without_one_good_row_is_refused(newsift: Command, fake: FakeEncoder) -> None:
     done = newsift("embed", "--skip-bad", stdin=b"\xff\n\xff")
     assert done.code == 2
-    assert done.err.endswith("newsift: no row could be read; the reasons stand above\n")
+    assert "newsift: standard input, line 1: is not understood: is not UTF-8" in done.err
 
 
 def test_after_a_line_that_is_too_long_the_next_one_is_read(
@@ -203,10 +208,10 @@ def test_targets_and_sources_that_cannot_be(
     newsift: Command, fake: FakeEncoder, tmp_path: Path
 ) -> None:
     own = tmp_path / "own.safetensors"
-    own.write_bytes(b"a text\n")
+    own.write_bytes(b'{"text": "a"}\n')
     for args, said in (
         ([tmp_path / "none"], "cannot be read (No such file or directory)"),
-        ([tmp_path], "cannot be read (Is a directory)"),
+        ([tmp_path], "holds no file of posts"),
         (["--out", tmp_path / "x.jsonl"], "must end in .safetensors"),
         (["--out", tmp_path], "is a folder; name a file in it"),
         (["--out", tmp_path / "no" / "x.safetensors"], "there is no folder"),
@@ -215,7 +220,7 @@ def test_targets_and_sources_that_cannot_be(
         done = newsift("embed", *args)
         assert (done.code, said in done.err) == (2, True), done.err
     assert fake.calls == []
-    assert own.read_bytes() == b"a text\n"
+    assert own.read_bytes() == b'{"text": "a"}\n'
 
 
 def test_progress_is_shown_on_a_terminal_only(

@@ -113,7 +113,7 @@ def test_every_form_can_stand_in_one_file(newsift: Command, seeds: Path) -> None
 def test_text_gzip_and_json_give_the_same_matches(
     newsift: Command, seeds: Path, tmp_path: Path
 ) -> None:
-    packed, text = tmp_path / "posts.gz", tmp_path / "posts.txt"
+    packed, text = tmp_path / "posts.txt.gz", tmp_path / "posts.txt"
     packed.write_bytes(gzip.compress(f"{FERRY}\r\n\r\n{OTHER}\n".encode()))
     text.write_bytes(b"\xef\xbb\xbf" + f"{OTHER}\n\n{FERRY}".encode())
     done = newsift(
@@ -124,7 +124,8 @@ def test_text_gzip_and_json_give_the_same_matches(
         (r["post"]["id"], r["source"]["offset"], r["matches"][0]["score"])
         for r in records(done.out)
     ]
-    assert [id for id, _, _ in told] == ["posts.gz:1", "posts.txt:3", "1"]
+    named = f"sha256:{hashlib.sha256(FERRY.encode()).hexdigest()[:16]}"
+    assert [id for id, _, _ in told] == [named, named, "1"]
     assert [offset for _, offset, _ in told] == [0, 2, 0]
     assert len({score for _, _, score in told}) == 1
 
@@ -179,18 +180,19 @@ def test_a_lower_bar_by_rate_or_threshold_lets_more_in(newsift: Command, seeds: 
 
 
 def test_bad_lines_are_told_and_kept(newsift: Command, seeds: Path, tmp_path: Path) -> None:
-    bad = [b'{"id": "1", "text": ', b'{"text": "x"}', b'{"id": "\xff", "text": "x"}']
+    bad = [b'{"id": "1", "text": ', b'{"id": "x"}', b'{"id": "\xff", "text": "x"}']
     good = json.dumps({"id": "1", "text": FERRY}).encode()
     source, kept = tmp_path / "posts", tmp_path / "bad"
     source.write_bytes(b"\n".join([good, bad[0], b"", bad[1], good, bad[2]]))
     done = newsift("filter", source, "--seeds", seeds, "--rejected", kept)
-    assert done.code == 0
+    assert done.code == 1
+    assert "3 of 5 rows could not be read, more than 5%" in done.err.splitlines()[-1]
     assert len(records(done.out)) == 2
     told = [line for line in done.err.splitlines() if "rejected: posts line" in line]
     assert [line.split("line ")[1].split(" (")[0] for line in told] == [
-        "2: bad_json", "4: no_id", "6: invalid_utf8",
+        "2: bad_json", "4: no_text", "6: invalid_utf8",
     ]  # fmt: skip
-    assert "5 posts read, 2 matched, 3 rejected (1 bad_json, 1 invalid_utf8, 1 no_id)" in done.err
+    assert "5 posts read, 2 matched, 3 rejected (1 bad_json, 1 invalid_utf8, 1 no_text)" in done.err
     assert kept.read_bytes().split(b"\n") == [*bad, b""]
 
 
@@ -260,13 +262,13 @@ REFUSED = [
     (["--seeds", "emoji.md"], b"", "seed 'emoji': is refused: text: holds no word"),
     (["--seeds", "good", "--threshold", "2"], b"", "'--threshold': 2.0 is not in the range 0<x<=1"),
     (["--seeds", "good", "--rate", "0"], b"", "'--rate': 0.0 is not in the range"),
-    (["--seeds", "good", "--form", "tiktok"], b"", "tiktok"),
+    (["--seeds", "good", "--format", "tiktok"], b"", "tiktok"),
     (["--seeds", "good", "none.jsonl"], b"", "none.jsonl: cannot be read"),
     (["--seeds", "good", "--out", "no/such/file"], b"", "there is no folder"),
     (["--seeds", "good", "bad.json", "--out", "bad.json"], b"", "is an input itself"),
     (["--seeds", "good", "--out", "x", "--rejected", "x"], b"", "name two files"),
-    (["--seeds", "good"], b'[\n{"id": "1"}]', "holds a JSON array"),
-    (["--seeds", "good", "--form", "x"], b"just\nwords\n", "name what they are with --form"),
+    (["--seeds", "good"], b'[\n{"id": "1"}]', "item 1: is not understood: text: missing"),
+    (["--seeds", "good", "--format", "twarc"], b"just\nwords\n", "--format twarc is JSON"),
 ]
 
 

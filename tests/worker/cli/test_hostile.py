@@ -44,7 +44,7 @@ COMMANDS = (
     "backfill NAME --since 1h", "backfill NAME --since 1h --json", "backfill NAME --since 1h --csv",
     "filter POSTS --seeds FOLDER", "filter POSTS --seeds FOLDER --csv", "filter POSTS --seeds NAME",
     "filter NAME --seeds FOLDER", "replay POSTS", "replay NAME",
-    "explain NAME", "explain NAME --article NAME", "embed POSTS --form jsonl", "schemas NAME",
+    "explain NAME", "explain NAME --article NAME", "embed POSTS --format jsonl", "schemas NAME",
     "topics check", "topics check --json", "config check", "config check --config NAME",
     "config show", "config show --json", "labels list", "labels list --json", "labels export",
     "labels ask NAME", "labels import POSTS --yes", "labels import NAME", "seeds remove NAME",

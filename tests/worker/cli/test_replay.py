@@ -1,6 +1,7 @@
 """`newsift replay`: what reaches the posts topic, in which order, how fast, and how it ends."""
 
 import gzip
+import hashlib
 import itertools
 import json
 import os
@@ -40,21 +41,23 @@ def packed(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [bytes, packed], ids=["plain", "gzip"])
-def test_lines_arrive_byte_by_byte(
+def test_what_can_be_read_arrives_byte_by_byte(
     newsift: Command, kafka: Kafka, tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
     file = tmp_path / "posts"
     file.write_bytes(pack(b"\r\n\n  \n".join(ODD)))
     done = newsift("replay", file)
-    assert (done.code, done.out) == (0, "")
-    found = kafka.records(POSTS)
-    assert sorted(record.value for record in found) == sorted(ODD)
-    keys = {record.value: record.key for record in found}
-    assert [keys[line] for line in ODD] == [
-        b"1", "é".encode(), None, None, None, b"12345678901234567890", b"9",
-    ]  # fmt: skip
-    assert f"newsift: 7 posts sent to tweets on {kafka.address}" in done.err
-    assert "no posts: bad_json 1, invalid_utf8 1, no_id 1" in done.err
+    assert (done.code, done.out) == (1, "")
+    keys = {record.value: record.key for record in kafka.records(POSTS)}
+    by_text = f"sha256:{hashlib.sha256(b'no id').hexdigest()[:16]}"
+    named = json.dumps({"text": "no id", "id": by_text}, separators=(",", ":")).encode()
+    assert keys == {
+        ODD[0]: b"1", ODD[1]: "é".encode(), named: by_text.encode(),
+        ODD[5]: b"12345678901234567890", ODD[6]: b"9",
+    }  # fmt: skip
+    assert f"newsift: 5 posts sent to tweets on {kafka.address}" in done.err
+    assert "not sent: bad_json 1, invalid_utf8 1" in done.err
+    assert "2 of 7 rows could not be read, more than 5%" in done.err.splitlines()[-1]
 
 
 def test_files_come_one_after_the_other(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
@@ -122,8 +125,9 @@ def test_without_a_rate_nothing_waits(clock: Clock) -> None:
 
 
 def test_a_record_that_the_broker_refuses_says_where_to_go_on(
-    newsift: Command, kafka: Kafka, tmp_path: Path
+    newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("NEWSIFT_LIMITS__POST_BYTES", str(2**22))
     big = post("big", more="x" * 2**21)
     (tmp_path / "a").write_bytes(b"\n".join([post(1), post(2), big, post(3)]))
     done = newsift("replay", "a", "--rate", "50")
@@ -138,9 +142,9 @@ def test_a_record_that_the_broker_refuses_says_where_to_go_on(
     ("args", "said"),
     [
         (["gone"], "gone: cannot be read (No such file or directory)"),
-        (["."], "cannot be read (Is a directory)"),
+        (["."], "holds no file of posts"),
         (["cut.gz"], "the gzip input is damaged or cut off"),
-        (["long"], "line 2 is longer than 0 MiB"),
+        (["long"], "line 2: is not understood ('xxx"),
         (["fine", "--rate", "0"], "--rate"),
         ([], "FILE"),
     ],
@@ -152,7 +156,7 @@ def test_what_is_refused(
     monkeypatch.setattr("worker.files.read.LONGEST_LINE", 2000)
     (tmp_path / "fine").write_bytes(post(1))
     (tmp_path / "cut.gz").write_bytes(
-        gzip.compress(b"\n".join(os.urandom(50).hex().encode() for _ in range(90)))[:-100]
+        gzip.compress(b"\n".join(post(os.urandom(50).hex()) for _ in range(90)))[:-100]
     )
     (tmp_path / "long").write_bytes(b"\n" + b"x" * 5000)
     done = newsift("replay", *args)

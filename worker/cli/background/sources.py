@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 
 from worker.config import Config
-from worker.files.posts import FileMessages
+from worker.files.formats.columns import Wanted
+from worker.files.posts import checked
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.pipeline import read_safely
 from worker.match.records import Message
@@ -29,8 +30,14 @@ def topic_posts(cluster: TopicReader, config: Config, most: int) -> Iterator[Fou
 
 def file_posts(files: Sequence[Path], config: Config) -> Iterator[Found]:
     """The posts of files, one after the other."""
-    inputs = (FileMessages(file, config.posts.format, config.limits) for file in files)
-    return _readings(chain.from_iterable(inputs), config)
+    batches = chain.from_iterable(checked(files, Wanted(), config.limits))
+    langs = Languages.of(config.posts.langs)
+    for message in chain.from_iterable(batches):
+        if message.value:
+            found = read_safely(message.value, "auto", config.limits, langs)
+            yield message.timestamp, found
+        else:
+            yield message.timestamp, message.found
 
 
 def _readings(batches: Iterable[Sequence[Message]], config: Config) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from worker.cli.events.pool import Pool
 from worker.cli.events.teacher import Lesson, Teacher
 from worker.cli.terminal import ProgressLine, say
 from worker.config import Config
-from worker.files.posts import FileMessages
+from worker.files.find import found_files
+from worker.files.formats.columns import Wanted
+from worker.files.posts import checked
 from worker.files.read import DASH
+from worker.posts.outcome import Post
 from worker.visible import one_line
 
 MADE: dict[str, Any] = {"attempts": 0}  # when and by whom is nothing of a match
@@ -23,11 +27,11 @@ class Textbook:
     """Files of posts that events learn from."""
 
     files: tuple[Path, ...]
-    form: str
+    wanted: Wanted
 
     @classmethod
     def of(
-        cls, sources: tuple[Path, ...], again: bool, more: tuple[Path, ...], form: str
+        cls, sources: tuple[Path, ...], again: bool, more: tuple[Path, ...], wanted: Wanted
     ) -> "Textbook | None":
         """The files to learn from: those that are filtered, which are read again, and others."""
         for file in sources if again else ():
@@ -37,10 +41,11 @@ class Textbook:
                     f"--learn reads the posts twice, and {name} can be read once; give files, or "
                     "--learn-from FILE"
                 )
+        more = found_files(more)
         if DASH in sources and DASH in more:
             raise InputError("--learn-from -: standard input can be read once; name a file")
         files = (*(sources if again else ()), *more)
-        return cls(files, form) if files else None
+        return cls(files, wanted) if files else None
 
 
 def taught_by(textbook: Textbook, values: Values, config: Config) -> Values:
@@ -67,9 +72,10 @@ def is_promised(event: KnownEvent) -> bool:
 def _read(textbook: Textbook, teacher: Teacher, pools: Iterable[Pool]) -> None:
     """Show all posts of the files to the pools."""
     progress = ProgressLine()
-    for file in textbook.files:
-        for lines in FileMessages(file, textbook.form, teacher.config.limits):
-            for posts, vectors in teacher.pipeline.posts_in(lines, teacher.nothing):
-                for pool in pools:
-                    pool.add(posts, vectors)
-            progress.add(len(lines), "posts read to learn from")
+    inputs = checked(textbook.files, textbook.wanted, teacher.config.limits)
+    for batch in chain.from_iterable(inputs):
+        lines = [message for message in batch if isinstance(message.found, Post)]
+        for posts, vectors in teacher.pipeline.posts_in(lines, teacher.nothing):
+            for pool in pools:
+                pool.add(posts, vectors)
+        progress.add(len(batch), "posts read to learn from")

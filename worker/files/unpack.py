@@ -1,0 +1,123 @@
+"""Bytes as they come, unpacked where they are gzip or zstd, and in UTF-8 where they are UTF-16."""
+
+import codecs
+import zlib
+from collections.abc import Iterator
+from itertools import chain
+
+PIECE = 2**18  # bytes at most, however far they expand
+GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GZIP_WRAPPER = 31
+ZSTD_STEP = 2**10  # bytes that can unpack to 32 MiB at once, and not to more
+ZSTD_WINDOW = 2**31  # of the largest dumps there are
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+TOLD_BY = 4  # bytes
+Pieces = Iterator[bytes]
+
+
+class DamagedError(ValueError):
+    """Bytes that cannot be unpacked or decoded: which, and the remedy."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what}; {remedy}")
+        self.what, self.remedy = what, remedy
+
+
+def unpacked_text(pieces: Pieces) -> Pieces:
+    """The bytes of a text, told by the first ones how they are packed and in which letters."""
+    head, pieces = begun(pieces, TOLD_BY)
+    if head.startswith(GZIP_MAGIC):
+        pieces = _gunzipped(pieces)
+    elif head.startswith(ZSTD_MAGIC):
+        pieces = _unzstd(pieces)
+    return _in_utf8(pieces)
+
+
+def begun(pieces: Pieces, least: int) -> tuple[bytes, Pieces]:
+    """The first bytes, at least so many if there are, and all pieces."""
+    taken: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        taken.append(piece)
+        size += len(piece)
+        if size >= least:
+            break
+    return b"".join(taken), chain(taken, pieces)
+
+
+def _gunzipped(packed: Pieces) -> Pieces:
+    """What gzip packed, in one member or several; zeros behind them are padding."""
+    member = zlib.decompressobj(GZIP_WRAPPER)
+    try:
+        for data in packed:
+            while data := data.lstrip(b"\0") if member.eof else data:
+                if member.eof:
+                    member = zlib.decompressobj(GZIP_WRAPPER)
+                yield from filter(None, [member.decompress(data, PIECE)])
+                data = member.unused_data if member.eof else member.unconsumed_tail
+        while rest := member.decompress(b"", PIECE):
+            yield rest
+    except zlib.error as error:
+        raise _damaged("gzip") from error
+    if not member.eof:
+        raise _damaged("gzip")
+
+
+def _unzstd(packed: Pieces) -> Pieces:
+    """What zstd packed, in one frame or several."""
+    import zstandard
+
+    packer = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
+    frame = packer.decompressobj()
+    try:
+        for data in packed:
+            out = bytearray()
+            for start in range(0, len(data), ZSTD_STEP):
+                step = data[start : start + ZSTD_STEP]
+                while step:
+                    frame = packer.decompressobj() if frame.eof else frame
+                    out += frame.decompress(step)
+                    step = frame.unused_data if frame.eof else b""
+                while len(out) >= PIECE:
+                    yield bytes(out[:PIECE])
+                    del out[:PIECE]
+            yield from filter(None, [bytes(out)])
+    except zstandard.ZstdError as error:
+        raise _damaged("zstd") from error
+    if not frame.eof:
+        raise _damaged("zstd")
+
+
+def _damaged(packer: str) -> DamagedError:
+    return DamagedError(f"the {packer} input is damaged or cut off", "pack it anew")
+
+
+def _in_utf8(pieces: Pieces) -> Pieces:
+    """The text in UTF-8 where its first bytes tell that it is UTF-16, else as it is."""
+    head, pieces = begun(pieces, TOLD_BY)
+    marked = next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
+    name = marked or _unmarked(head)
+    return pieces if name is None else _decoded(pieces, name)
+
+
+def _unmarked(head: bytes) -> str | None:
+    """UTF-16 without its mark, by the zero in each of its first two letters."""
+    zeros = [byte == 0 for byte in head[:TOLD_BY]]
+    if zeros == [False, True, False, True]:
+        return "utf-16-le"
+    return "utf-16-be" if zeros == [True, False, True, False] else None
+
+
+def _decoded(pieces: Pieces, name: str) -> Pieces:
+    decoder = codecs.getincrementaldecoder(name)()
+    try:
+        for piece in pieces:
+            yield from filter(None, [decoder.decode(piece).encode()])
+        decoder.decode(b"", final=True)
+    except UnicodeError as error:
+        raise DamagedError(f"the input is not {name.upper()}", "convert it to UTF-8") from error
