@@ -11,7 +11,7 @@ import pytest
 import worker.cli.dead_letters.command
 from tests.worker.cli.test_dead_letters import BAD, reject
 from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, Kafka
+from tests.worker.kafka_side import POSTS, REJECTED, Kafka
 from worker.cli.dead_letters.turn import in_turn
 from worker.errors import RunError
 
@@ -57,6 +57,19 @@ def test_nobody_can_say_that_it_was_sent_who_has_not_sent_its_bytes(
 def test_nothing_to_send_is_told(newsift: Command, kafka: Kafka) -> None:
     done = newsift("dead-letters", "retry", "--all")
     assert (done.code, done.out, done.err) == (0, "", "newsift: 0 sent again\n")
+
+
+def test_the_same_place_in_a_topic_made_again_is_another_letter(
+    newsift: Command, kafka: Kafka
+) -> None:
+    for value, written in ((BAD, b"1700000000000"), (b"other", b"1700000001000")):
+        told = [("reason", b"bad_json"), ("source", b"tweets-0-1"), ("timestamp", written)]
+        for _ in range(2):
+            kafka.send(REJECTED, value, headers=told)
+    done = newsift("dead-letters", "retry", "--all")
+    assert done.err == "newsift: 2 sent again\n"
+    assert {record.value for record in kafka.records(POSTS)} == {BAD, b"other"}
+    assert newsift("dead-letters", "retry", "--all").out == ""
 
 
 class FullBroker:

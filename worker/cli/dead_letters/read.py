@@ -27,6 +27,7 @@ class DeadLetter:
     reason: str
     detail: str
     attempt: int
+    written: str  # Kafka's time of the input, as the worker noted it
     message: StoredMessage
 
     @property
@@ -73,11 +74,12 @@ def dead_letters_of(
 ) -> Iterator[DeadLetter]:
     """The dead letters that are there now, each once, from a time on."""
     topic = config.topics.rejected
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int, str]] = set()
     for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
         for letter in map(_letter, batch):
-            # Delivered twice, a message is one dead letter; another attempt has another source.
-            if (name := (letter.id, letter.attempt)) not in seen:
+            # Delivered twice, a message is one dead letter; another attempt has another source, and
+            # the same place in a topic that was made again another time.
+            if (name := (letter.id, letter.attempt, letter.written)) not in seen:
                 seen.add(name)
                 yield letter
 
@@ -103,7 +105,8 @@ def _letter(message: StoredMessage) -> DeadLetter:
     told = _texts(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"
     name, reason = told.get("source") or place, told.get("reason", "")
-    return DeadLetter(name, reason, told.get("detail", ""), attempt(message), message)
+    detail, written = told.get("detail", ""), told.get("timestamp", "")
+    return DeadLetter(name, reason, detail, attempt(message), written, message)
 
 
 def _texts(headers: Headers) -> dict[str, str]:
