@@ -1,7 +1,7 @@
 """A stream of Mastodon as a source: what it missed comes from the timeline, before what is new."""
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from time import time
 
 from aiohttp import ClientSession
@@ -13,15 +13,13 @@ from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.http import losing
 from worker.sources.mastodon.feeds import StreamAddress
 from worker.sources.mastodon.instance import look, refuse_closed
-from worker.sources.mastodon.statuses import Newest, id_before, made_at
+from worker.sources.mastodon.statuses import LATE_S, Newest, id_before, made_at
 from worker.sources.mastodon.streaming import streamed
 from worker.sources.mastodon.timeline import Catching, Timeline
 from worker.sources.source import CLOSED, LIMITED, Arrivals, LostError
 
 STALL_S = 45.0  # three of the heartbeats that a stream sends every 15 s
-LATE_S = 120.0  # how late a status of another server may come and still be looked for in a gap
 MOST_PAGES = 3_000  # of 40 statuses: some 50 minutes at 300 requests in 5 minutes
-BEFORE_ALL = "0"  # an id
 
 
 class Mastodon:
@@ -56,7 +54,7 @@ class Mastodon:
                     yield frames
                 if lost := gap(self.place, missed, mark):
                     yield lost
-                yield [self._newest.note()]  # from here on nothing is missed
+                yield self._newest.note()  # from here on nothing is missed
                 async for events in stream:
                     arrived = [self._newest.event(told) for told in events]
                     yield [frame for frame in arrived if frame is not None]
@@ -82,8 +80,15 @@ class Mastodon:
             self._newest.raise_to(str(mark.cursor))
             return Catching(timeline, id_before(str(mark.cursor), LATE_S), self._most_pages)
         if self._newest.id is None:
-            self._newest.raise_to(await timeline.newest() or BEFORE_ALL)
-        return Catching(timeline, self._newest.id or BEFORE_ALL, self._most_pages)
+            await self._begin(timeline)
+        known = self._newest.id
+        return Catching(timeline, known or "", self._most_pages if known else 0)
+
+    async def _begin(self, timeline: Timeline) -> None:
+        """Note what there is already; where that fails, the stream begins all the same."""
+        with suppress(LostError), losing(self.place):
+            if (last := await timeline.newest()) is not None:
+                self._newest.raise_to(last)
 
     async def _caught_up(self, missed: Catching) -> AsyncIterator[list[Frame]]:
         async for page in missed.pages():

@@ -12,10 +12,10 @@ from aiohttp import ClientSession
 from yarl import URL
 
 from worker.sources.http import as_documented, check_answer, retry_after, whole
-from worker.sources.mastodon.statuses import order, status_identity
+from worker.sources.mastodon.statuses import PAGE, order, status_identity
 from worker.sources.source import LIMITED, LostError
 
-PAGE = 40  # the most statuses that a page may have
+BEFORE_ALL = "0"  # an id
 RESERVE = 5  # requests of the limit that are left to others who use the account
 LONGEST_PAUSE_S = 900.0
 LARGEST = 2**24  # bytes of a page
@@ -42,9 +42,11 @@ class Timeline:
         return await self._page({"min_id": id, "limit": str(limit)})
 
     async def newest(self) -> str | None:
-        """The id of its last status; None where it has none."""
+        """The id of its last status, or before all; None where there is no timeline."""
         page = await self._page({"limit": "1"})
-        return page.statuses[-1][0] if page is not None and page.statuses else None
+        if page is None:
+            return None
+        return page.statuses[-1][0] if page.statuses else BEFORE_ALL
 
     async def _page(self, query: dict[str, str]) -> StatusPage | None:
         url = self._url.update_query(query)

@@ -3,12 +3,12 @@
 import asyncio
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import pytest
 from aiohttp import web
 
-from tests.worker.sources.following import Followed, first_of, following, until
+from tests.worker.sources.following import Followed, following, until
 from tests.worker.sources.mastodon.instance_side import (
     TOKEN,
     FakeInstance,
@@ -16,32 +16,14 @@ from tests.worker.sources.mastodon.instance_side import (
     status,
     status_id,
 )
+from tests.worker.sources.mastodon.playing import STREAMING, ids, made
 from worker.config.secret import Secret
 from worker.errors import AccessError
 from worker.posts.read import PassedOver, Post, read_post
-from worker.sources.frame import Frame, Mark
 from worker.sources.http import session
 from worker.sources.mastodon.feeds import stream_address
 from worker.sources.mastodon.source import Mastodon
-from worker.sources.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED
-
-STREAMING = "/api/v1/streaming"
-PUBLIC = f"{STREAMING}/public"
-
-
-def made(
-    side: FakeInstance, socket: bool = False, stall_s: float = 20.0, most_pages: int = 100
-) -> Mastodon:
-    whole = side.url.with_scheme("ws").with_path(STREAMING) if socket else side.url
-    address = stream_address(str(whole), None, None)
-    return Mastodon(address, Secret(TOKEN), stall_s, most_pages)
-
-
-def ids(frames: Sequence[Frame]) -> list[str]:
-    """The ids of frames as the worker reads them."""
-    found = [read_post(frame.value) for frame in frames]
-    assert all(isinstance(post, Post) for post in found), found
-    return [post.id for post in found if isinstance(post, Post)]
+from worker.sources.source import BUSY, CLOSED, LIMITED
 
 
 def test_events_come_as_the_platform_sent_them() -> None:
@@ -152,129 +134,44 @@ def test_nothing_is_missing_and_nothing_comes_twice_or_before_its_turn(
     assert {lost.reason for lost in seen.lost} <= {CLOSED, BUSY, LIMITED, "unreachable"}
 
 
-def test_after_a_crash_nothing_is_missing_wherever_it_was() -> None:
+def small(number: float) -> str:
+    return str(round(number))
+
+
+@pytest.mark.parametrize("name", [status_id, small], ids=["ids with time", "ids without"])
+def test_after_a_crash_nothing_is_missing_wherever_it_was(name: Callable[[float], str]) -> None:
     """Disorder included: a status of another server has the id of its time, and comes later."""
     order = [1, 2, 5, 3, 4, 6, 9, 7, 8, 10]
 
     async def story(acknowledged: int) -> tuple[list[str], list[str]]:
         async with standing() as side:
             async with following(made(side)) as before:
-                await side.opened.wait()
-                await side.post(*[status_id(second) for second in order])
+                await until(lambda: before.noted)
+                await side.post(*[name(number) for number in order])
                 await until(lambda: len(before.frames) == len(order))
             side.cut()
-            await side.post(status_id(11))
+            await side.post(name(11))
             mark = before.mark(made(side).place, acknowledged)
             async with following(made(side), mark) as after:
-                await until(lambda: status_id(11) in after.keyed())
+                await until(lambda: name(11) in after.keyed())
             return ids(before.frames[:acknowledged]), ids(after.frames)
 
     for acknowledged in range(1, len(order) + 1):
         kept, given = asyncio.run(story(acknowledged))
-        assert set(kept) | set(given) == {status_id(second) for second in range(1, 12)}
+        assert set(kept) | set(given) == {name(number) for number in range(1, 12)}
 
 
-def test_a_silent_stream_is_left() -> None:
-    async def story() -> Followed:
-        async with standing() as side, following(made(side, stall_s=0.2)) as seen:
-            await side.opened.wait()
-            await until(lambda: len(side.urls(PUBLIC)) > 2)
-        return seen
-
-    assert asyncio.run(story()).lost[0].reason == STALLED
-
-
-def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
-    mark = status_id(0)
-
+def test_a_timeline_that_fails_does_not_keep_the_stream_from_beginning() -> None:
     async def story() -> Followed:
         async with standing() as side:
-            await side.post(*[status_id(second) for second in range(1, 301)])
-            start = Mark(mark, side.url.authority, 1.0)
-            async with following(made(side, most_pages=2), start) as seen:
-                await until(lambda: seen.gaps)
-                await side.post(status_id(301))
-                await until(lambda: status_id(301) in seen.keyed())
+            await side.post(status_id(1))
+            side.answers.append(("/api/v1/timelines", web.Response(status=500)))
+            async with following(made(side)) as seen:
+                await side.opened.wait()
+                await until(lambda: not side.answers)
+                await side.post(status_id(2))
+                await until(lambda: seen.frames)
         return seen
 
     seen = asyncio.run(story())
-    assert ids(seen.frames) == [status_id(second) for second in [*range(1, 81), 301]]
-    [gap] = seen.gaps
-    assert gap.seconds is not None
-
-
-@pytest.mark.parametrize("place", [None, "other.example"])
-def test_what_cannot_be_filled_is_a_gap(place: str | None) -> None:
-    """There is no timeline; or the state is another instance's."""
-
-    async def story() -> Followed:
-        async with standing() as side:
-            if place is None:
-                gone = [web.Response(status=404) for _ in range(2)]
-                side.answers += [("/api/v1/timelines", answer) for answer in gone]
-            start = Mark(status_id(0), place or side.url.authority, None if place else 1.0)
-            async with following(made(side), start) as seen:
-                await until(lambda: seen.gaps)
-        return seen
-
-    assert len(asyncio.run(story()).gaps) == 1
-
-
-def test_pages_wait_for_the_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = list[float]()
-    sleep = asyncio.sleep
-
-    async def noted(seconds: float) -> None:
-        pauses.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr("worker.sources.mastodon.timeline.asyncio.sleep", noted)
-
-    async def story() -> Followed:
-        async with standing() as side:
-            await side.post(*[status_id(second) for second in range(1, 100)])
-            side.left = 7
-            start = Mark(status_id(0), side.url.authority)
-            async with following(made(side), start) as seen:
-                await side.opened.wait()
-                await until(lambda: len(seen.frames) == 99)
-        return seen
-
-    asyncio.run(story())
-    assert pauses[0] == 0
-    assert any(190 < pause <= 201 for pause in pauses)
-
-
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 422])
-def test_a_stream_that_is_refused_ends_the_command(code: int) -> None:
-    async def story() -> None:
-        async with standing() as side:
-            said = web.json_response({"error": "Not for you"}, status=code)
-            side.answers.append((PUBLIC, said))
-            await first_of(made(side))
-
-    with pytest.raises(AccessError, match=rf"{code} .*Not for you"):
-        asyncio.run(story())
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason", "wait"),
-    [
-        (web.Response, BUSY, 0),
-        (lambda: web.Response(status=429, headers={"Retry-After": "7"}), LIMITED, 7),
-        (lambda: web.Response(text="<html>"), MALFORMED, 0),
-    ],
-)
-def test_a_stream_that_is_not_there_for_now_is_asked_again(
-    answer: type[web.Response], reason: str, wait: float
-) -> None:
-    async def story() -> Followed:
-        async with standing() as side:
-            early = answer() if reason != BUSY else web.Response(status=503)
-            side.answers.append(("/api/v2" if reason == MALFORMED else PUBLIC, early))
-            async with following(made(side)) as seen:
-                await until(lambda: side.streams)
-        return seen
-
-    [lost] = asyncio.run(story()).lost
-    assert (lost.reason, lost.wait) == (reason, wait)
+    assert (ids(seen.frames), seen.lost) == ([status_id(2)], [])

@@ -1,0 +1,124 @@
+"""Streams that stall or are refused, limits of requests, and what cannot be filled."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from tests.worker.sources.following import Followed, first_of, following, until
+from tests.worker.sources.mastodon.instance_side import (
+    standing,
+    status_id,
+)
+from tests.worker.sources.mastodon.playing import STREAMING, ids, made
+from worker.errors import AccessError
+from worker.sources.frame import Mark
+from worker.sources.source import BUSY, LIMITED, MALFORMED, STALLED
+
+PUBLIC = f"{STREAMING}/public"
+
+
+def test_a_silent_stream_is_left() -> None:
+    async def story() -> Followed:
+        async with standing() as side, following(made(side, stall_s=0.2)) as seen:
+            await side.opened.wait()
+            await until(lambda: len(side.urls(PUBLIC)) > 2)
+        return seen
+
+    assert asyncio.run(story()).lost[0].reason == STALLED
+
+
+def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
+    mark = status_id(0)
+
+    async def story() -> Followed:
+        async with standing() as side:
+            await side.post(*[status_id(second) for second in range(1, 301)])
+            start = Mark(mark, side.url.authority, 1.0)
+            async with following(made(side, most_pages=2), start) as seen:
+                await until(lambda: seen.gaps)
+                await side.post(status_id(301))
+                await until(lambda: status_id(301) in seen.keyed())
+        return seen
+
+    seen = asyncio.run(story())
+    assert ids(seen.frames) == [status_id(second) for second in [*range(1, 81), 301]]
+    [gap] = seen.gaps
+    assert gap.seconds is not None
+
+
+@pytest.mark.parametrize("place", [None, "other.example"])
+def test_what_cannot_be_filled_is_a_gap(place: str | None) -> None:
+    """There is no timeline; or the state is another instance's."""
+
+    async def story() -> Followed:
+        async with standing() as side:
+            if place is None:
+                gone = [web.Response(status=404) for _ in range(2)]
+                side.answers += [("/api/v1/timelines", answer) for answer in gone]
+            start = Mark(status_id(0), place or side.url.authority, None if place else 1.0)
+            async with following(made(side), start) as seen:
+                await until(lambda: seen.gaps)
+        return seen
+
+    assert len(asyncio.run(story()).gaps) == 1
+
+
+def test_pages_wait_for_the_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = list[float]()
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("worker.sources.mastodon.timeline.asyncio.sleep", noted)
+
+    async def story() -> Followed:
+        async with standing() as side:
+            await side.post(*[status_id(second) for second in range(1, 100)])
+            side.left = 7
+            start = Mark(status_id(0), side.url.authority)
+            async with following(made(side), start) as seen:
+                await side.opened.wait()
+                await until(lambda: len(seen.frames) == 99)
+        return seen
+
+    asyncio.run(story())
+    assert pauses[0] == 0
+    assert any(190 < pause <= 201 for pause in pauses)
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 422])
+def test_a_stream_that_is_refused_ends_the_command(code: int) -> None:
+    async def story() -> None:
+        async with standing() as side:
+            said = web.json_response({"error": "Not for you"}, status=code)
+            side.answers.append((PUBLIC, said))
+            await first_of(made(side))
+
+    with pytest.raises(AccessError, match=rf"{code} .*Not for you"):
+        asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "wait"),
+    [
+        (web.Response, BUSY, 0),
+        (lambda: web.Response(status=429, headers={"Retry-After": "7"}), LIMITED, 7),
+        (lambda: web.Response(text="<html>"), MALFORMED, 0),
+    ],
+)
+def test_a_stream_that_is_not_there_for_now_is_asked_again(
+    answer: type[web.Response], reason: str, wait: float
+) -> None:
+    async def story() -> Followed:
+        async with standing() as side:
+            early = answer() if reason != BUSY else web.Response(status=503)
+            side.answers.append(("/api/v2" if reason == MALFORMED else PUBLIC, early))
+            async with following(made(side)) as seen:
+                await until(lambda: side.streams)
+        return seen
+
+    [lost] = asyncio.run(story()).lost
+    assert (lost.reason, lost.wait) == (reason, wait)
