@@ -14,9 +14,9 @@ from worker.errors import AccessError
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Gap, Mark
 from worker.sources.http import TOLD_BYTES, answered, endpoint, excerpt, is_refusal, losing
-from worker.sources.jetstream import MICROSECONDS, Jetstream, JetstreamSaid, time_cursor
+from worker.sources.jetstream import Jetstream, JetstreamSaid, time_cursor
 from worker.sources.sockets import texts
-from worker.sources.source import BUSY, TOLD, TOO_OLD, Arrivals, LostError
+from worker.sources.source import BUSY, STALLED, TOLD, TOO_OLD, Arrivals, LostError
 
 HOSTS = (
     "wss://jetstream.us-east.bsky.network/xrpc/network.bsky.jetstream.subscribeEvents",
@@ -27,6 +27,7 @@ HOSTS = (
 POSTS = "app.bsky.feed.post"
 PROTOCOL = "xrpc.v1.json"
 LARGEST = 2**24  # bytes of a frame
+FIRST_S = 5.0  # until something comes of what a host is said to have
 CLAMPED_S = 60.0  # from the cursor to the first frame: there was more between them once
 TOO_OLD_SAID = "CursorTooOld"
 NUMBER = re.compile(r"\b[0-9]{1,18}\b")
@@ -44,11 +45,11 @@ REFUSAL = msgspec.json.Decoder(Refusal)
 
 
 class TooOld(Exception):
-    """The host no longer has what stands at a cursor; `floor` is the oldest that it has."""
+    """The host no longer has what stands at a cursor, and what it says of that."""
 
-    def __init__(self, floor: int | None) -> None:
-        super().__init__()
-        self.floor = floor
+    def __init__(self, cursor: int, said: str) -> None:
+        super().__init__(said)
+        self.cursor, self.said = cursor, said
 
 
 class Bluesky:
@@ -65,7 +66,7 @@ class Bluesky:
         self._now = 0  # which of them
         self._failed = False
         self._refusals: int | None = 0  # in a row; None once one has let us in
-        self._instead: tuple[int | None] | None = None  # of a cursor that is too old, this one
+        self._instead: list[int | None] = []  # what to ask for, as the mark's cursor is too old
         self._stall_s = stall_s
         self._backoff = Backoff(0.25, 30.0)
 
@@ -81,37 +82,57 @@ class Bluesky:
     async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
         """What comes from the mark on; a gap where the host no longer has what came after it."""
         if self._failed and len(self._hosts) > 1:
-            self._now, self._instead = (self._now + 1) % len(self._hosts), None
+            self._now, self._instead = (self._now + 1) % len(self._hosts), []
         self._failed, host = True, self._hosts[self._now]
         async with self._connected(session, host, mark) as (socket, cursor):
             yield ()
-            first, clamped = True, cursor != host.since(mark)
-            async for message in texts(socket, host.place, self._stall_s):
+            first, clamped = True, bool(self._instead)
+            async for message in self._messages(socket, host.place):
                 found = host.read(message)
                 if isinstance(found, JetstreamSaid):
-                    if found.name == TOO_OLD_SAID:
-                        self._instead = (_later(cursor, _floor(found.said, cursor), mark),)
+                    if found.name == TOO_OLD_SAID and cursor is not None:
+                        self._ask_for_later(cursor, found.said, mark)
                     clamped = _heed(found, host.place) or clamped
                     continue
-                if first and found.at is not None:
-                    first, self._failed, self._instead = False, False, None
+                if first and found.cursor is not None:
+                    first, self._failed, self._instead = False, False, []
                     if mark is not None and (gap := _gap(host, mark, found.at, clamped)):
                         yield gap
                 yield (found,)
+
+    async def _messages(self, socket: ClientWebSocketResponse, place: str) -> AsyncIterator[bytes]:
+        """The texts that come; what was asked for in place of a mark brings some at once."""
+        try:
+            silent_s = min(self._stall_s, FIRST_S) if self._instead else self._stall_s
+            async for text in texts(socket, place, silent_s):
+                yield text
+        except LostError as lost:
+            if lost.reason == STALLED and len(self._instead) > 1:
+                del self._instead[0]
+            raise
+
+    def _ask_for_later(self, cursor: int, said: str, mark: Mark | None) -> None:
+        """Go on to what else to ask for: the oldest there is by number, by time, what is new."""
+        if self._instead:
+            del self._instead[0]
+            return
+        floor = next((int(n) for n in NUMBER.findall(said) if int(n) > cursor), None)
+        time = None if mark is None else time_cursor(mark.at)
+        self._instead = [each for each in (floor, time) if each is not None] + [None]
 
     @asynccontextmanager
     async def _connected(
         self, session: ClientSession, host: Jetstream, mark: Mark | None
     ) -> AsyncIterator[tuple[ClientWebSocketResponse, int | None]]:
         """A connection from the mark on, or from the oldest there is, and the cursor of it."""
-        cursor = self._instead[0] if self._instead else host.since(mark)
         while True:
+            cursor = self._instead[0] if self._instead else host.since(mark)
             try:
                 socket = await self._connect(session, host, cursor)
                 break
             except TooOld as error:
                 log.warning("%s no longer has what stands at the cursor %s", host.place, cursor)
-                cursor = _later(cursor, error.floor, mark)
+                self._ask_for_later(error.cursor, error.said, mark)
         try:
             yield socket, cursor
         finally:
@@ -144,7 +165,7 @@ class Bluesky:
         if why.status == 400:
             said = await _said(session, asked)
         if said.error == TOO_OLD_SAID and cursor is not None:
-            raise TooOld(_floor(said.message, cursor))
+            raise TooOld(cursor, said.message)
         told = excerpt(f"{said.error} {said.message}")
         what = f"{asked.host} answers {why.status}{f' ({told})' if told else ''}"
         found = answered(why.status, why.headers or {}, what, "check --url and what it asks for")
@@ -153,20 +174,6 @@ class Bluesky:
             if self._refusals >= len(self._hosts):
                 raise found
         raise found if isinstance(found, LostError) else LostError(BUSY, what)
-
-
-def _floor(said: str, cursor: int | None) -> int | None:
-    """The oldest cursor that a host names when it refuses an older one."""
-    return next((int(n) for n in NUMBER.findall(said) if int(n) > (cursor or 0)), None)
-
-
-def _later(cursor: int | None, floor: int | None, mark: Mark | None) -> int | None:
-    """What to ask for instead of what is too old: the oldest there is, by number or by time."""
-    if cursor is None or cursor >= MICROSECONDS:
-        return None
-    if floor is not None and mark is not None and cursor == mark.cursor:
-        return floor
-    return time_cursor(mark.at) if mark is not None else None
 
 
 async def _said(session: ClientSession, asked: URL) -> Refusal:
@@ -191,11 +198,11 @@ def _heed(told: JetstreamSaid, place: str) -> bool:
     return told.name == "OutdatedCursor"
 
 
-def _gap(host: Jetstream, mark: Mark, first: float, clamped: bool) -> Gap | None:
+def _gap(host: Jetstream, mark: Mark, first: float | None, clamped: bool) -> Gap | None:
     """What is missing between the mark and the first frame; v1 says nothing of it by itself."""
     if host.since(mark) is None:
         return Gap(f"{host.place} cannot go on from {mark.cursor} of {mark.place}")
-    seconds = None if mark.at is None else max(first - mark.at, 0.0)
+    seconds = None if mark.at is None or first is None else max(first - mark.at, 0.0)
     in_silence = not host.is_v2 and seconds is not None and seconds > CLAMPED_S
     if not clamped and not in_silence:
         return None

@@ -148,6 +148,19 @@ def test_a_frame_that_says_that_the_cursor_is_too_old_is_heeded_too(error: dict[
     run(test, 2)
 
 
+def test_a_host_that_brings_nothing_for_a_time_is_asked_for_what_is_new() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.floor = 8
+        wordless = TOO_OLD_FRAME | {"message": ""}
+        side.faults.extend([after(0, say(json.dumps(wordless))), after(0, fall_silent)])
+        async with collecting(source_of(side.url), mark_of(side, 2)) as found:
+            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
+            assert found.counted("gaps_total") == 1
+        assert side.cursors == [side.cursor_of(2), BASE + 2 * STEP - 10_000_000, None]
+
+    run(test, 2)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_another_host_is_asked_by_the_time_and_a_little_earlier(version: int) -> None:
     async def test(side: JetstreamSide) -> None:
