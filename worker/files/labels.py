@@ -4,9 +4,8 @@ Columns have the names that `newsift matches --csv` gives them: such a file with
 can be read. Whatever a row says of how it was drawn, it is given: only who draws knows the chances.
 """
 
-import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -18,18 +17,22 @@ import msgspec
 from encoder.errors import InputError, one_line
 from worker.config import Limits
 from worker.files.cells import csv_row, plain
+from worker.files.formats.columns import Wanted
+from worker.files.formats.documents import items
+from worker.files.formats.recognise import JSON, JSONL, begun_with, recognised
+from worker.files.formats.tables import Table
 from worker.files.matches import OF_POST, json_line
+from worker.files.messages import FormatError
 from worker.files.out.delimited import csv_table
 from worker.files.out.formats import format_by_ending
-from worker.files.read import each_line, too_long
+from worker.files.read import chunks, lines, too_long
 from worker.judge.labels import Label, label_in
 
 NAMES = ("event", "label", "by", "at")
 DRAWN = ("drawn", "probability", "score", "seed_set", "model")
 CSV_COLUMNS = (*NAMES, "platform", "post_id", *OF_POST, *DRAWN)
 NEEDED = ("event", "label", "post_id")
-JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
-Line = tuple[int, bytes]
+ANY_TABLE = Wanted(text="label")  # what is no JSON has a header
 WANTED = (
     '{"event", "label", "post": {"id", "platform", "text"}, "by"?}, or CSV with these columns: '
 )
@@ -49,8 +52,8 @@ def read_labels(file: Path, given: GivenBy, limits: Limits) -> dict[bytes, Label
     Rows of CSV without a label are still to be labelled, and left out.
     """
     found: dict[bytes, Label] = {}
-    for number, row in _rows(file):
-        where = f"{file}, line {number}"
+    for place, row in _rows(file):
+        where = f"{file}, {place}"
         label = _label(row, given, limits, where)
         if label.key in found:
             raise InputError(
@@ -87,60 +90,55 @@ def is_csv(file: Path) -> bool:
     return format_by_ending(file) is csv_table
 
 
-def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a file, each with its line: CSV or JSON by its ending, else by sign."""
-    lines = each_line(file)
-    first = next(((number, line) for number, line in lines if line.strip()), None)
-    if first is None:
-        return
-    is_json = file.suffix.lower() in JSON_ENDINGS or first[1].lstrip().startswith(b"{")
-    read = _of_json if is_json and not is_csv(file) else _of_csv
-    yield from read(file, chain([first], lines))
+def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of a file, each with where it stands; the first one that is none is refused."""
+    try:
+        head, pieces = begun_with(file, chunks(file))
+        kind = recognised(head, ANY_TABLE)
+        if kind == JSON:
+            values = (item.value for batch in items(pieces) for item in batch)
+            yield from _of_json("item", enumerate(values, 1))
+        elif kind == JSONL:
+            batches = lines(pieces)
+            yield from _of_json(
+                "line", (row for n, batch in batches for row in enumerate(batch, n))
+            )
+        elif head.start.strip():
+            yield from _of_table(Table(lines(pieces)))
+    except FormatError as error:
+        raise InputError(f"{error.at(file)}: {error}") from None
 
 
-def _of_json(file: Path, lines: Iterator[Line]) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in lines:
-        if not line.strip():
+def _of_json(
+    unit: str, values: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, value in values:
+        if not value.strip():
             continue
-        text = _text(file, number, line)
         try:
-            row = json.loads(text)
+            row = json.loads(value)
+        except UnicodeDecodeError as error:
+            told = f"is not UTF-8 at byte {error.start + 1}; convert the file"
+            raise FormatError(told, f"{unit} {number}") from None
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            raise InputError(f"{file}, line {number}: is not {WANTED}")
-        yield number, row
+            raise FormatError(too_long(value) or f"is not {WANTED}", f"{unit} {number}")
+        yield f"{unit} {number}", row
 
 
-def _of_csv(file: Path, lines: Iterator[Line]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _of_table(table: Table) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows under a header, an empty cell standing for none; those without a label left out."""
-    first, lines = _peeked(lines)
-    reader = csv.reader(_text(file, number, line) + "\n" for number, line in lines)
-
-    def row() -> list[str] | None:
-        try:
-            return next(reader, None)
-        except csv.Error as error:
-            where = f"{file}, line {first + reader.line_num - 1}"
-            raise InputError(f"{where}: is no CSV ({error}); mend it") from None
-
-    header = [name.strip() for name in row() or []]
-    if missing := [name for name in NEEDED if name not in header]:
-        raise InputError(f"{file}, line {first}: has no column {missing[0]!r}; needed are "
-                         f"{', '.join(NEEDED)}, or lines of JSON")  # fmt: skip
-    while (cells := row()) is not None:
-        number = first + reader.line_num - 1
-        if len(cells) > len(header):
-            told = f"{len(cells)} cells, its header has {len(header)}; quote what holds a comma"
-            raise InputError(f"{file}, line {number}: {told}")
-        found = {name: plain(cell) for name, cell in zip(header, cells, strict=False) if cell}
+    if missing := [name for name in NEEDED if name not in table.header]:
+        needed = ", ".join(NEEDED)
+        told = f"has no column {missing[0]!r}; needed are {needed}, or lines of JSON"
+        raise FormatError(told, table.place)
+    for row in chain.from_iterable(table.batches()):
+        if row.fault:
+            raise FormatError(f"{row.fault}; mend it", f"line {row.number}")
+        found = {name: plain(cell) for name, cell in row.cells.items() if cell}
         if found.get("label", "").strip():
-            yield number, _nested(found)
-
-
-def _peeked(lines: Iterator[Line]) -> tuple[int, Iterator[Line]]:
-    first = next(lines)
-    return first[0], chain([first], lines)
+            yield f"line {row.number}", _nested(found)
 
 
 def _nested(cells: dict[str, str]) -> dict[str, Any]:
@@ -166,13 +164,3 @@ def _label(row: dict[str, Any], given: GivenBy, limits: Limits, where: str) -> L
         return label_in(value, limits)
     except (InputError, UnicodeError, OverflowError, RecursionError) as error:
         raise InputError(f"{where}: {one_line(str(error), 300)}") from None
-
-
-def _text(file: Path, number: int, line: bytes) -> str:
-    if refused := too_long(line):
-        raise InputError(f"{file}, line {number}: {refused}")
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        told = f"is not UTF-8 at byte {error.start + 1}; convert the file"
-        raise InputError(f"{file}, line {number}: {told}") from None

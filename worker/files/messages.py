@@ -3,10 +3,12 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from worker.config import Limits
+from worker.files.read import input_name
 from worker.posts.checks import rejected
 from worker.posts.outcome import PassedOver, Post, Reading, Reason
 from worker.posts.read import read_post
@@ -22,7 +24,11 @@ class FormatError(ValueError):
 
     def __init__(self, told: str, place: str = "") -> None:
         super().__init__(told)
-        self.place = place
+        self._place = place
+
+    def at(self, file: Path) -> str:
+        """Where it stands, in which file."""
+        return f"{input_name(file)}, {self._place}" if self._place else input_name(file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from worker.files.formats.recognise import begun_with, recognised
 from worker.files.formats.tables import Table
 from worker.files.formats.text import text_messages
 from worker.files.messages import FileMessage, FormatError, Maker
-from worker.files.read import DASH, chunks, input_name, lines
+from worker.files.read import DASH, chunks, lines
 from worker.posts.outcome import Reason, Rejected
 
 STDIN = "stdin"
@@ -71,8 +71,7 @@ class FileMessages:
                 understood = understood or self._is_understood(batch)
                 yield batch
         except FormatError as error:
-            place = f", {error.place}" if error.place else ""
-            raise InputError(f"{input_name(self._file)}{place}: {error}") from error
+            raise InputError(f"{error.at(self._file)}: {error}") from error
 
     def _is_understood(self, batch: list[FileMessage]) -> bool:
         """Whether these first rows show what the input is; refused where they show it is not."""
@@ -120,7 +119,7 @@ class FileMessages:
 
     def _table(self, table: Table) -> Batches:
         maker = Maker(self.name, self._limits)
-        picked = self._picked(table.header)
+        picked = self._picked(table.header, table.place)
         for rows in table.batches():
             if table.encoding == WINDOWS and not self._is_windows:
                 self._is_windows = True
@@ -144,8 +143,8 @@ class FileMessages:
             ]  # fmt: skip
             number += len(rows)
 
-    def _picked(self, header: list[str]) -> Picked:
-        picked = Picked.among(header, self._wanted)
+    def _picked(self, header: list[str], place: str = "") -> Picked:
+        picked = Picked.among(header, self._wanted, place)
         if not self.columns:
             self._tell(f"{self.name}: {picked.told()}")
         self.columns = tuple(header)

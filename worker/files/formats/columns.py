@@ -49,7 +49,7 @@ class Picked:
     is_utc: bool
 
     @classmethod
-    def among(cls, header: Sequence[str], wanted: Wanted) -> "Picked":
+    def among(cls, header: Sequence[str], wanted: Wanted, place: str = "") -> "Picked":
         """The columns by the names that are usual, or that are wanted."""
         by_sign = {SIGN.sub("", name).lower(): name for name in reversed(header)}
 
@@ -58,13 +58,14 @@ class Picked:
 
         def named(option: str, name: str | None, names: Sequence[str]) -> str | None:
             if name is not None and name not in header:
-                raise FormatError(f"has no column {name!r} ({listed(header)}); mend {option}")
+                told = f"has no column {name!r} ({listed(header)}); mend {option}"
+                raise FormatError(told, place)
             return name if name is not None else usual(names)
 
         text = named("--text-column", wanted.text, TEXTS)
         if text is None:
             told = f"has no column of texts ({listed(header)}); name it with --text-column"
-            raise FormatError(told)
+            raise FormatError(told, place)
         id, time = (
             named("--id-column", wanted.id, IDS),
             named("--time-column", wanted.time, TIMES),

@@ -29,7 +29,7 @@ PACKED = {
 }
 TAR, TAR_AT = b"ustar", 257
 PACKERS = (".gz", ".zst")
-ARRAY = re.compile(rb"\[\s*+(?:[\[{\]]|\Z)")
+ARRAY = re.compile(rb'\[\s*+(?:[\[{\]"]|\Z)\')
 NAME = re.compile(r"\w[\w.:/ -]{0,59}")
 LEAST_COLUMNS = 3  # of a header that has no name for texts
 LOOKED_AT = 2**16  # bytes of a line
@@ -124,7 +124,9 @@ def _of_objects(start: bytes) -> str:
     try:
         found = WHOLE.decode(first)
     except (msgspec.MsgspecError, RecursionError):
-        return JSONL if len(more) > 1 and all(map(_is_object, more[:2])) else JSON
+        closed = first.rstrip().endswith(b"}") and all(line.startswith(b"{") for line in more[:1])
+        others = len(more) > 1 and all(map(_is_object, more[:2]))
+        return JSONL if closed or others else JSON
     return JSON if found.messages or found.orderedItems or found.chats else JSONL
 
 

@@ -90,6 +90,7 @@ class Table:
             self._feed, delimiter=delimiter or likely_delimiter(first), strict=True
         )
         self.header = self._header()
+        self.place = f"line {self._feed.first}"  # of the header
 
     @property
     def encoding(self) -> str | None:
