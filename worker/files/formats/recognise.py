@@ -29,7 +29,7 @@ PACKED = {
 }
 TAR, TAR_AT = b"ustar", 257
 PACKERS = (".gz", ".zst")
-ARRAY = re.compile(rb'\[\s*+(?:[\[{\]"]|\Z)\')
+ARRAY = re.compile(rb'\[\s*+(?:[\[{\]"]|\Z)')
 NAME = re.compile(r"\w[\w.:/ -]{0,59}")
 LEAST_COLUMNS = 3  # of a header that has no name for texts
 LOOKED_AT = 2**16  # bytes of a line
