@@ -30,9 +30,11 @@ def chunks(file: Path) -> Iterator[bytes]:
                 yield chunk
                 line += chunk.count(b"\n")
         except DamagedError as error:
-            raise InputError(f"{error.what} after line {line}; {error.remedy}") from error
+            name = "" if file == DASH else f"{file}: "
+            said = f"{name}{error.what} after line {line}; {error.remedy}"
+            raise InputError(said) from error
         except OSError as error:
-            said = f"the input cannot be read on after line {line} ({error.strerror})"
+            said = f"{input_name(file)}: cannot be read on after line {line} ({error.strerror})"
             raise InputError(said) from error
 
 

@@ -143,13 +143,14 @@ def test_a_record_that_the_broker_refuses_says_where_to_go_on(
     [
         (["gone"], "gone: cannot be read (No such file or directory)"),
         (["."], "holds no file of posts"),
-        (["cut.gz"], "the gzip input is damaged or cut off"),
-        (["long"], "line 2: is not understood ('xxx"),
+        (["fine", "cut.gz"], "cut.gz: the gzip input is damaged or cut off"),
+        (["fine", "long"], "line 2: is not understood ('xxx"),
+        (["fine", "gone"], "gone: cannot be read (No such file or directory)"),
         (["fine", "--rate", "0"], "--rate"),
         ([], "FILE"),
     ],
 )
-def test_what_is_refused(
+def test_of_what_is_refused_nothing_is_sent(
     newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     args: list[str], said: str,
 ) -> None:  # fmt: skip
@@ -161,6 +162,7 @@ def test_what_is_refused(
     (tmp_path / "long").write_bytes(b"\n" + b"x" * 5000)
     done = newsift("replay", *args)
     assert (done.code, said in done.err) == (2, True), done.err
+    assert kafka.records(POSTS) == []
 
 
 def test_a_missing_topic_is_said_before_anything_is_read(
