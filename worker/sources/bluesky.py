@@ -14,7 +14,7 @@ from worker.errors import AccessError
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Gap, Mark
 from worker.sources.http import TOLD_BYTES, answered, endpoint, excerpt, is_refusal, losing
-from worker.sources.jetstream import Jetstream, JetstreamSaid, time_cursor
+from worker.sources.jetstream import POSTS, Jetstream, JetstreamSaid, time_cursor
 from worker.sources.sockets import texts
 from worker.sources.source import BUSY, STALLED, TOLD, TOO_OLD, Arrivals, LostError
 
@@ -24,10 +24,8 @@ HOSTS = (
     "wss://jetstream2.us-east.bsky.network/subscribe",
     "wss://jetstream2.us-west.bsky.network/subscribe",
 )
-POSTS = "app.bsky.feed.post"
 PROTOCOL = "xrpc.v1.json"
 LARGEST = 2**24  # bytes of a frame
-FIRST_S = 5.0  # until something comes of what a host is said to have
 CLAMPED_S = 60.0  # from the cursor to the first frame: there was more between them once
 TOO_OLD_SAID = "CursorTooOld"
 NUMBER = re.compile(r"\b[0-9]{1,18}\b")
@@ -86,8 +84,8 @@ class Bluesky:
         self._failed, host = True, self._hosts[self._now]
         async with self._connected(session, host, mark) as (socket, cursor):
             yield ()
-            first, clamped = True, bool(self._instead)
-            async for message in self._messages(socket, host.place):
+            first, clamped = True, cursor != host.since(mark)
+            async for message in self._messages(socket, host):
                 found = host.read(message)
                 if isinstance(found, JetstreamSaid):
                     if found.name == TOO_OLD_SAID and cursor is not None:
@@ -100,14 +98,15 @@ class Bluesky:
                         yield gap
                 yield (found,)
 
-    async def _messages(self, socket: ClientWebSocketResponse, place: str) -> AsyncIterator[bytes]:
-        """The texts that come; what was asked for in place of a mark brings some at once."""
+    async def _messages(
+        self, socket: ClientWebSocketResponse, host: Jetstream
+    ) -> AsyncIterator[bytes]:
+        """The texts that come; where posts are wanted and none comes of a cursor, it is no good."""
         try:
-            silent_s = min(self._stall_s, FIRST_S) if self._instead else self._stall_s
-            async for text in texts(socket, place, silent_s):
+            async for text in texts(socket, host.place, self._stall_s):
                 yield text
         except LostError as lost:
-            if lost.reason == STALLED and len(self._instead) > 1:
+            if lost.reason == STALLED and host.is_busy and len(self._instead) > 1:
                 del self._instead[0]
             raise
 
@@ -125,6 +124,8 @@ class Bluesky:
         self, session: ClientSession, host: Jetstream, mark: Mark | None
     ) -> AsyncIterator[tuple[ClientWebSocketResponse, int | None]]:
         """A connection from the mark on, or from the oldest there is, and the cursor of it."""
+        if mark is not None and mark.place != host.place and not self._instead:
+            self._instead = [host.since(mark), None]
         while True:
             cursor = self._instead[0] if self._instead else host.since(mark)
             try:

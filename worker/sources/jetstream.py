@@ -14,6 +14,7 @@ from encoder.errors import InputError
 from worker.posts.languages import Languages
 from worker.sources.frame import Frame, Mark
 
+POSTS = "app.bsky.feed.post"
 V1, V2 = "/subscribe", "/xrpc/network.bsky.jetstream.subscribeEvents"
 LEXICON = "network.bsky.jetstream.subscribeEvents#"
 MICROSECONDS = 10**15  # from here on a cursor is a time, below it a number of the instance
@@ -89,12 +90,14 @@ class Jetstream:
                 f"--url: the path {url.path!r} is none of a Jetstream; give {V1}, or {V2}"
             )
         self.is_v2 = path.endswith(V2)
+        self._key = "collections" if self.is_v2 else "wantedCollections"
         self.url, self._langs = self._asked(url, collections), Languages.of(",".join(langs))
         self.place = f"{url.host}:{url.port}{path}"
+        self.is_busy = self._key not in url.query and POSTS in collections  # some come each second
 
     def _asked(self, url: URL, collections: Collection[str]) -> URL:
         """The address with what is wanted of it, but for what it already says."""
-        wanted = {"collections" if self.is_v2 else "wantedCollections": list(collections)}
+        wanted = {self._key: list(collections)}
         if self.is_v2 and "collections" not in url.query:
             wanted["kinds"] = ["commit"]
         wanted = {key: values for key, values in wanted.items() if key not in url.query}

@@ -4,7 +4,8 @@ import click
 
 from worker.cli.collect.running import collect_options
 from worker.config import Config
-from worker.sources.bluesky import HOSTS, POSTS, Bluesky
+from worker.sources.bluesky import HOSTS, Bluesky
+from worker.sources.jetstream import POSTS
 
 
 @click.command()
