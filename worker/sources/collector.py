@@ -4,19 +4,23 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
+from math import inf
+from time import monotonic
 
 from aiohttp import ClientSession
 
 from worker.config import StreamConfig
+from worker.errors import AccessError
 from worker.sources.backoff import Backoff
 from worker.sources.counts import Counts
 from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.inbox import Inbox
 from worker.sources.outlet import Outlet
-from worker.sources.source import CLOSED, EnoughError, LiveSource, LostError
+from worker.sources.source import BUSY, CLOSED, EnoughError, LiveSource, LostError
 from worker.sources.state import Keeper
 
 STORE_EVERY_S = 1.0  # a mark more often would only wear the disk
+REFUSED_S = 3600.0  # for so long who let us in may refuse before it is believed
 LEAVE_S = 2.0  # of the time for a shutdown, for the connections
 log = logging.getLogger("newsift.collect")
 
@@ -43,6 +47,7 @@ class Collector:
         self._waited: list[Backoff] = []  # since it last got on
         self._moved, self._leaving = asyncio.Event(), asyncio.Event()
         self._ended = asyncio.Event()
+        self._let_in = -inf  # when something came last
         self.missing = "it is starting"  # why it is not ready
 
     def leave(self) -> None:
@@ -89,18 +94,28 @@ class Collector:
                 await self._connection(client)
             except EnoughError:
                 return
-            except LostError as lost:
+            except (LostError, AccessError) as error:
+                lost = self._worth_another(error)
                 self._counts.connected(False)
                 self._counts.reconnect(lost.reason)
                 self.missing = str(lost)
                 await self._inbox.drained()
                 await self._stay_away(lost)
 
+    def _worth_another(self, error: LostError | AccessError) -> LostError:
+        """A refusal ends it, unless who let us in of late may be failing and not mean it."""
+        if isinstance(error, LostError):
+            return error
+        if monotonic() - self._let_in > REFUSED_S:
+            raise error
+        return LostError(BUSY, str(error))
+
     async def _connection(self, client: ClientSession) -> None:
         """Take in what comes by one connection, which is asked from the mark on."""
         place = self._source.place
         async with aclosing(self._source.arrivals(client, self._mark)) as arrivals:
             async for found in arrivals:
+                self._let_in = monotonic()
                 if isinstance(found, Gap):
                     self._note(found)
                     continue

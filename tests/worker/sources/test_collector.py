@@ -13,7 +13,7 @@ from worker.errors import AccessError, BrokerError
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.inbox import FRAME_BYTES, Inbox, size_of
-from worker.sources.source import CLOSED, Arrivals, LostError
+from worker.sources.source import BUSY, CLOSED, Arrivals, LostError
 
 Step = Sequence[Frame] | Gap | Exception
 
@@ -166,7 +166,11 @@ def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
 
 
 @pytest.mark.parametrize("error", [AccessError("refused"), RuntimeError("odd")])
-def test_what_no_waiting_cures_ends_it_and_the_mark_is_kept(error: Exception) -> None:
+def test_what_no_waiting_cures_ends_it_and_the_mark_is_kept(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.sources.collector.REFUSED_S", -1.0)  # it was long enough
+
     async def test() -> None:
         async with collecting(Played([frames(1), error])) as found:
             kept.append(found.outlet)
@@ -176,6 +180,27 @@ def test_what_no_waiting_cures_ends_it_and_the_mark_is_kept(error: Exception) ->
     with pytest.raises(type(error)):
         run(test)
     assert cursors(kept[0].marks) == [1] * len(kept[0].frames)
+
+
+def test_who_let_us_in_and_then_refuses_is_asked_again() -> None:
+    refused = AccessError("refused")
+    source = Played([frames(1), refused], [refused], [frames(2)])
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            await found.until(lambda: found.outlet.keys == ["1", "2"])
+            assert found.counted("reconnects_total", reason=BUSY) == 2
+
+    run(test)
+
+
+def test_who_refuses_at_the_start_is_believed() -> None:
+    async def test() -> None:
+        async with collecting(Played([AccessError("refused")])) as found:
+            await found.until(lambda: False)
+
+    with pytest.raises(AccessError):
+        run(test)
 
 
 def test_a_broker_that_fails_ends_it() -> None:

@@ -15,6 +15,7 @@ from worker.sources.http import as_documented, excerpt, losing, whole
 from worker.sources.x.rules import MOST, StreamRule, difference, rules_in
 from worker.sources.x.said import turned_away
 
+MOST_PAGES = 100  # of rules
 AT_ONCE = 100  # rules of one request
 LARGEST = 2**24  # bytes of an answer
 LOOK_S = 30.0  # between looks at the file
@@ -70,14 +71,15 @@ class RuleBook:
     async def listed(self, client: ClientSession) -> list[StreamRule]:
         """All rules that X has."""
         found, token = list[StreamRule](), ""
-        while True:
+        for _ in range(MOST_PAGES):
             query = {"max_results": str(MOST)} | ({"pagination_token": token} if token else {})
             answer = await self._ask(client, "GET", query, None)
             found += answer.data or []
             after = (answer.meta.next_token if answer.meta else None) or ""
             if after in ("", token) or not answer.data:
-                return found
+                break
             token = after
+        return found
 
     async def planned(
         self, client: ClientSession
@@ -135,12 +137,15 @@ class RuleBook:
             await self._try(client)
 
     async def _try(self, client: ClientSession) -> None:
-        """Be in step, or say once why not."""
+        """Be in step, or say once why not; a file that is refused is looked at when it changes."""
+        now = None if self.file is None else _state(self.file)
         try:
             with losing(self._place):
                 await self._keep_step(client)
             self._told = ""
         except NewsiftError as error:
+            if isinstance(error, InputError):
+                self._seen = now
             if str(error) != self._told:
                 log.error("the rules stay as they were: %s", error)
             self._told = str(error)
