@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.config import Config
@@ -93,16 +94,20 @@ class TopicReader:
         return self.ends(topic) | _by_partition(later)
 
     def read(
-        self, topic: str, start: Offsets | None = None, end: Offsets | None = None
-    ) -> Iterator[list[StoredMessage]]:
-        """The records from the start to the end offsets as they are now, batch by batch."""
+        self, topic: str, start: Offsets | None = None, end: Offsets | None = None,
+        until: float = inf,
+    ) -> Iterator[list[StoredMessage]]:  # fmt: skip
+        """The records from the start to the end offsets as they are now, batch by batch.
+
+        It ends before them where the monotonic clock says that time is up.
+        """
         start = self.beginnings(topic) if start is None else start
         end = self.ends(topic) if end is None else end
         places = self._places(topic)
         left = {p for p in places if start.get(p.partition, 0) < end.get(p.partition, 0)}
         batches = self.follow(topic, start)
         moved = time.monotonic()
-        while left:
+        while left and time.monotonic() < until:
             batch = next(batches)
             if batch:
                 moved = time.monotonic()

@@ -1,5 +1,7 @@
 """Topics read by a command: the same topic again and again, from any point to any other."""
 
+import time
+
 from tests.worker.kafka_side import PARTITIONS, POSTS, Kafka
 from worker.config import load_config
 from worker.kafka.reading import connected
@@ -20,3 +22,10 @@ def test_windows_of_a_topic_are_read_one_after_the_other(kafka: Kafka) -> None:
             wanted = [(n, at) for n in start for at in range(start[n], end[n])]
             assert sorted((each.partition, each.offset) for each in found) == wanted
             assert all(r.value == f"{r.partition} {r.offset}".encode() for r in found)
+
+
+def test_reading_ends_when_time_is_up(kafka: Kafka) -> None:
+    kafka.fill(POSTS, [b"a post"] * 10)
+    with connected(load_config()) as cluster:
+        assert list(cluster.read(POSTS, until=time.monotonic())) == []
+        assert sum(map(len, cluster.read(POSTS, until=time.monotonic() + 60))) == 10

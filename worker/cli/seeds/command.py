@@ -1,29 +1,32 @@
 """`newsift seeds`: the articles that posts are compared with, on the control topic."""
 
 import json
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from encoder.errors import InputError
-from worker.cli.keyed import Latest
+from worker.cli.events.event import Values, values_of
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files, undoubted
+from worker.cli.seeds.add import add, draft_refusal
+from worker.cli.seeds.files import SeedDraft
 from worker.cli.seeds.follow import follow
-from worker.cli.seeds.from_url import confirmed, draft_of_url
-from worker.cli.seeds.offer import offer_to_learn
-from worker.cli.seeds.show import print_seed, print_table, print_told, rows_of, whole_row
+from worker.cli.seeds.show import (
+    fields,
+    print_seed,
+    print_table,
+    print_told,
+    rows_of,
+    whole_row,
+)
 from worker.cli.seeds.topic import known, seed_topic
 from worker.cli.seeds.transfer import export, import_seeds
-from worker.cli.terminal import say
 from worker.cli.view.table import print_json
 from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.seeds.profile import read_record
-from worker.seeds.record import PREFIX, RefusedSeed, Seed, read_seed
+from worker.seeds.record import PREFIX, RefusedSeed
 from worker.visible import one_line
 
 AUTO = "auto"
@@ -38,74 +41,26 @@ def seeds() -> None:
     """
 
 
+seeds.add_command(add)
 seeds.add_command(export)
 seeds.add_command(follow)
 seeds.add_command(import_seeds)
-
-
-@seeds.command()
-@click.argument("files", nargs=-1, metavar="FILE…", type=click.Path(path_type=Path))
-@click.option("--url", help="Fetch the page and take the article out of it.")
-@click.option("--intranet", is_flag=True, help="Let --url be a host of your own network.")
-@click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
-@click.option("--event", help="The event it is about; else the id.")
-@click.option("--title", help="The title; else a first line '# …', or the page's.")
-@click.option("--threshold", type=float, help="The score that matches; else automatic.")
-@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, or in RFC 3339.")
-@click.option("--yes", is_flag=True, help="Publish the article of --url without asking.")
-@click.option("--force", is_flag=True, help="Publish what a page holds though it looks like none.")
-@JSON
-@kafka_options
-def add(
-    files: tuple[Path, ...], url: str | None, intranet: bool, name: str | None,
-    event: str | None, title: str | None, threshold: float | None, expires_at: str | None,
-    yes: bool, force: bool, as_json: bool, config: Config,
-) -> None:  # fmt: skip
-    """Publish articles: text, Markdown, JSON, saved pages, folders of them, or the page at --url.
-
-    A FILE that is - is one article on standard input. Of a page, saved or at --url, the article is
-    taken; where that looks like a notice, a menu or a stub it is refused.
-    Where an event has several seeds and no profile, one of them all is offered.
-    """
-    if bool(files) == (url is not None):
-        raise click.UsageError("give files, or --url with one address")
-    if intranet and url is None:
-        raise click.UsageError("--intranet is for --url")
-    drafts = read_seed_files(files) if url is None else [draft_of_url(url, yes, intranet)]
-    if not force:
-        undoubted(drafts, ", or give --force")
-    if len(drafts) > 1 and (name or title):
-        raise click.UsageError("--id and --title are for one article")
-    given = {"event": event, "title": title, "threshold": threshold}
-    given["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
-    changes = {key: value for key, value in given.items() if value is not None}
-    drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
-    found = [_article(draft, config) for draft in drafts]
-    if url is not None and not yes and not confirmed(found[0]):
-        say("nothing was published")
-        return
-    with seed_topic(config) as topic:
-        before = topic.latest()
-        topic.publish({draft.key: draft.value for draft in drafts})
-        for draft, seed in zip(drafts, found, strict=True):
-            print_told(seed, _said(before, draft), config, as_json)
-            if draft.ignored:
-                named = ", ".join(draft.ignored)
-                say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
-        offer_to_learn(topic, config, found, ask=not (yes or as_json))
 
 
 @seeds.command("list")
 @JSON
 @kafka_options
 def list_seeds(as_json: bool, config: Config) -> None:
-    """List the seeds, and those that are refused with the reason."""
+    """List the seeds with their thresholds, and those that are refused with the reason."""
+    from worker.cli.seeds.thresholds import with_thresholds
+
     with seed_topic(config) as topic:
-        rows = rows_of(topic.latest(), config)
+        latest = topic.latest()
+    rows = with_thresholds(rows_of(latest, config), values_of(latest), config)
     if as_json:
         print_json(rows)
     else:
-        print_table(rows)
+        print_table(rows, config.matching.threshold)
 
 
 @seeds.command("show")
@@ -114,13 +69,18 @@ def list_seeds(as_json: bool, config: Config) -> None:
 @kafka_options
 def show_seed(name: str, as_json: bool, config: Config) -> None:
     """Show one seed whole."""
+    from worker.cli.backfill import learned_from
+    from worker.cli.seeds.thresholds import with_thresholds
+
     with seed_topic(config) as topic:
         latest = topic.latest()
-    row = whole_row(latest, known(latest, name), config)
+    key, values = known(latest, name), values_of(latest)
+    needed: Values = {each: values[each] for each in (key, *learned_from(key, latest, config))}
+    (row,) = with_thresholds([whole_row(latest, key, config)], needed, config)
     if as_json:
         print_json([row])
     else:
-        print_seed(row)
+        print_seed(row, config.matching.threshold)
 
 
 @seeds.command()
@@ -170,21 +130,12 @@ def change(
         draft = SeedDraft(name, _record(name, latest[key].value) | changes, f"seed {name!r}")
         seed = read_record(key, draft.value, config.limits)
         if seed is None or isinstance(seed, RefusedSeed):
-            raise _refusal(seed, draft)
+            raise draft_refusal(seed, draft)
         topic.publish({key: draft.value})
-    print_told(seed, "changed", config, as_json)
-
-
-def _article(draft: SeedDraft, config: Config) -> Seed:
-    """The seed as every worker will read it; refused here rather than there."""
-    found = read_seed(draft.key, draft.value, config.limits)
-    if not isinstance(found, Seed):
-        raise _refusal(found, draft)
-    return found
-
-
-def _refusal(found: RefusedSeed | None, draft: SeedDraft) -> InputError:
-    return InputError(f"{draft.source}: {'is empty' if found is None else found.reason}")
+    if as_json:
+        print_json([fields(seed) | {"published": "changed"}])
+    else:
+        print_told(seed, "changed", config)
 
 
 def _record(name: str, value: bytes | None) -> dict[str, Any]:
@@ -206,10 +157,3 @@ def _score(text: str) -> float | None:
     except ValueError:
         said = f"--threshold {text!r}: give a score above 0, at most 1, or auto"
         raise InputError(said) from None
-
-
-def _said(before: Latest, draft: SeedDraft) -> str:
-    record = before.get(draft.key)
-    if record is None or record.value is None:
-        return "new"
-    return "unchanged" if record.value == draft.value else "replaced"

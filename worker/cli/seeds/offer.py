@@ -1,10 +1,12 @@
 """What is offered once an event has several seeds: one profile of them."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import click
 
+from worker.cli.events.event import Values
 from worker.cli.seeds.from_url import at_terminal
 from worker.cli.seeds.topic import SeedTopic
 from worker.cli.terminal import say
@@ -16,30 +18,43 @@ from worker.visible import escaped
 ENOUGH = 2  # seeds: the mean of one is no better than itself
 
 
-def offer_to_learn(topic: SeedTopic, config: Config, added: Iterable[Seed], ask: bool) -> None:
+@dataclass(slots=True)
+class EventSeeds:
+    """How many seeds an event has, and whether somebody made a profile of them."""
+
+    seeds: int = 0
+    others: int = 0  # than those that were added now
+    has_profile: bool = False
+
+
+Known = Mapping[str, EventSeeds]
+
+
+def offer_to_learn(topic: SeedTopic, config: Config, events: Known, ask: bool) -> None:
     """Say, or ask at a terminal, whether events with several seeds shall get a profile of them."""
-    for event, count in without_profile(topic, config, {seed.event for seed in added}).items():
+    for event, known in events.items():
+        if known.seeds < ENOUGH or known.has_profile:
+            continue
         command = f"newsift events learn {event!r} --background"
-        told = f"event {event!r} has {count} seeds: one profile of them all tells more"
+        told = f"event {event!r} has {known.seeds} seeds: one profile of them all tells more"
         if not (ask and at_terminal()):
             say(f"{told}; {command} makes it")
         elif click.confirm(escaped(f"{told}; make it now?"), err=True):
             _learn(topic, config, event)
 
 
-def without_profile(topic: SeedTopic, config: Config, events: set[str]) -> dict[str, int]:
-    """Which of these events have several seeds and no profile, and how many."""
-    seeds, known = Counter[str](), set[str]()
-    for key, record in topic.latest().items():
-        found = read_record(key, record.value, config.limits)
-        if isinstance(found, Profile | RefusedSeed):
-            known.add(found.id)
-        elif isinstance(found, Seed) and not found.paused:
-            seeds[found.event] += 1
-    return {
-        event: seeds[event] for event in sorted(events)
-        if seeds[event] >= ENOUGH and PREFIX + event not in known
-    }  # fmt: skip
+def known_events(values: Values, config: Config, added: Sequence[Seed]) -> Known:
+    """What there is of the events that these seeds are about, by name."""
+    found: dict[str, EventSeeds] = defaultdict(EventSeeds)
+    ids = {seed.id for seed in added}
+    for key, value in values.items():
+        each = read_record(key, value, config.limits)
+        if isinstance(each, Seed) and not each.paused:
+            found[each.event].seeds += 1
+            found[each.event].others += each.id not in ids
+        elif isinstance(each, Profile | RefusedSeed) and each.id.startswith(PREFIX):
+            found[each.id.removeprefix(PREFIX)].has_profile = True
+    return {name: found[name] for name in sorted({seed.event for seed in added})}
 
 
 def _learn(topic: SeedTopic, config: Config, event: str) -> None:

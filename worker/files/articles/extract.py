@@ -100,12 +100,19 @@ def _taken(markup: str, url: str, everywhere: bool) -> Article:
     )  # fmt: skip
     title = one_line((found.title if found else None) or "")[:LONGEST_TITLE]
     whole = ((found.text if found else None) or "").strip()
+    whole = _without_lines(whole) if everywhere else whole
     bare = without_notices(whole)
     text = bare if words_in(bare) >= FEWEST else whole
     saved = SAVED_FROM.search(markup[:4096])
     place = address or (saved and saved[1]) or _address(found.url if found else None)
     beside = SCRIPT.sub(" ", markup[:BESIDE])
     return Article(title, text, place or None, doubt_of(title, text, beside))
+
+
+def _without_lines(text: str) -> str:
+    """The text of tables as lines of their own, without what is drawn around it."""
+    cells = (cell.strip() for cell in text.replace("|", "\n").split("\n"))
+    return "\n".join(cell for cell in cells if cell.strip("- "))
 
 
 def _address(url: str | None) -> str | None:

@@ -12,9 +12,12 @@ import worker.cli.seeds.round
 from tests.worker.cli.seeds.feed_side import Site, news_site
 from tests.worker.fake import Command, Outcome
 from tests.worker.kafka_side import Kafka
+from tests.worker.loaded_once import _loaded_once, enc
 from worker.cli.seeds.fetch import Bounds
 from worker.cli.seeds.polite import PoliteWeb
 from worker.files.articles.extract import extracted
+
+__all__ = ["_loaded_once", "enc"]
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_files_of_every_kind_become_records(newsift: Command, kafka: Kafka, tmp_
     ]
     done = newsift("seeds", "add", *files, "--event", "both words")
     assert done.code == 0
-    assert done.err.startswith("newsift: event 'both words' has 7 seeds: one profile of them all")
+    assert "newsift: event 'both words' has 7 seeds: one profile of them all" in done.err
     found = {record.key.decode(): json.loads(record.value) for record in kafka.records(SEEDS)}
     event = {"event": "both words"}
     assert found == {

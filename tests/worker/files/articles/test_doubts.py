@@ -27,6 +27,7 @@ def test_a_story_is_taken_whole_and_no_notice_with_it(layout: str) -> None:
     for sentence in STORY:
         assert sentence in said
     assert "842 partners" not in said
+    assert "|" not in said
     assert found.title == TITLE
 
 

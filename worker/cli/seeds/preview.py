@@ -1,0 +1,89 @@
+"""What `newsift seeds add` says beyond what it did: what would match, and what is missing."""
+
+from collections.abc import Mapping, Set
+from shutil import get_terminal_size
+from typing import Any
+
+from worker.cli.events.event import Values
+from worker.cli.events.teacher import Teacher
+from worker.cli.seeds.look_back import HOURS, EventSeen, Haste, Seen, look_back
+from worker.cli.seeds.offer import Known
+from worker.cli.seeds.topic import SeedTopic
+from worker.cli.terminal import say
+from worker.cli.view.table import WIDEST, cut
+from worker.config import Config
+from worker.seeds.profile import Profile, read_record
+from worker.seeds.record import Seed
+from worker.visible import one_line
+
+FEW = 3  # articles of an event: with fewer it finds about half as many posts
+TOLD = 5  # events
+JOIN = "; --event NAME adds one to it"
+MARGIN = 17  # characters of a line that are no post
+
+
+def previewed(
+    topic: SeedTopic, teacher: Teacher, values: Values, added: Mapping[str, str], haste: Haste
+) -> Seen:
+    """What the events of the seeds that were added, by id, would have matched."""
+    seeds = teacher.seed_set(_of_events(values, set(added.values()), teacher.config))
+    return look_back(topic.cluster, teacher, seeds, added.keys(), haste)
+
+
+def tell(seen: Seen, events: Known, topic: str) -> None:
+    """Say of each event what it would have matched, and show its best posts."""
+    if not seen.posts:
+        say(f"{topic} holds no post of the last {HOURS} hours to try the seeds on")
+        return
+    width = get_terminal_size((WIDEST, 24)).columns - MARGIN
+    for name, known in list(events.items())[:TOLD]:
+        found = seen.events.get(name, EventSeen())
+        alone = f", {found.gained:,} of them only by what was added" if known.others else ""
+        end = f"{alone}:" if found.matched else ""
+        count = f"{found.matched:,}" if found.matched else "none"
+        say(
+            f"event {name!r}: {count} of {_among(seen)} of the last {HOURS} hours would have "
+            f"matched{end}"
+        )
+        for score, text in found.shown:
+            say(f"  {score:.2f}  {cut(one_line(text), width)}")
+    if len(events) > TOLD:
+        say(f"{len(events) - TOLD} more events; --json --preview tells of all")
+
+
+def advise(events: Known) -> None:
+    """Say which events have few articles, as that is what costs most matches."""
+    few = [name for name, known in events.items() if known.seeds < FEW and not known.has_profile]
+    if not few:
+        return
+    named = ", ".join(map(repr, few[:TOLD])) + (f" and {len(few) - TOLD} more" * (len(few) > TOLD))
+    one = len(few) == 1
+    say(
+        f"event{'' if one else 's'} {named} {'has' if one else 'have'} fewer than three articles: "
+        f"with three an event found twice as many of its posts (10 of 11, not 5){JOIN}"
+    )
+
+
+def as_row(seen: Seen, event: str) -> dict[str, Any]:
+    """The same as JSON."""
+    found = seen.events.get(event, EventSeen())
+    best = [{"score": score, "text": text} for score, text in found.shown]
+    counts = {"posts": seen.posts, "there": seen.there, "whole": seen.is_whole}
+    counts |= {"matched": found.matched, "gained": found.gained}
+    return {"hours": HOURS, **counts, "best": best}
+
+
+def _among(seen: Seen) -> str:
+    if seen.is_whole:
+        return f"{seen.posts:,} posts"
+    return f"a sample of {seen.posts:,} of {seen.there:,} posts"
+
+
+def _of_events(values: Values, events: Set[str], config: Config) -> Values:
+    """The records of these events."""
+    kept: dict[bytes | None, bytes] = {}
+    for key, value in values.items():
+        found = read_record(key, value, config.limits)
+        if isinstance(found, Seed | Profile) and found.event in events:
+            kept[key] = value
+    return kept
