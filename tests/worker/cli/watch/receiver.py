@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from typing import Any
 
 PATIENCE_S = 60.0
 SECRET = "a secret, é"
-STALL, RESET = 0, 1  # what may come in the place of a status
+STALL, RESET, GARBAGE = 0, 1, 2  # what may come in the place of a status
 
 Answer = Callable[["Post", int], int]  # what came, and how often its match came before
 
@@ -64,6 +65,7 @@ class Receiver:
     taken: list[Post] = field(default_factory=list)
     port: int = 0
     over: Event = field(default_factory=Event)
+    _often: Counter[str] = field(default_factory=Counter)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -72,9 +74,10 @@ class Receiver:
 
     def status(self, post: Post) -> int:
         with self._lock:
-            before = [other.headers["Newsift-Match"] for other in self.came]
+            name = post.headers["Newsift-Match"]
+            before, self._often[name] = self._often[name], self._often[name] + 1
             self.came.append(post)
-        status = self.answer(post, before.count(post.headers["Newsift-Match"]))
+        status = self.answer(post, before)
         if 200 <= status < 300:
             with self._lock:
                 self.taken.append(post)
@@ -101,6 +104,9 @@ def receiving(answer: Answer = taking) -> Iterator[Receiver]:
                 receiver.over.wait(PATIENCE_S)
             elif status == RESET:
                 self.connection.shutdown(SHUT_RDWR)
+            elif status == GARBAGE:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: none\r\n" + b"x" * 2**17)
+                self.close_connection = True
             else:
                 self._say(status)
 
@@ -153,14 +159,14 @@ class Watching:
 
 
 @contextmanager
-def watching(folder: Path, *args: object) -> Iterator[Watching]:
+def watching(folder: Path, *args: object, **env: str) -> Iterator[Watching]:
     """Run `newsift watch` while the block lasts."""
     log = folder / f"watch-{time.monotonic_ns()}.log"
     command = [sys.executable, "-c", "from worker.cli import main; main()", "watch"]
     with log.open("wb") as file:
         process = subprocess.Popen(
             [*command, *map(str, args)], stdout=file, stderr=file,
-            env=os.environ | {"NEWSIFT_WEBHOOK_SECRET": SECRET},
+            env=os.environ | {"NEWSIFT_WEBHOOK_SECRET": SECRET} | env,
             cwd=str(__file__).partition("/tests/")[0],
         )  # fmt: skip
     try:

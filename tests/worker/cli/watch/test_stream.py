@@ -45,6 +45,15 @@ def listening(port: int, **headers: str) -> Iterator[http.client.HTTPResponse]:
         link.close()
 
 
+def fetched(port: int, path: str) -> str:
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    link.request("GET", path)
+    try:
+        return link.getresponse().read().decode()
+    finally:
+        link.close()
+
+
 def events(answer: http.client.HTTPResponse, many: int) -> list[Event]:
     """So many events, as a browser would take them in."""
     found: list[Event] = []
@@ -82,8 +91,10 @@ def test_who_comes_back_misses_nothing_and_sees_nothing_twice(kafka: Kafka, tmp_
             seen += events(answer, 23)
             fill(kafka, 40, 43)
             seen += events(answer, 3)
+            assert "newsift_watch_streams 1.0" in fetched(port, "/metrics")
         with listening(port, Last_Event_ID="nonsense") as answer:
             assert answer.status == 400
+        command.until(lambda: "newsift_watch_streams 0.0" in fetched(port, "/metrics"))
         with listening(port, Host="newsroom.example") as answer:
             assert answer.status == 421
         assert command.leave() == 0

@@ -9,7 +9,16 @@ import pytest
 from kafka import TopicPartition
 
 from tests.worker.cli.test_matches import record
-from tests.worker.cli.watch.receiver import RESET, STALL, Post, Receiver, receiving, watching
+from tests.worker.cli.watch.receiver import (
+    GARBAGE,
+    RESET,
+    SECRET,
+    STALL,
+    Post,
+    Receiver,
+    receiving,
+    watching,
+)
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, Kafka
 
@@ -47,7 +56,7 @@ def test_each_match_is_posted_once_signed_and_in_order(kafka: Kafka, tmp_path: P
 
 
 def test_what_fails_is_sent_again_and_nothing_is_missing(kafka: Kafka, tmp_path: Path) -> None:
-    failures = {"0": 500, "1": 429, "2": RESET, "3": 404, "4": 302, "5": 408}
+    failures = {"0": 500, "1": 429, "2": RESET, "3": 404, "4": 302, "5": 408, "6": GARBAGE}
 
     def answer(post: Post, before: int) -> int:
         return 200 if before else failures.get(post.name, 200)
@@ -60,7 +69,7 @@ def test_what_fails_is_sent_again_and_nothing_is_missing(kafka: Kafka, tmp_path:
         command.until(lambda: len(receiver.taken) == 10)
         assert command.leave() == 0
     assert [post.name for post in receiver.taken] == numbers(0, 10)
-    assert len(receiver.came) == 16
+    assert len(receiver.came) == 17
 
 
 @pytest.mark.parametrize("status", [400, 409, 422])
@@ -132,6 +141,19 @@ def test_a_death_between_the_post_and_the_commit_loses_nothing(
             command.until(lambda: committed(kafka) == 200)
             assert command.leave() == 0
     assert sorted(receiver.names(), key=int) == numbers(0, 200)
+
+
+def test_the_secret_of_a_file_signs_and_shows_nowhere(kafka: Kafka, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(f"{SECRET}\n")
+    fill(kafka, ["1"])
+    with receiving() as receiver:
+        args = ("--webhook", receiver.url, *ALL, "--secret-file", file)
+        with watching(tmp_path, *args, NEWSIFT_WEBHOOK_SECRET="another") as command:
+            command.until(lambda: receiver.taken)
+            assert command.leave() == 0
+    assert receiver.taken[0].is_signed
+    assert SECRET not in command.said
 
 
 def test_a_stalled_receiver_does_not_keep_the_command_from_its_end(
