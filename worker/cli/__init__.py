@@ -76,8 +76,9 @@ def cli() -> None:
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command and turn what comes of it into an exit code and at most one line."""
+    interrupts: list[int] = []
     try:
-        with interruptible():
+        with interruptible() as interrupts:
             code = cli.main(args=args, prog_name="newsift", standalone_mode=False)
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
@@ -93,6 +94,8 @@ def run(args: Sequence[str] | None = None) -> int:
     except NewsiftError as error:
         return _say(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
+        if interrupts:  # a compiler that met one fails in its own words
+            return _say("interrupted", INTERRUPTED)
         return _say(f"{type(error).__name__}: {error}", FAILED)
 
 

@@ -4,23 +4,50 @@ So what it has begun is concluded or cleared away, whoever ends it.
 """
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AGAIN_S = 0.1
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Let every interrupt end the block as Ctrl-C does; what is ignored stays ignored."""
+def interruptible() -> Iterator[list[int]]:
+    """Let every interrupt end the block as Ctrl-C does, and list them; what is ignored stays so."""
+    heard: list[int] = []
 
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+    def interrupt(kind: int, _frame: FrameType | None) -> None:
+        heard.append(kind)
         raise KeyboardInterrupt
 
-    with _handled(interrupt):
+    with _handled(interrupt), _insisting(heard):
+        yield heard
+
+
+@contextmanager
+def _insisting(heard: list[int]) -> Iterator[None]:
+    """Send an interrupt again that came within a callback of C code, where nobody can raise it."""
+    main, before = threading.main_thread(), sys.unraisablehook
+    coming: list[threading.Timer] = []
+
+    def unraisable(lost: Any) -> None:
+        if lost.exc_type is not KeyboardInterrupt or not heard:
+            before(lost)
+            return
+        coming.append(threading.Timer(AGAIN_S, signal.pthread_kill, (main.ident, heard[-1])))
+        coming[-1].start()
+
+    sys.unraisablehook = unraisable
+    try:
         yield
+    finally:
+        for again in coming:
+            again.cancel()
+        sys.unraisablehook = before
 
 
 @contextmanager

@@ -1,14 +1,20 @@
 """What ends a command from outside: it concludes what it has begun, and leaves nothing behind."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from tests.broker.clients import until
 from tests.worker.articles import FERRY, lines, write_seeds
 from tests.worker.interrupted import said_until_ended_by
+from worker.cli import cli, run
+from worker.cli.signals import interruptible
 
 
 def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_hidden_file(
@@ -32,3 +38,28 @@ def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_hidden_file(
     assert process.returncode == 130, said
     assert '"id":"1"' in out.read_text("utf-8")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "posts", "seeds"]
+
+
+in_c_code = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))
+
+
+def test_an_interrupt_that_c_code_swallows_comes_again() -> None:
+    before = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt), interruptible():  # noqa: PT012
+        in_c_code()
+        passed_over = True
+        time.sleep(60)
+    assert passed_over
+    assert sys.unraisablehook is before
+
+
+def test_what_fails_on_account_of_an_interrupt_is_the_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compiling(**_: object) -> None:
+        in_c_code()
+        raise RuntimeError("no compiled object yet")
+
+    monkeypatch.setattr(cli, "main", compiling)
+    assert run([]) == 130
+    assert capsys.readouterr().err == "newsift: interrupted\n"
