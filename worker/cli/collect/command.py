@@ -7,6 +7,7 @@ from worker.cli.table import TableGroup
 SOURCES = {
     "bluesky": ("worker.cli.collect.bluesky:bluesky", "Posts of Bluesky, from a Jetstream."),
     "mastodon": ("worker.cli.collect.mastodon:mastodon", "A public stream of Mastodon."),
+    "files": ("worker.cli.collect.files:files", "The posts of a folder's files, as they come."),
     "x": ("worker.cli.collect.x:x", "Posts of X that match rules, at a price."),
 }
 

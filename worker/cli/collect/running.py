@@ -62,20 +62,24 @@ def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
         *args: Any, state: Path | None, dry_run: bool, config: Config, **given: Any
     ) -> None:
         source = command(*args, config=config, **given)
-        file = state or default_state(source.name)
-        logs.set_up(config.log, None)
-        if dry_run:
-            stored = stored_state(file, source.name)
-            mark = stored.mark if stored else None
-            ended_by = asyncio.run(print_what_comes(source, mark, config))
-        else:
-            with State(file, source.name) as kept:
-                say(f"how far it came is kept in {file}")
-                ended_by = asyncio.run(bring(source, kept, config))
-        if ended_by == signal.SIGINT:
-            raise KeyboardInterrupt
+        run_source(source, state or default_state(source.name), dry_run, config)
 
     return collecting
+
+
+def run_source(source: LiveSource, file: Path, dry_run: bool, config: Config) -> None:
+    """Bring what comes to the topic, or print it, until a signal ends it or nothing more comes."""
+    logs.set_up(config.log, None)
+    if dry_run:
+        stored = stored_state(file, source.name)
+        mark = stored.mark if stored else None
+        ended_by = asyncio.run(print_what_comes(source, mark, config))
+    else:
+        with State(file, source.name) as kept:
+            say(f"how far it came is kept in {file}")
+            ended_by = asyncio.run(bring(source, kept, config))
+    if ended_by == signal.SIGINT:
+        raise KeyboardInterrupt
 
 
 async def print_what_comes(source: LiveSource, mark: Mark | None, config: Config) -> int:
