@@ -9,6 +9,7 @@ import pytest
 import yaml
 from prometheus_client import Histogram
 
+from worker.cli.watch.counts import WATCHED, WatchCounts
 from worker.judge.drift import Drifting
 from worker.sources.counts import COLLECTED, RECONNECTS, Counts
 from worker.watch.metrics import Metrics
@@ -25,9 +26,9 @@ GROUPED = re.compile(r"\b(?:by|on|ignoring|without) \(([^)]*)\)")
 
 
 def exported() -> dict[str, set[str]]:
-    """The labels of every series that the registry of a worker or of a collector exports."""
+    """The labels of every series that a worker, a collector or a watch exports."""
     found: dict[str, set[str]] = {}
-    for row in (*METRICS, *COLLECTED, RECONNECTS):
+    for row in (*METRICS, *COLLECTED, RECONNECTS, *WATCHED):
         own = set(row.labels)
         if issubclass(row.kind, Histogram):
             found |= {f"{row.name}_bucket": own | {"le"}}
@@ -65,7 +66,7 @@ def test_what_is_called_exported_is() -> None:
     metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.drift([Drifting("fire", "", 1.0, 0.1)])
     metrics.seeds(1, 2, 3, 4, 5, "0123456789ab", 0.0)
-    page = (metrics.render() + Counts("bluesky").render()).decode()
+    page = (metrics.render() + Counts("bluesky").render() + WatchCounts().render()).decode()
     model = {"newsift_model_info"}  # has no series before a model is loaded
     found = set(re.findall(r"^(newsift_\w+)", page, re.MULTILINE))
     assert found == set(exported()) - model

@@ -2,34 +2,34 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
-ENDS = ("taken", "refused")
+from worker.watch.table import Exported, registered
+
+PREFIX = "newsift_watch_"
+POSTED = Exported(
+    f"{PREFIX}posted_total", Counter, "Matches that the receiver took, or refused for good",
+    ("end",), ("taken", "refused"),
+)  # fmt: skip
+WATCHED = (
+    POSTED,
+    Exported(f"{PREFIX}attempts_failed_total", Counter, "Attempts that are made again"),
+    Exported(f"{PREFIX}records_unread_total", Counter, "Records of the topic that are no matches"),
+    Exported(f"{PREFIX}offsets_lost_total", Counter, "Offsets deleted before they were read"),
+    Exported(f"{PREFIX}events_waiting", Gauge, "Events of which something waits"),
+    Exported(f"{PREFIX}lag", Gauge, "Records of its partitions that are not done"),
+    Exported(f"{PREFIX}streams", Gauge, "Who listens to /matches"),
+)
 
 
 class WatchCounts:
     """Counters and gauges in a registry of their own."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.posted = Counter(
-            "newsift_watch_posted", "Matches that the receiver has taken, or refused for good.",
-            ["end"], registry=self.registry,
-        )  # fmt: skip
-        self.failed = self._counter("attempts_failed", "Attempts that are made again.")
-        self.unread = self._counter("records_unread", "Records of the topic that are no matches.")
-        self.lost = self._counter("offsets_lost", "Offsets deleted before they were read.")
-        self.waiting = self._gauge("events_waiting", "Events of which something waits.")
-        self.lag = self._gauge("lag", "Records of its partitions that are not done.")
-        self.streams = self._gauge("streams", "Listeners to /matches.")
-        for end in ENDS:
-            self.posted.labels(end)
-        ProcessCollector(registry=self.registry)
+        self._registry = CollectorRegistry()
+        made = [registered(row, self._registry) for row in WATCHED]
+        self.posted, self.failed, self.unread, self.lost = made[:4]
+        self.waiting, self.lag, self.streams = made[4:]
+        ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:
         """All of it, as Prometheus reads it."""
-        return generate_latest(self.registry)
-
-    def _counter(self, name: str, says: str) -> Counter:
-        return Counter(f"newsift_watch_{name}", says, registry=self.registry)
-
-    def _gauge(self, name: str, says: str) -> Gauge:
-        return Gauge(f"newsift_watch_{name}", says, registry=self.registry)
+        return generate_latest(self._registry)

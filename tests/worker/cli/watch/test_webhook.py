@@ -1,9 +1,11 @@
 """Webhooks: signed, in order, again until they are taken; nothing is missing whatever fails."""
 
+import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import TopicPartition
@@ -23,6 +25,7 @@ from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, Kafka
 
 FERRY, FIRE = "event of ferry", "event of fire"
+PAGE = Path(__file__).parents[4] / "docs" / "watch.md"
 ALL = ("--since", "1h")
 
 
@@ -32,6 +35,15 @@ def fill(kafka: Kafka, names: Sequence[str], **seeds: float) -> None:
 
 def numbers(start: int, end: int) -> list[str]:
     return [str(number) for number in range(start, end)]
+
+
+def documented_check() -> Callable[[str, str, bytes], bool]:
+    """What docs/watch.md has a receiver do."""
+    [code] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    found: Callable[[str, str, bytes], bool] = names["is_from_newsift"]
+    return found
 
 
 def committed(kafka: Kafka, group: str = "newsift-watch") -> int:
@@ -53,6 +65,9 @@ def test_each_match_is_posted_once_signed_and_in_order(kafka: Kafka, tmp_path: P
     assert first.headers["Newsift-Schema"] == "newsift.match/1"
     assert "Cookie" not in receiver.came[-1].headers
     assert not Post(first.headers, first.body + b" ").is_signed
+    check = documented_check()
+    assert check(SECRET, first.headers["Newsift-Signature"], first.body)
+    assert not check("another", first.headers["Newsift-Signature"], first.body)
 
 
 def test_what_fails_is_sent_again_and_nothing_is_missing(kafka: Kafka, tmp_path: Path) -> None:
