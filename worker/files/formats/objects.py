@@ -9,7 +9,7 @@ from worker.files.formats import bluesky, mastodon, reddit, telegram, twarc
 from worker.files.formats.columns import Picked, Wanted
 from worker.files.messages import OBJECT, FileMessage, FormatError, Maker, text_id
 from worker.posts.checks import diagnosis, refusal
-from worker.posts.outcome import PassedOver, Post, Reason, Rejected
+from worker.posts.outcome import NO_POST, PassedOver, Post, Reason, Rejected
 from worker.posts.shape import shape
 
 Raw = msgspec.Raw
@@ -63,11 +63,12 @@ class Objects:
 
     def messages(self, value: bytes, number: int, around: bytes = b"") -> Iterator[FileMessage]:
         """The posts in an object; one that is none says why."""
+        value = telegram.mended(value) if around else value
         if self._wanted.names_columns:
             yield self._by_columns(value, number)
             return
         read = self._maker.post(value, number, value)
-        if isinstance(read.found, PassedOver) or _platform(read) in PLATFORMS:
+        if read.found == NO_POST or _platform(read) in PLATFORMS:
             yield self._allowed(read, PLATFORMS.get(_platform(read)))
             return
         yield from self._unfolded(read, around)
@@ -85,7 +86,7 @@ class Objects:
         try:
             for part in parts:
                 if isinstance(part, PassedOver):
-                    yield self._maker.none(part, number, value)
+                    yield self._allowed(self._maker.none(part, number, value), kind)
                 else:
                     one = self._maker.post(part, number, part)
                     yield self._allowed(one, kind or PLATFORMS.get(_platform(one)))
@@ -115,8 +116,10 @@ class Objects:
 
     def _allowed(self, read: FileMessage, kind: str | None) -> FileMessage:
         """The message, unless it is of another platform than the one that is wanted."""
-        if self._only is None or not isinstance(read.found, Post) or kind == self._only:
+        if self._only in (None, kind) or isinstance(read.found, Rejected):
             return read
+        if isinstance(read.found, PassedOver) and kind is None:
+            return read  # nobody can tell whose it is
         told = f"value: is no post of --format {self._only}"
         return self._maker.bad(read.offset + 1, read.raw, told)
 

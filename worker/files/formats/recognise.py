@@ -13,6 +13,7 @@ from worker.files.formats.columns import SIGN, TEXTS, Wanted
 from worker.files.formats.objects import FORMATS as OF_OBJECTS
 from worker.files.formats.parquet import MAGIC
 from worker.files.formats.tables import likely_delimiter
+from worker.files.formats.telegram import mended
 from worker.files.messages import FormatError
 from worker.files.read import BOM, DASH, LONGEST_LINE
 
@@ -122,7 +123,7 @@ def _of_objects(start: bytes) -> str:
     """Objects line by line, unless the first one spans lines or is an export."""
     first, *more = [line for line in start.split(b"\n")[:9] if line.strip()]
     try:
-        found = WHOLE.decode(first)
+        found = WHOLE.decode(mended(first))
     except (msgspec.MsgspecError, RecursionError):
         closed = first.rstrip().endswith(b"}") and all(line.startswith(b"{") for line in more[:1])
         others = len(more) > 1 and all(map(_is_object, more[:2]))

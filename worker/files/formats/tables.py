@@ -154,8 +154,10 @@ def unique(header: Sequence[str]) -> list[str]:
     """The names of columns, each once: what has none or an earlier one's is named by its place."""
     names: dict[str, None] = {}
     for number, cell in enumerate(header, 1):
-        name = cell.strip() or f"column {number}"
-        names[name if name not in names else f"{name} ({number})"] = None
+        name = bare = cell.strip() or f"column {number}"
+        while name in names:
+            name, number = f"{bare} ({number})", number + 1
+        names[name] = None
     return list(names)
 
 

@@ -42,7 +42,7 @@ CHAT = msgspec.json.Decoder(Chat)
 
 def message_of(message: bytes, around: bytes) -> bytes | PassedOver:
     """A plain post; ids of messages count anew in each chat, so the chat's stands before."""
-    found = MESSAGE.decode(mended(message))
+    found = MESSAGE.decode(message)
     if found.type != "message":
         return NO_POST
     parts = [found.text] if isinstance(found.text, str) else found.text
