@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from worker.config import DEFAULT_LIMITS
 from worker.files.find import found_files
 from worker.files.formats.columns import Wanted
 from worker.files.messages import FileMessage
-from worker.files.posts import FileMessages, checked
+from worker.files.posts import FileMessages, checked, share_read
 from worker.files.read import DASH
 from worker.files.share import refuse_many_bad
 from worker.files.texts import GivenText, given_text
@@ -31,10 +31,10 @@ BATCH_BYTES = 8 * 2**20
 class Texts:
     """The good texts of inputs in batches; bad ones are refused, or told and counted."""
 
-    def __init__(self, inputs: Iterable[FileMessages], skip_bad: bool) -> None:
+    def __init__(self, inputs: Sequence[FileMessages], skip_bad: bool) -> None:
         self._rows = chain.from_iterable(chain.from_iterable(inputs))
         self._skip_bad, self._bad = skip_bad, 0
-        self._progress = ProgressLine()
+        self._progress = ProgressLine(share_read(inputs))
 
     def __iter__(self) -> Iterator[list[GivenText]]:
         batch: list[GivenText] = []

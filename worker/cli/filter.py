@@ -25,7 +25,7 @@ from worker.files.formats.columns import Wanted
 from worker.files.matches import read_match
 from worker.files.messages import FileMessage
 from worker.files.out.rows import IN_FILE, Add, Finding
-from worker.files.posts import checked
+from worker.files.posts import checked, columns_of, share_read
 from worker.files.read import DASH
 from worker.files.share import refuse_many_bad
 from worker.files.write import writing
@@ -126,8 +126,8 @@ def filter_posts(
     "# Title", JSON as on the control topic, or what `newsift seeds export` wrote, profiles
     included. With --learn each event gets a profile of its seeds, the background and its best
     posts, as `newsift events learn` makes it. Matches are the worker's own records, one a line,
-    with equal ids. --out packs a file that ends in .gz; it takes the old one's place at the end, or
-    on Ctrl-C with what was found; an error leaves the old one.
+    with equal ids. --out takes an old file's place at the end, or on Ctrl-C with what was found;
+    an error leaves the old one.
     """
     sources = found_files(files or (DASH,))
     output.check(sources, rejected=rejected)
@@ -138,9 +138,9 @@ def filter_posts(
         prompt_for_text()
     inputs = checked(sources, wanted, config.limits, say)
     pipeline, seed_set = _ready(seeds, config, textbook)
-    total, own = Sum(), dict.fromkeys(name for each in inputs for name in each.columns)
+    total = Sum(share_read(inputs))
     letters = writing(rejected) if rejected else nullcontext()
-    with output.open(IN_FILE, own=tuple(own)) as show, letters as kept:
+    with output.open(IN_FILE, own=columns_of(inputs)) as show, letters as kept:
         sink = Sink(show, kept)
         try:
             for batch in chain.from_iterable(inputs):

@@ -16,7 +16,7 @@ from worker.config import Config
 from worker.files.find import found_files
 from worker.files.formats.columns import Wanted
 from worker.files.messages import FileMessage
-from worker.files.posts import FileMessages, checked
+from worker.files.posts import FileMessages, checked, share_read
 from worker.files.read import DASH
 from worker.files.share import refuse_many_bad
 from worker.kafka.reading import connected
@@ -110,13 +110,14 @@ def replay(
         cluster.partitions(topic)
     _read_once(inputs)
     good = Good(inputs)
-    _send(islice(good, skip, None), Pace(rate), config, skip)
+    progress = ProgressLine(share_read(inputs))
+    _send(islice(good, skip, None), progress, Pace(rate), config, skip)
     good.conclude()
 
 
 def _check(inputs: Sequence[FileMessages]) -> None:
     """Read everything, and say what would be sent."""
-    good, progress = Good(inputs), ProgressLine()
+    good, progress = Good(inputs), ProgressLine(share_read(inputs))
     for _ in good:
         progress.add(1, "posts")
     say(f"{progress.done:,} posts can be sent, {progress.rate()}")
@@ -125,15 +126,18 @@ def _check(inputs: Sequence[FileMessages]) -> None:
 
 def _read_once(inputs: Sequence[FileMessages]) -> None:
     """Refuse, before any post is sent, a file that cannot be read to its end."""
-    progress = ProgressLine()
+    progress = ProgressLine(share_read(inputs))
     for each in inputs:
         for batch in each if each.is_file else ():
             progress.add(len(batch), "rows looked at")
 
 
-def _send(messages: Iterator[FileMessage], pace: Pace, config: Config, skipped: int) -> None:
+def _send(
+    messages: Iterator[FileMessage], progress: ProgressLine, pace: Pace, config: Config,
+    skipped: int,
+) -> None:  # fmt: skip
     """Send all, and say how many are there, and how to go on if it ended early."""
-    topic, progress, all_sent = config.topics.posts, ProgressLine(), False
+    topic, all_sent = config.topics.posts, False
     with sending(config) as outbox:
         try:
             for message in messages:

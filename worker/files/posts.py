@@ -1,6 +1,6 @@
 """The posts of files, whatever they are: one reader for every command that takes files."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -46,16 +46,23 @@ class FileMessages:
         self._is_windows = False
         self._begun: Batches | None = None
         self.columns: tuple[str, ...] = ()  # of a table, once it was looked at
+        self.passed = 0  # bytes of the file that were read
 
     @property
     def is_file(self) -> bool:
         """Whether it can be read again."""
         return self._file != DASH and self._file.is_file()
 
+    @property
+    def size(self) -> int:
+        """The bytes of a file; 0 of what has no end to be known."""
+        return self._file.stat().st_size if self.is_file else 0
+
     def check(self) -> None:
         """Refuse the input now if it is not understood; what only comes once is kept."""
         batches = self._understood()
         first = next(batches, None)
+        self.passed = 0
         if not self.is_file:
             self._begun = batches if first is None else chain([first], batches)
 
@@ -85,7 +92,8 @@ class FileMessages:
         return False
 
     def _batches(self) -> Batches:
-        pieces = chunks(self._file)
+        self.passed = 0
+        pieces = chunks(self._file, self._pass)
         head, pieces = begun_with(self._file, pieces)
         kind = recognised(head, self._wanted)
         if kind == recognise.PARQUET:
@@ -137,11 +145,15 @@ class FileMessages:
         number = 0
         for rows in table.batches():
             cells = [{name: as_cell(value) for name, value in row.items()} for row in rows]
+            self.passed = self.size * (number + len(rows)) // table.rows
             yield [
                 maker.post(post := picked.post(row), n, post, row)
                 for n, row in enumerate(cells, number + 1)
             ]  # fmt: skip
             number += len(rows)
+
+    def _pass(self, count: int) -> None:
+        self.passed += count
 
     def _picked(self, header: list[str], place: str = "") -> Picked:
         picked = Picked.among(header, self._wanted, place)
@@ -160,3 +172,14 @@ def checked(
     for each in inputs:
         each.check()
     return inputs
+
+
+def columns_of(inputs: Iterable[FileMessages]) -> list[str]:
+    """The columns of all tables among inputs that were looked at, each name once."""
+    return list(dict.fromkeys(name for each in inputs for name in each.columns))
+
+
+def share_read(inputs: Sequence[FileMessages]) -> Callable[[object], float]:
+    """What tells how much of the inputs was read; 0 where nobody knows how much there is."""
+    size = sum(each.size for each in inputs) if all(each.is_file for each in inputs) else 0
+    return lambda _: sum(each.passed for each in inputs) / size if size else 0.0

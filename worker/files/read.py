@@ -4,7 +4,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
@@ -21,12 +21,15 @@ WRITER_S = 3.0  # that a pipe's writer may take to come
 BOM = b"\xef\xbb\xbf"
 
 
-def chunks(file: Path) -> Iterator[bytes]:
-    """The bytes of a file as they come, unpacked and in UTF-8 where it is UTF-16; never empty."""
+def chunks(file: Path, passed: Callable[[int], object] = int) -> Iterator[bytes]:
+    """The bytes of a file as they come, unpacked and in UTF-8 where it is UTF-16; never empty.
+
+    `passed` is told how many were read, as they are in the file.
+    """
     line = 0
     with _opened(file) as raw:
         try:
-            for chunk in unpacked_text(_reads(raw)):
+            for chunk in unpacked_text(_reads(raw, passed)):
                 yield chunk
                 line += chunk.count(b"\n")
         except DamagedError as error:
@@ -124,8 +127,9 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
         yield raw
 
 
-def _reads(raw: BinaryIO) -> Iterator[bytes]:
+def _reads(raw: BinaryIO, passed: Callable[[int], object]) -> Iterator[bytes]:
     while chunk := raw.read1(CHUNK):  # type: ignore[attr-defined]
+        passed(len(chunk))
         yield chunk
 
 

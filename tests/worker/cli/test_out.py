@@ -86,6 +86,41 @@ def test_each_format_holds_the_matches_of_the_filter(
     assert sorted(os.listdir(tmp_path)) == sorted([name, "seeds"])  # noqa: PTH208
 
 
+def test_the_columns_of_all_tables_are_kept(
+    newsift: Command, model: Encoder, seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each under its name, whichever table it comes from; what is no table has none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
+    Path("a.csv").write_text(f'id,text,likes\n1,"{FERRY}",=12\n', "utf-8")
+    Path("b.tsv").write_text(f"text\tid\tLikes\tSeen by\n{FERRY}\t2\t7\tyou\n", "utf-8")
+    Path("c.jsonl").write_bytes(lines({"id": "3", "text": FERRY}))
+    own = ("id", "text", "newsift_text", "likes", "_Likes", "Seen by")
+    wanted = [
+        ("1", FERRY, FERRY, "=12", None, None), ("2", FERRY, FERRY, None, "7", "you"),
+        (None, None, FERRY, None, None, None),
+    ]  # fmt: skip
+
+    def kept(name: str) -> Path:
+        done = newsift("filter", "a.csv", "b.tsv", "c.jsonl", "--seeds", seeds, "--out", name)
+        assert done.code == 0, done.err
+        return tmp_path / name
+
+    assert pyarrow.parquet.read_table(kept("m.parquet"), columns=list(own)).to_pylist() == [
+        dict(zip(own, row, strict=True)) for row in wanted
+    ]
+    with closing(sqlite3.connect(kept("m.db"))) as db:
+        names = ", ".join(f'"{name}"' for name in own)
+        assert db.execute(f"SELECT {names} FROM posts ORDER BY post_key").fetchall() == wanted
+    with kept("m.csv").open(encoding="utf-8", newline="") as table:
+        assert [row["likes"] for row in csv.DictReader(table)] == ["'=12", "", ""]
+    records = [json.loads(line) for line in kept("m.jsonl").read_bytes().splitlines()]
+    assert [each.get("columns") for each in records] == [
+        {"id": "1", "text": FERRY, "likes": "=12"},
+        {"text": FERRY, "id": "2", "Likes": "7", "Seen by": "you"}, None,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

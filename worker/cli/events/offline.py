@@ -14,7 +14,7 @@ from worker.cli.terminal import ProgressLine, say
 from worker.config import Config
 from worker.files.find import found_files
 from worker.files.formats.columns import Wanted
-from worker.files.posts import checked
+from worker.files.posts import checked, share_read
 from worker.files.read import DASH
 from worker.posts.outcome import Post
 from worker.visible import one_line
@@ -71,8 +71,8 @@ def is_promised(event: KnownEvent) -> bool:
 
 def _read(textbook: Textbook, teacher: Teacher, pools: Iterable[Pool]) -> None:
     """Show all posts of the files to the pools."""
-    progress = ProgressLine()
     inputs = checked(textbook.files, textbook.wanted, teacher.config.limits)
+    progress = ProgressLine(share_read(inputs))
     for batch in chain.from_iterable(inputs):
         lines = [message for message in batch if isinstance(message.found, Post)]
         for posts, vectors in teacher.pipeline.posts_in(lines, teacher.nothing):

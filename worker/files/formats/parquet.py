@@ -31,6 +31,7 @@ class ParquetTable:
         try:
             self._file: Any = ParquetFile(file)
             self.header: list[str] = list(self._file.schema_arrow.names)
+            self.rows = int(self._file.metadata.num_rows)
         except self._faults as error:
             raise self._damaged(error) from error
         if len(self.header) > MOST_COLUMNS or len(set(self.header)) < len(self.header):
