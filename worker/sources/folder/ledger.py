@@ -15,6 +15,7 @@ import msgspec
 
 from encoder.errors import InputError
 from encoder.support.files import write_atomically
+from worker.errors import RunError
 from worker.sources.folder.find import FoundFile
 
 HEAD = 2**16  # bytes by which a file is known again, should its folder be mounted anew
@@ -92,8 +93,10 @@ class FileLedger:
         """Note that these are sent next, one after the other."""
         begun = []
         for file in files:
-            line = BegunFile(self._next, file.name, file.device, file.inode, file.size, file.changed,
-                        digest_of_head(file.path))  # fmt: skip
+            line = BegunFile(
+                self._next, file.name, file.device, file.inode, file.size, file.changed,
+                digest_of_head(file.path),
+            )  # fmt: skip
             self._next += 1
             begun.append((line, file))
         self._append([line for line, _ in begun])
@@ -152,10 +155,14 @@ class FileLedger:
     def _append(self, lines: list[BegunFile]) -> None:
         if self._file is None or not lines:
             return
-        with self._file.open("ab") as out:
-            out.write(ENCODER.encode_lines(lines))
-            out.flush()
-            os.fsync(out.fileno())
+        try:
+            with self._file.open("ab") as out:
+                out.write(ENCODER.encode_lines(lines))
+                out.flush()
+                os.fsync(out.fileno())
+        except OSError as error:
+            said = f"--state: {self._file} cannot be written ({error.strerror}); make room"
+            raise RunError(said) from error
 
     def _rewrite(self) -> None:
         if self._file is None:

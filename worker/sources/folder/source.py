@@ -16,7 +16,7 @@ from worker.files.messages import FileMessage
 from worker.posts.outcome import Rejected
 from worker.sources.backoff import Backoff
 from worker.sources.folder.find import FoundFile, Settling, found_in
-from worker.sources.folder.ledger import ENTIRE, FileLedger, BegunFile, Place
+from worker.sources.folder.ledger import ENTIRE, BegunFile, FileLedger, Place
 from worker.sources.frame import Frame, Mark
 from worker.sources.source import Arrivals, EnoughError, LostError
 
@@ -70,21 +70,21 @@ class Folder:
         """The frames of the files, some at a time; none when all are read that are whole."""
         while True:
             began = time.monotonic()
-            whole, awaited = self._look()
+            files = found_in(self.place, SUFFIXES)
+            whole, awaited = self._whole(files or [])
             self._pause = max(self.look_every, (time.monotonic() - began) / SHARE_LOOKING)
-            yield from self._of_all(whole)
+            if files is None:
+                self._tell(self.place, f"{self.place}: is not there; it is waited for")
+            else:
+                self._told.discard(self.place)
+                yield from _together(self._pieces(files, whole))
             if self.once and not awaited:
                 return
             if not whole:
                 yield []
 
-    def _look(self) -> tuple[list[FoundFile], bool]:
+    def _whole(self, files: list[FoundFile]) -> tuple[list[FoundFile], bool]:
         """The files to send, and whether others are still being written."""
-        files = found_in(self.place, SUFFIXES)
-        if files is None:
-            self._tell(self.place, "the folder is not there; it is waited for")
-            return [], False
-        self._told.discard(self.place)
         self.ledger.prune({file.name for file in files})
         fresh = [file for file in files if self._is_new(file)]
         return self.settling.whole(fresh, time.time(), time.monotonic())
@@ -98,25 +98,15 @@ class Folder:
         self._tell(file.name, f"{told}; what is new in it goes under another name")
         return False
 
-    def _of_all(self, files: list[FoundFile]) -> Iterator[list[Frame]]:
-        """The frames of these files, after those of the one that was under way before."""
-        frames: list[Frame] = []
-        for found in self._pieces(files):
-            frames += found
-            if len(frames) >= FRAMES:
-                yield frames
-                frames = []
-        if frames:
-            yield frames
-
-    def _pieces(self, files: list[FoundFile]) -> Iterator[list[Frame]]:
-        if (begun := self.ledger.resume(files)) is not None:
-            line, there, rows = begun
-            if there is None:
+    def _pieces(self, there: list[FoundFile], whole: list[FoundFile]) -> Iterator[list[Frame]]:
+        """The frames of whole files, after those of the one that was under way before."""
+        if (begun := self.ledger.resume(there)) is not None:
+            line, file, rows = begun
+            if file is None:
                 self._tell(line.path, f"{line.path}: is gone or changed; {rows:,} rows were sent")
             else:
-                yield from self._of(line, there, rows)
-        new = [file for file in files if self.ledger.known(file) is None]
+                yield from self._of(line, file, rows)
+        new = [file for file in whole if self.ledger.known(file) is None]
         for at in range(0, len(new), FILES):
             for line, file in self.ledger.begin(new[at : at + FILES]):
                 yield from self._of(line, file, 0)
@@ -157,3 +147,15 @@ class Folder:
                 self._told.clear()
             self._told.add(what)
             log.warning("%s", said)
+
+
+def _together(pieces: Iterator[list[Frame]]) -> Iterator[list[Frame]]:
+    """The frames of many small files together."""
+    frames: list[Frame] = []
+    for piece in pieces:
+        frames += piece
+        if len(frames) >= FRAMES:
+            yield frames
+            frames = []
+    if frames:
+        yield frames
