@@ -9,6 +9,7 @@ from yarl import URL
 from worker.errors import AccessError
 from worker.sources.http import as_documented, check_answer, whole
 from worker.sources.mastodon.feeds import SECURE, Feed
+from worker.sources.mastodon.timeline import REFUSED
 from worker.sources.source import MALFORMED, LostError
 
 DOCUMENT = "/api/v2/instance"
@@ -64,7 +65,7 @@ async def look(session: ClientSession, host: URL, headers: dict[str, str]) -> In
     async with session.get(host.with_path(DOCUMENT), headers=headers) as answer:
         if answer.status == 404:
             return Instance()
-        await check_answer(answer, NO_INSTANCE)
+        await check_answer(answer, REFUSED if answer.status in (401, 403) else NO_INSTANCE)
         return as_documented(DECODER, await whole(answer, LARGEST), f"{host.authority}: {DOCUMENT}")
 
 

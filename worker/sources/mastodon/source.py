@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
-from time import time
+from time import monotonic, time
 
 from aiohttp import ClientSession
 from yarl import URL
@@ -19,6 +19,7 @@ from worker.sources.mastodon.timeline import Catching, Timeline
 from worker.sources.source import CLOSED, LIMITED, Arrivals, LostError
 
 STALL_S = 45.0  # three of the heartbeats that a stream sends every 15 s
+HEALTHY_S = 60.0  # after which a connection was one, posts or none
 MOST_PAGES = 3_000  # of 40 statuses: some 50 minutes at 300 requests in 5 minutes
 
 
@@ -55,7 +56,10 @@ class Mastodon:
                 if lost := gap(self.place, missed, mark):
                     yield lost
                 yield self._newest.note()  # from here on nothing is missed
+                stood = monotonic()
                 async for events in stream:
+                    if monotonic() - stood > HEALTHY_S:
+                        self._pauses.reset()
                     arrived = [self._newest.event(told) for told in events]
                     yield [frame for frame in arrived if frame is not None]
         raise LostError(CLOSED, f"{self.place}: the stream ended")

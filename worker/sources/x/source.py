@@ -1,5 +1,7 @@
 """The filtered stream of X as a source: what was published while it was away is told as a gap."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from time import time
 
@@ -8,15 +10,16 @@ from aiohttp import ClientResponse, ClientSession
 from worker.config.secret import Secret
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Frame, Gap, Mark
-from worker.sources.http import endpoint, limits, losing
+from worker.sources.http import endpoint, limits, losing, whole
 from worker.sources.source import BUSY, CLOSED, LIMITED, Arrivals, EnoughError, LostError
 from worker.sources.x.lines import LineParser
 from worker.sources.x.rule_book import RuleBook
-from worker.sources.x.said import delivered_id, posted_at, turned_away
+from worker.sources.x.said import delivered_id, posted_at, turned_away, until_window
 
 STREAM = "https://api.x.com/2/tweets/search/stream"
 STALL_S = 25.0  # a keep-alive comes every 20 s
-TOLD_BYTES = 2**14  # of an answer that is an error
+HEALTHY_S = 30.0  # after which a connection was one
+LARGEST = 2**20  # bytes of an answer that is an error
 NO_RULES = 409
 NO_POST = "0"  # an id
 # What worker/posts/x.py reads: the whole text of long posts and of what was reposted, and whose.
@@ -61,22 +64,36 @@ class XStream:
 
     async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
         """The posts of one connection, after a gap if there was another before."""
-        with losing(self.place):
-            await self.rules.step(session)
-            async with session.get(self._url, headers=self._headers, timeout=self._stall) as answer:
-                await self._check(answer)
-                if gap := self._gap(mark):
-                    yield gap
-                yield [self._sign_of_life()]
-                lines = LineParser()
-                async with self.rules.in_step(session):
-                    async for chunk in answer.content.iter_any():
-                        self._alive = time()
-                        frames, end = self._frames(lines.feed(chunk))
-                        yield frames or [self._sign_of_life()]
-                        if end is not None:
-                            raise end
-        raise LostError(CLOSED, f"{self.place}: the stream ended")
+        window = 0.0
+        try:
+            with losing(self.place):
+                await self.rules.step(session)
+                asked = session.get(self._url, headers=self._headers, timeout=self._stall)
+                async with asked as answer:
+                    await self._check(answer)
+                    window = time() + until_window(answer.headers)
+                    if gap := self._gap(mark):
+                        yield gap
+                    async with self.rules.in_step(session), aclosing(self._told(answer)) as told:
+                        async for frames in told:
+                            yield frames
+                raise LostError(CLOSED, f"{self.place}: the stream ended")
+        except LostError as lost:
+            lost.wait = max(lost.wait, window - time())  # it was the last of 50 in 15 minutes
+            raise
+
+    async def _told(self, answer: ClientResponse) -> AsyncGenerator[list[Frame], None]:
+        """What comes by a connection, and a note at each sign of life besides."""
+        yield [self._sign_of_life()]
+        lines, stood = LineParser(), time()
+        async for chunk in answer.content.iter_any():
+            self._alive = time()
+            if self._alive - stood > HEALTHY_S:
+                self._begin_again()
+            frames, end = self._frames(lines.feed(chunk))
+            yield frames or [self._sign_of_life()]
+            if end is not None:
+                raise end
 
     async def _check(self, answer: ClientResponse) -> None:
         if answer.status == 200:
@@ -84,7 +101,7 @@ class XStream:
         if answer.status == NO_RULES and self.rules.file:
             self.rules.forget()
             raise LostError(BUSY, f"{self.place}: has no rules any more")
-        body = await answer.content.read(TOLD_BYTES)
+        body = await whole(answer, LARGEST)
         raise turned_away(answer.status, answer.headers, body, self.place)
 
     def _gap(self, mark: Mark | None) -> Gap | None:
@@ -108,6 +125,11 @@ class XStream:
                 if self._left <= 0:
                     return found, EnoughError()
         return found, None
+
+    def _begin_again(self) -> None:
+        """The connection stood for a while: the next may be made at once, posts or none."""
+        for backoff in self._pauses.values():
+            backoff.reset()
 
     def _sign_of_life(self) -> Frame:
         """Notes that nothing was missed up to now."""

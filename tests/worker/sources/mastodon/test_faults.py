@@ -13,7 +13,7 @@ from tests.worker.sources.mastodon.instance_side import (
 from tests.worker.sources.mastodon.playing import STREAMING, ids, made
 from worker.errors import AccessError
 from worker.sources.frame import Mark
-from worker.sources.source import BUSY, LIMITED, MALFORMED, STALLED
+from worker.sources.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, LostError
 
 PUBLIC = f"{STREAMING}/public"
 
@@ -122,3 +122,22 @@ def test_a_stream_that_is_not_there_for_now_is_asked_again(
 
     [lost] = asyncio.run(story()).lost
     assert (lost.reason, lost.wait) == (reason, wait)
+
+
+def test_a_connection_that_stood_is_followed_by_one_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.sources.mastodon.source.HEALTHY_S", 0.0)
+
+    async def story() -> list[float]:
+        async with standing() as side:
+            source = made(side)
+            backoff = source.backoff(LostError(CLOSED, ""))
+            pauses = [backoff.pause() for _ in range(3)]
+            async with following(source) as seen:
+                await until(lambda: seen.noted)
+                await side.write(b":thump\n")
+                await side.post(status_id(1))
+                await until(lambda: seen.frames)
+        return [*pauses, backoff.pause()]
+
+    *_, third, again = asyncio.run(story())
+    assert again < third / 2

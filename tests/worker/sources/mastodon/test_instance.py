@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from encoder.errors import InputError
 from tests.worker.sources.following import first_of, following, until
@@ -80,6 +81,20 @@ def test_a_server_without_the_document_is_streamed_from_all_the_same() -> None:
                 await side.opened.wait()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(401, "user token"), (403, "user token"), (410, "address of a Mastodon")]
+)
+def test_an_instance_that_refuses_says_what_helps(code: int, remedy: str) -> None:
+    async def story() -> None:
+        async with standing() as side:
+            said = web.json_response({"error": "Not for you"}, status=code)
+            side.answers.append(("/api/v2/instance", said))
+            await first_of(made(side, "public"))
+
+    with pytest.raises(AccessError, match=rf"{code} .*Not for you.*{remedy}"):
+        asyncio.run(story())
 
 
 def test_a_token_is_refused_in_one_line_that_does_not_hold_it() -> None:

@@ -130,6 +130,23 @@ def test_after_a_crash_the_gap_is_told_with_its_time() -> None:
     assert gap.seconds > 1e7
 
 
+def test_after_the_last_connection_of_a_window_the_next_waits_for_its_end() -> None:
+    told = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", "x-rate-limit-remaining": "0"}
+
+    async def story() -> None:
+        async with streaming() as side:
+            early = web.Response(headers={**told, "x-rate-limit-reset": "900"})
+            side.answers.append(("stream", early))
+            async with session(30) as client:
+                async for _ in made(side).arrivals(client, None):
+                    pass
+
+    with pytest.raises(LostError) as lost:
+        asyncio.run(story())
+    assert lost.value.reason == CLOSED
+    assert 0 < lost.value.wait <= 300
+
+
 def test_a_silent_stream_is_left() -> None:
     async def story() -> Followed:
         async with streaming() as side, following(made(side, stall_s=0.2)) as seen:
@@ -224,3 +241,25 @@ def test_pauses_are_those_that_x_asks_for(reason: str, pauses: list[float]) -> N
     assert [backoff.pause() for _ in pauses] == pauses
     most = max(backoff.pause() for _ in range(100))
     assert most == {BUSY: 320.0, LIMITED: 960.0}.get(reason, 16.0)
+
+
+def test_a_connection_that_stood_is_followed_by_one_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Quiet rules bring no post for weeks, and X asks to come back at once all the same."""
+    monkeypatch.setattr("worker.sources.x.source.HEALTHY_S", 0.0)
+
+    async def story() -> tuple[float, float]:
+        async with streaming() as side:
+            source = made(side)
+            backoff = source.backoff(LostError(CLOSED, ""))
+            grown = max(backoff.pause() for _ in range(3))
+            async with following(source) as seen:
+                await side.opened.wait()
+                before = len(seen.noted)
+                await until(lambda: len(seen.noted) > before)
+                await side.write(b"\r\n")
+                await until(lambda: len(seen.noted) > before + 1)
+        return grown, backoff.pause()
+
+    assert asyncio.run(story()) == (0.5, 0.0)
