@@ -54,9 +54,9 @@ class Feed:
     def timeline(self, host: URL) -> URL:
         """The timeline with the same posts."""
         tag = f"/tag/{quote(self.tag, safe='')}" if self.tags else "/public"
-        url = host.joinpath("").with_path(f"/api/v1/timelines{tag}", encoded=True)
+        url = host.with_path(f"/api/v1/timelines{tag}", encoded=True)
         half = self.name.partition(":")[2]
-        return url.with_query({half: "true"}) if half else url.with_query(None)
+        return url.with_query({half: "true"}) if half else url
 
 
 @dataclass(frozen=True, slots=True)

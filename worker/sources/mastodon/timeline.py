@@ -37,9 +37,9 @@ class Timeline:
     def __init__(self, session: ClientSession, url: URL, headers: Mapping[str, str]) -> None:
         self._session, self._url, self._headers = session, url, headers
 
-    async def after(self, id: str, limit: int = PAGE) -> StatusPage | None:
+    async def after(self, id: str) -> StatusPage | None:
         """The page right after an id; None where the server has no such timeline."""
-        return await self._page({"min_id": id, "limit": str(limit)})
+        return await self._page({"min_id": id, "limit": str(PAGE)})
 
     async def newest(self) -> str | None:
         """The id of its last status, or before all; None where there is no timeline."""
@@ -118,5 +118,8 @@ class Catching:
                 return
             self.since = new[-1][0]
             yield new
-            short = short + 1 if len(page.statuses) < PAGE else 0
+            if len(page.statuses) < PAGE:
+                short += 1  # nearly there: the reserve is for this
+                continue
+            short = 0
             await asyncio.sleep(page.pause)
