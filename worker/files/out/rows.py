@@ -15,7 +15,9 @@ OF_MATCH = ("match_id", "score", "threshold", "event", "seed_id", "seed_version"
 OF_RECORD = ("matched", "seed_set", "model", "processed_at")
 POST = ("platform", "post_id", *OF_POST)
 IN_FILE, IN_TOPIC = ("source", "line"), ("source",)
-OURS = "newsift_"  # before a name of ours that the user's own table has too
+KEYS = ("post_key", "post_digest")  # of a post in a database
+TAKEN = (*OF_MATCH, *POST, "why", *IN_FILE, *OF_RECORD, "events", *KEYS)
+OWN = "input_"  # before a name of the user's own that is one of ours, or another's but for case
 MOST_COLUMNS = 1000  # of the user's own; SQLite takes 2000 in all
 
 Per = Literal["match", "post"]
@@ -50,22 +52,25 @@ class Layout:
                 f"the input has {len(self.own):,} columns; a table keeps {MOST_COLUMNS:,} at most: "
                 "leave some out, or name a file that ends in .jsonl"
             )
-        return _apart([one_line(name).strip() or "column" for name in self.own], [], "_")
-
-    def beside_own(self, ours: Sequence[str]) -> list[str]:
-        """Names of ours, with a prefix where the user has a column of this name."""
-        return _apart(ours, self.own_names, OURS)
+        taken, apart = set(TAKEN), list[str]()
+        for name in self.own:
+            seen = one_line(name).strip() or "column"
+            while seen.lower() in taken:
+                seen = OWN + seen
+            taken.add(seen.lower())
+            apart.append(seen)
+        return apart
 
     @property
     def ours(self) -> tuple[str, ...]:
-        """The columns of ours in `rows`, before any is given a prefix."""
+        """The columns of ours in `rows`."""
         events = ("events",) if self.per == "post" else ()
         return (*OF_MATCH, *POST, "why", *self.place, *OF_RECORD, *events)
 
-    @cached_property
+    @property
     def names(self) -> list[str]:
         """The columns of `rows`."""
-        return [*self.beside_own(self.ours), *self.own_names]
+        return [*self.ours, *self.own_names]
 
     def rows(self, found: Finding) -> Iterator[list[Cell]]:
         """A row for each match, or for each post with the best of its matches."""
@@ -115,15 +120,3 @@ def storable(cell: Cell) -> Cell:
     if isinstance(cell, int) and not -(2**63) <= cell < 2**63:
         return None
     return cell
-
-
-def _apart(names: Sequence[str], others: Sequence[str], prefix: str) -> list[str]:
-    """Names that differ from each other and from those others, whatever their case."""
-    taken = {name.lower() for name in others}
-    apart = []
-    for name in names:
-        while name.lower() in taken:
-            name = prefix + name
-        taken.add(name.lower())
-        apart.append(name)
-    return apart

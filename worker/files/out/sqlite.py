@@ -34,26 +34,26 @@ PRAGMA cache_size = -65536;
 BEGIN;
 """
 TABLES = """
-CREATE TABLE posts ({post_key} INTEGER PRIMARY KEY, {post_columns});
+CREATE TABLE posts (post_key INTEGER PRIMARY KEY, {columns});
 CREATE TABLE seeds (
     seed_id TEXT, seed_version TEXT, event TEXT, title TEXT,
     PRIMARY KEY (seed_id, seed_version, event)
 );
 CREATE TABLE matches (
-    match_id TEXT, post_key INTEGER NOT NULL REFERENCES posts ({post_key}),
+    match_id TEXT, post_key INTEGER NOT NULL REFERENCES posts (post_key),
     score REAL, threshold REAL, event TEXT, seed_id TEXT, seed_version TEXT, why TEXT,
     PRIMARY KEY (match_id, post_key)
 );
 CREATE VIRTUAL TABLE posts_text USING fts5 (
-    {text}, content = 'posts', content_rowid = {post_key},
+    text, content = 'posts', content_rowid = post_key,
     tokenize = 'unicode61 remove_diacritics 2'
 );
 """
 # A topic delivers at least once. In a file each row is a post, also one that says the same.
-ONCE = "CREATE UNIQUE INDEX posts_once ON posts ({post_digest});"
+ONCE = "CREATE UNIQUE INDEX posts_once ON posts (post_digest);"
 INDEXES = """
-CREATE INDEX posts_by_time ON posts ({created_at});
-CREATE INDEX posts_by_id ON posts ({post_id});
+CREATE INDEX posts_by_time ON posts (created_at);
+CREATE INDEX posts_by_id ON posts (post_id);
 CREATE INDEX matches_by_post ON matches (post_key);
 CREATE INDEX matches_by_event ON matches (event, score);
 CREATE INDEX matches_by_seed ON matches (seed_id);
@@ -68,7 +68,7 @@ def database(out: IO[bytes], layout: Layout) -> Iterator[Add]:
     with closing(sqlite3.connect(out.name, isolation_level=None)) as db:
         tables = _Tables(db, layout)
         yield tables.add
-        db.executescript(tables.script(INDEXES))  # which commits what came before
+        db.executescript(INDEXES)  # which commits what came before
 
 
 def check_fts5(option: str) -> None:
@@ -88,19 +88,13 @@ class _Tables:
 
     def __init__(self, db: sqlite3.Connection, layout: Layout) -> None:
         self._db, self._layout = db, layout
-        ours = ("post_key", *POST, *layout.place, *OF_RECORD, "post_digest")
-        self._names = dict(zip(ours, map(_quoted, layout.beside_own(ours)), strict=True))
-        own = [f"{_quoted(name)} TEXT" for name in layout.own_names]
-        columns = [f"{self._names[name]} {_kind(name)}" for name in ours[1:]] + own
-        db.executescript(SETTINGS + self.script(TABLES, post_columns=", ".join(columns)))
+        names = (*POST, *layout.place, *OF_RECORD, "post_digest", *layout.own_names)
+        columns = ", ".join(f"{_quoted(name)} {_kind(name)}" for name in names)
+        db.executescript(SETTINGS + TABLES.format(columns=columns))
         if layout.place == IN_TOPIC:
-            db.execute(self.script(ONCE))
-        marks = ", ".join("?" * len(columns))
+            db.execute(ONCE)
+        marks = ", ".join("?" * len(names))
         self._insert = f"INSERT OR IGNORE INTO posts VALUES (NULL, {marks})"
-
-    def script(self, template: str, **more: str) -> str:
-        """Statements with the names that the columns of posts have here."""
-        return template.format(**self._names, **more)
 
     def add(self, found: Sequence[Finding]) -> None:
         """Put records into the tables."""
@@ -119,13 +113,12 @@ class _Tables:
         done = self._db.execute(self._insert, row)
         if done.rowcount:
             key = int(done.lastrowid or 0)
-            text: list[Cell] = [key, post.text]
             self._db.execute(
-                self.script("INSERT INTO posts_text (rowid, {text}) VALUES (?, ?)"), _stored(text)
+                "INSERT INTO posts_text (rowid, text) VALUES (?, ?)", _stored([key, post.text])
             )
             return key
-        told = self.script("SELECT {post_key} FROM posts WHERE {post_digest} = ?")
-        return int(self._db.execute(told, [name]).fetchone()[0])
+        told = self._db.execute("SELECT post_key FROM posts WHERE post_digest = ?", [name])
+        return int(told.fetchone()[0])
 
     def _match(self, key: int, match: Match) -> None:
         seed = [match.seed_id, match.seed_version, match.event]

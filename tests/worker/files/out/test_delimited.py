@@ -48,8 +48,8 @@ def test_the_user_s_columns_are_kept_under_their_names(tmp_path: Path) -> None:
     file = tmp_path / "m.csv"
     write(file, [found(1, "ours", columns=OWN)], own=OWN)
     (row,) = read(file)
-    assert list(row)[-4:] == ["likes", "Text", "name", "post_key"]
-    assert (row["likes"], row["Text"], row["newsift_text"]) == ("12", "'=as given", "ours")
+    assert list(row)[-4:] == ["likes", "input_Text", "name", "input_post_key"]
+    assert (row["likes"], row["input_Text"], row["text"]) == ("12", "'=as given", "ours")
     assert row["name"] == "? \0"
 
 

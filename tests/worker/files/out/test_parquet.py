@@ -38,9 +38,9 @@ def test_the_user_s_columns_are_text(tmp_path: Path) -> None:
     own = OWN | {"score": "7"}
     write(tmp_path / "m.parquet", [found(1, "ours", columns=own), found(2, "none")], own=own)
     one, two = pyarrow.parquet.read_table(tmp_path / "m.parquet").to_pylist()
-    assert (one["likes"], one["Text"], one["newsift_text"]) == ("12", "=as given", "ours")
-    assert (one["score"], one["newsift_score"], one["name"]) == ("7", 0.5, "? \0")
-    assert [two[name] for name in ("likes", "Text", "name", "score")] == [None] * 4
+    assert (one["likes"], one["input_Text"], one["text"]) == ("12", "=as given", "ours")
+    assert (one["input_score"], one["score"], one["name"]) == ("7", 0.5, "? \0")
+    assert [two[name] for name in ("likes", "input_Text", "name", "input_score")] == [None] * 4
 
 
 def test_a_number_beyond_all_bounds_is_left_out(tmp_path: Path) -> None:

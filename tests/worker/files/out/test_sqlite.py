@@ -79,15 +79,15 @@ def test_words_are_found(tmp_path: Path, words: str, ids: list[str]) -> None:
 
 
 def test_the_user_s_columns_stand_with_the_posts(tmp_path: Path) -> None:
-    """Ours give way, also the one that the tables are joined by."""
+    """They give way to ours, also to the one that the tables are joined by."""
     own = OWN | {'a "b" {c}': "quoted", "TEXT": "again"}
     write(tmp_path / "m.db", [found(1, "the ferry burns", columns=own)], own=own)
-    (post,) = ask(tmp_path / "m.db", "SELECT * FROM posts WHERE post_key = '7'")
+    (post,) = ask(tmp_path / "m.db", "SELECT * FROM posts WHERE input_post_key = '7'")
     assert post | {
-        "likes": "12", "Text": "=as given", "newsift_text": "the ferry burns", "_TEXT": "again",
-        "name": "? \ufffd", "newsift_post_key": 1, 'a "b" {c}': "quoted",
+        "likes": "12", "input_Text": "=as given", "text": "the ferry burns",
+        "input_input_TEXT": "again", "name": "? \ufffd", "post_key": 1, 'a "b" {c}': "quoted",
     } == post  # fmt: skip
-    joined = "SELECT * FROM matches m JOIN posts p ON m.post_key = p.newsift_post_key"
+    joined = "SELECT * FROM matches m JOIN posts p USING (post_key)"
     assert len(ask(tmp_path / "m.db", joined)) == 1
     told = "SELECT rowid AS found FROM posts_text WHERE posts_text MATCH 'ferry'"
     assert ask(tmp_path / "m.db", told) == [{"found": 1}]
