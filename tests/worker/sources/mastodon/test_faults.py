@@ -1,6 +1,7 @@
 """Streams that stall or are refused, limits of requests, and what cannot be filled."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -66,13 +67,12 @@ def test_what_cannot_be_filled_is_a_gap(place: str | None) -> None:
 
 def test_pages_wait_for_the_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = list[float]()
-    sleep = asyncio.sleep
 
     async def noted(seconds: float) -> None:
         pauses.append(seconds)
-        await sleep(0)
 
-    monkeypatch.setattr("worker.sources.mastodon.timeline.asyncio.sleep", noted)
+    clock = SimpleNamespace(sleep=noted)
+    monkeypatch.setattr("worker.sources.mastodon.timeline.asyncio", clock)
 
     async def story() -> Followed:
         async with standing() as side:
