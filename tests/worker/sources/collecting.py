@@ -28,6 +28,7 @@ class Kept:
     free: asyncio.Event = field(default_factory=asyncio.Event)
     tried: list[int] = field(default_factory=list)
     error: Exception | None = None
+    crashed: bool = False  # from here on nothing is delivered or kept
 
     def __post_init__(self) -> None:
         self.free.set()
@@ -37,11 +38,13 @@ class Kept:
         await self.free.wait()
         if self.error is not None:
             raise self.error
-        self.frames += frames
+        if not self.crashed:
+            self.frames += frames
 
     def store(self, mark: Mark) -> None:
         self.mark = mark
-        self.marks.append(mark)
+        if not self.crashed:
+            self.marks.append(mark)
 
     def note(self, gap: Gap) -> None:
         self.gaps.append(gap)
