@@ -7,7 +7,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
@@ -20,6 +20,8 @@ from worker.files.articles.page import Page
 SECONDS = 20.0
 BEYOND_A_PROXY = "1.1.1.1"  # stands for what only the proxy looks up: the open Internet
 STEP_SECONDS = 8.0  # for one answer of the network
+GRACE_S = 1.0  # after whoever waits has given up
+MOST_TRIED = 4  # addresses of a host
 LARGEST_PAGE = 5 * 2**20
 REDIRECTS = 5
 REDIRECTED = (301, 302, 303, 307, 308)
@@ -134,13 +136,33 @@ def _opened(
     with closing(connection):
         try:
             connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
+            with _broken_off(connection.sock, bounds.seconds), connection.getresponse() as answer:
+                yield answer
         except OSError as error:
             if proxy is None:
                 raise
             raise OSError(f"{_reason(error)}, by the proxy {proxy}") from error
-        with answer:
-            yield answer
+
+
+@contextmanager
+def _broken_off(connection: socket.socket, seconds: float) -> Iterator[None]:
+    """Break a connection off in the end, whatever drips out of it: nobody waits for that then."""
+    broken = threading.Event()
+
+    def break_off() -> None:
+        broken.set()
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds + GRACE_S, break_off)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    if broken.is_set():
+        raise TimeoutError  # what came until then looks whole
 
 
 def _straight(
@@ -171,7 +193,7 @@ def _connected(host: str, port: int, bounds: Bounds) -> socket.socket:
     for address in addresses:
         _check(host, address, bounds)
     failed = OSError("the name has no address")
-    for address in addresses:
+    for address in addresses[:MOST_TRIED]:
         try:
             return socket.create_connection((address, port), timeout=STEP_SECONDS)
         except OSError as error:

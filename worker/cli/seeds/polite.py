@@ -22,6 +22,7 @@ from worker.sources.robots import Robots
 
 PROGRAM = "newsift"  # as robots.txt names us
 PAUSE = 2.0  # seconds between two requests to one site
+NO_ANSWER_S = 60.0  # that a site is left alone which does not answer
 ROBOTS_S = 86_400.0  # that a robots.txt is believed
 MOST_SITES = 500
 FOR_GOOD = (301, 308)
@@ -67,7 +68,7 @@ class Visited:
     robots: Robots | None = None
     read: float = 0.0  # when its robots.txt was
     free: float = 0.0  # when it may be asked again
-    closed: float = 0.0  # until when it has asked not to be
+    closed: float = 0.0  # until when it is left alone
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class PoliteWeb:
         raise InputError(f"{url}: redirects more than {self.bounds.redirects} times")
 
     def closed(self, url: str) -> bool:
-        """Whether a site has asked not to be asked for a while."""
+        """Whether a site is left alone for a while: it asks for that, or does not answer."""
         try:
             return self._site(url).closed > self.clock()
         except InputError:
@@ -128,14 +129,16 @@ class PoliteWeb:
         """One answer, when the site's turn has come."""
         site = self._site(url)
         if (closed := site.closed - self.clock()) > 0:
-            raise StatusError(f"{url}: the site asks to wait {closed:.0f} s", 429, closed)
+            raise StatusError(f"{url}: the site is left alone for {closed:.0f} s", 429, closed)
         if (wait := site.free - self.clock()) > 0:
             self.sleep(wait)
         try:
             bounds = self._bounds(url)
             return within(bounds.seconds, lambda: _answer(url, asked, bounds), url)
-        except StatusError as error:
-            site.closed = self.clock() + error.wait
+        except InputError as error:
+            if for_now(error):  # the others of this site need not wait as long as this one
+                wait = error.wait if isinstance(error, StatusError) else NO_ANSWER_S
+                site.closed = self.clock() + wait
             raise
         finally:
             delay = site.robots.delay if site.robots else 0.0

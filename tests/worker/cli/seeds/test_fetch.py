@@ -1,8 +1,10 @@
 """Pages of the web: what is taken from them, and what is not asked for at all."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -73,6 +75,27 @@ def test_what_no_article_can_be_taken_from(web: str, name: str, said: str) -> No
 def test_a_slow_page_is_given_up(web: str) -> None:
     with pytest.raises(InputError, match=r"took (longer than 0\.3 s|too long)"):
         fetch(f"{web}/slow", Bounds(seconds=0.3, allow=lambda _: True))
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"])
+def test_what_drips_for_ever_is_broken_off(head: bytes) -> None:
+    """Else whoever follows a feed for months would gather such connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        broken = threading.Event()
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(head or b"HTTP/1.1 200 OK\r\nX: ")
+                while not broken.wait(0.01):
+                    connection.sendall(b"x")
+            broken.set()
+
+        threading.Thread(target=drip, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        with pytest.raises(InputError):
+            fetch(url, Bounds(seconds=0.3, allow=lambda _: True))
+        assert broken.wait(30)
 
 
 def test_what_never_ends_is_given_up() -> None:

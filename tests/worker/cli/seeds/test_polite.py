@@ -143,7 +143,7 @@ def test_retry_after(
     assert web.closed(f"{site.url}/b") == bool(least)
     site.asked.clear()
     if least:
-        with pytest.raises(StatusError, match="asks to wait"):
+        with pytest.raises(StatusError, match="is left alone for"):
             web.get(f"{site.url}/b")
         assert site.asked == []
     clock.now += 61
@@ -170,6 +170,20 @@ def test_what_is_no_site_or_not_there(web: PoliteWeb, url: str, later: bool) -> 
     with pytest.raises(InputError) as caught:
         web.get(url)
     assert for_now(caught.value) == later
+
+
+def test_a_site_that_does_not_answer_keeps_its_others_from_waiting(
+    web: PoliteWeb, clock: Clock
+) -> None:
+    dead = "http://127.0.0.1:1"
+    with pytest.raises(InputError, match="cannot be fetched"):
+        web.get(f"{dead}/a")
+    assert web.closed(f"{dead}/b")
+    with pytest.raises(StatusError, match="is left alone for 60 s"):
+        web.get(f"{dead}/b")
+    clock.now += 61
+    with pytest.raises(InputError, match="cannot be fetched"):
+        web.get(f"{dead}/b")
 
 
 def test_so_many_sites_are_known_and_no_more(
