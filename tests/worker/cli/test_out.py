@@ -180,7 +180,7 @@ def test_following_into_a_file_is_finished_by_ctrl_c(kafka: Kafka, tmp_path: Pat
         until(lambda: any(file.stat().st_size for file in tmp_path.glob(".newsift-*")))
         said = said_until_ended_by(signal.SIGINT, process)
     assert process.returncode == 130, said
-    assert "newsift: 1 posts with their matches are in " in said
+    assert "newsift: 1 post with matches: " in said
     assert [each["post"]["id"] for each in json.loads((tmp_path / "m.json").read_bytes())] == ["a"]
 
 

@@ -71,9 +71,9 @@ class Output:
     ) -> AbstractContextManager[Add]:
         """What takes records; a file is completed at the end of the block, and on Ctrl-C.
 
-        Given a moment to show of each, they are lines to be read, unless a format was asked for.
+        Given a moment to show of each, they are lines to be read, unless a form was asked for.
         """
-        if moment and not self.path and not self._flag():
+        if moment and not (self.path or self.per or self._flag()):
             return nullcontext(LineView(moment).show)
         layout = Layout(place, self.per, own)
         return keeping(self.path or DASH, self._format(), layout, unbroken)
@@ -81,7 +81,7 @@ class Output:
     def tell(self, posts: int) -> None:
         """Say how many posts a file was given."""
         if self.path and is_replaced(self.path):
-            say(f"{posts:,} posts with their matches are in {self.path}")
+            say(f"{posts:,} {'post' if posts == 1 else 'posts'} with matches: {self.path}")
 
     def _flag(self) -> Format | None:
         return csv_table if self.as_csv else json_lines if self.as_json else None

@@ -18,7 +18,9 @@ def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[Add]:
         return csv_row(cells, terminal, delimiter).encode("utf-8", "replace")
 
     def add(found: Sequence[Finding]) -> None:
-        out.write(b"".join(line(row) for each in found for row in layout.rows(each)))
+        for each in found:
+            for row in layout.rows(each):  # one by one: a record may have many, all with its text
+                out.write(line(row))
 
     out.write(line(layout.names))
     yield add

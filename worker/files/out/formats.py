@@ -25,7 +25,7 @@ FORMATS: Mapping[str, Format] = {
     ".parquet": parquet_table,
     ".db": database,
 }
-UNPACKED = (parquet_table, database)  # packed by themselves, or to be target in place
+UNPACKED = (parquet_table, database)  # packed by themselves, or opened in place
 
 
 def format_by_ending(path: Path) -> Format | None:

@@ -16,7 +16,8 @@ def json_lines(out: IO[bytes], layout: Layout) -> Iterator[Add]:
     """The worker's own records, a line each, or a flat object for each match."""
 
     def add(found: Sequence[Finding]) -> None:
-        out.write(b"".join(line + b"\n" for line in _objects(found, layout)))
+        for line in _objects(found, layout):
+            out.write(line + b"\n")
 
     yield add
 
@@ -28,8 +29,8 @@ def json_array(out: IO[bytes], layout: Layout) -> Iterator[Add]:
 
     def add(found: Sequence[Finding]) -> None:
         nonlocal before
-        if text := b",\n".join(_objects(found, layout)):
-            out.write(before + text)
+        for line in _objects(found, layout):
+            out.write(before + line)
             before = b",\n"
 
     yield add

@@ -9,6 +9,7 @@ import random
 import sqlite3
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from tests.worker.files.out.records import found, wild
 from worker.errors import OutputError
-from worker.files.out import sqlite
+from worker.files.out import parquet, sqlite
 from worker.files.out.delimited import csv_table, tsv_table
 from worker.files.out.formats import FORMATS, check_format, format_by_ending, keeping
 from worker.files.out.json_records import json_array, json_lines
@@ -203,6 +204,23 @@ def test_a_thousand_columns_are_kept(tmp_path: Path, ending: str) -> None:
     with keeping(file, FORMATS[ending], Layout(IN_FILE, own=list(own))) as add:
         add([found(1, "a", columns=own)])
     assert rows_in(file) == 1
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_record_of_many_matches_and_a_long_text_takes_little_memory(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows take 10 MB, each with the text."""
+    monkeypatch.setattr(parquet, "GROUP_CHARACTERS", 2**19)
+    long = found(1, "x" * 10**5, *(f"seed {n}" for n in range(100)))
+    write(tmp_path / f"m{ending}", [[found(1, "a")]])  # what is imported at first does not count
+    tracemalloc.start()
+    with keeping(tmp_path / f"m{ending}", FORMATS[ending], Layout(IN_FILE, "match")) as add:
+        add([long])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * 10**6
+    assert rows_in(tmp_path / f"m{ending}") == 100
 
 
 @given(st.dictionaries(WILD, WILD, max_size=6), WILD.filter(lambda text: text.isprintable()))
