@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -49,6 +48,7 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer = group_consumer(config)
         self._again = Rereader(lone_consumer(config), self.lanes, wanted, counts)
         self._committed: Offsets = {}
+        self._epoch = 0  # how often the partitions were dealt anew
         self._committing = asyncio.Lock()
 
     async def start(self) -> None:
@@ -103,6 +103,7 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - aiokafka would swallow it
             self._fail(error)
         finally:
+            self._epoch += 1
             await self.lanes.drop()
             self._committed = {}
 
@@ -123,11 +124,7 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _poll(self, wait_ms: int) -> None:
         try:
-            found = await self._consumer.getmany(timeout_ms=wait_ms, max_records=STEP)
-        except NoOffsetForPartitionError as error:
-            await self._begin(list(error.args))
-        except OffsetOutOfRangeError as error:
-            await self._begin_anew(error.args[0])
+            found = await self._records(wait_ms)
         except IllegalStateError as error:
             log.info("the partitions are dealt anew: %s", error)
         except KafkaError as error:
@@ -141,6 +138,16 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
                     self._take(place, record)
             self._counts.waiting.set(len(self.lanes))
 
+    async def _records(self, wait_ms: int) -> dict[TopicPartition, list[Any]]:
+        """What has arrived; a partition without a place to read from is given one instead."""
+        try:
+            return await self._consumer.getmany(timeout_ms=wait_ms, max_records=STEP)
+        except NoOffsetForPartitionError as error:
+            await self._begin(list(error.args))
+        except OffsetOutOfRangeError as error:
+            await self._begin_anew(error.args[0])
+        return {}
+
     def _take(self, place: TopicPartition, record: Any) -> None:
         notices = notices_of(record, self._wanted)
         if notices is None:
@@ -150,28 +157,28 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _begin(self, places: list[TopicPartition]) -> None:
         """Begin partitions of which the group knows nothing, and have that kept."""
-        ends = await self._consumer.end_offsets(places)
+        epoch, ends = self._epoch, await self._consumer.end_offsets(places)
         if self._since is not None:
             times = dict.fromkeys(places, self._since)
             hits = await self._consumer.offsets_for_times(times)
             ends |= {place: hit.offset for place, hit in hits.items() if hit is not None}
-        self._seek(ends)
+        self._seek(ends, epoch)
         await self.commit()
 
     async def _begin_anew(self, lost: Offsets) -> None:
         """Go on with the first record that is there, where the next one was deleted."""
-        first = await self._consumer.beginning_offsets(list(lost))
+        epoch, first = self._epoch, await self._consumer.beginning_offsets(list(lost))
         for place, offset in lost.items():
             gone = max(first[place] - offset, 1)
             self._counts.lost.inc(gone)
             log.error("%d offsets of %s-%d were deleted before they were read", gone, *place)
-        self._seek(first)
+        self._seek(first, epoch)
 
-    def _seek(self, offsets: Offsets) -> None:
-        for place, offset in offsets.items():
-            with suppress(IllegalStateError):  # dealt anew meanwhile
-                self._consumer.seek(place, offset)
-                self.lanes.reached[place] = offset
+    def _seek(self, offsets: Offsets, epoch: int) -> None:
+        """Go on there, unless the partitions were dealt anew: then somebody may be further."""
+        for place, offset in offsets.items() if epoch == self._epoch else ():
+            self._consumer.seek(place, offset)
+            self.lanes.reached[place] = offset
 
     async def _keep_committing(self) -> None:
         while True:

@@ -110,8 +110,11 @@ class Lanes:
 
     async def drop(self) -> None:
         """Forget all of it: whoever reads the partitions next delivers what was not committed."""
-        tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+        dropped = list(self._lanes.values())
+        tasks = [lane.task for lane in dropped if lane.task is not None]
         self._lanes, self.reached = {}, {}
+        for lane in dropped:
+            lane.behind.clear()  # whoever reads for it stops
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

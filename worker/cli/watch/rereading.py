@@ -55,7 +55,7 @@ class Rereader:
         self._consumer.assign(list(lane.behind))
         for place, offset in lane.behind.items():
             self._consumer.seek(place, offset)
-        while lane.behind and lane.has_room and self._lanes.is_current(lane):
+        while lane.behind and lane.has_room:
             try:
                 found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=STEP)
             except OffsetOutOfRangeError as error:
@@ -91,4 +91,5 @@ class Rereader:
             log.error("event %s: %d offsets of %s-%d were deleted before they were read",
                       lane.event, gone, *place)  # fmt: skip
             self._consumer.seek(place, first[place])
-            self._note(lane, place, first[place])
+            if place in lane.behind:  # else it was dropped meanwhile
+                self._note(lane, place, first[place])

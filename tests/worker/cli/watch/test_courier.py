@@ -1,0 +1,147 @@
+"""The courier with a consumer that fails: what passes is tried again, the rest ends the command."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
+
+import worker.cli.watch.courier
+from worker.cli.wanted import Wanted
+from worker.cli.watch.counts import WatchCounts
+from worker.cli.watch.courier import Courier
+from worker.cli.watch.webhook import Webhook
+from worker.config import Config
+
+PLACE = TopicPartition("matched-tweets", 0)
+
+
+class FakeConsumer:
+    """A consumer of one partition that raises what a test has put by, call by call."""
+
+    def __init__(self) -> None:
+        self.errors: dict[str, list[KafkaError]] = {}
+        self.at: int | None = None
+        self.committed: list[int] = []
+
+    def _maybe(self, name: str) -> None:
+        if self.errors.get(name):
+            raise self.errors[name].pop(0)
+
+    async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:
+        await asyncio.sleep(0)
+        self._maybe("getmany")
+        if self.at is None:
+            raise NoOffsetForPartitionError(PLACE)
+        return {}
+
+    async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        self._maybe("end_offsets")
+        return dict.fromkeys(places, 40)
+
+    async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 30)
+
+    async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
+        return {PLACE: (30, 40)}
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        self._maybe("commit")
+        self.committed.append(offsets[PLACE])
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PLACE}
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        self.at = offset
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, consumer: FakeConsumer,
+    story: Callable[[Courier], Awaitable[None]],
+) -> WatchCounts:  # fmt: skip
+    """Run a courier with this consumer for as long as the story lasts."""
+    counts = WatchCounts()
+    for name in ("group_consumer", "lone_consumer"):
+        monkeypatch.setattr(worker.cli.watch.courier, name, lambda _: consumer)
+    monkeypatch.setattr(worker.cli.watch.courier, "BACKOFF_S", 0.0)
+    monkeypatch.setattr(worker.cli.watch.courier, "COMMIT_S", 0.0)
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    async def told() -> None:
+        webhook: Webhook = Webhook.__new__(Webhook)
+        courier = Courier(Config(), Wanted(), None, webhook, counts, fail)
+        work = asyncio.create_task(courier.run())
+        done, _ = await asyncio.wait({work, asyncio.ensure_future(story(courier))}, timeout=60,
+                                     return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+        assert done, "waited in vain"
+        work.cancel()
+        for each in done:
+            each.result()
+
+    asyncio.run(told())
+    return counts
+
+
+def test_a_beginning_that_cannot_be_found_yet_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer = FakeConsumer()
+    consumer.errors = {
+        "end_offsets": [KafkaConnectionError(), KafkaConnectionError()],
+        "getmany": [KafkaConnectionError()], "commit": [KafkaConnectionError()],
+    }  # fmt: skip
+
+    async def story(_: Courier) -> None:
+        while consumer.committed != [40]:
+            await asyncio.sleep(0)
+
+    run(monkeypatch, consumer, story)
+    assert consumer.at == 40
+
+
+def test_what_was_deleted_before_it_was_read_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = FakeConsumer()
+    consumer.at, consumer.errors = 5, {"getmany": [OffsetOutOfRangeError({PLACE: 5})]}
+
+    async def story(_: Courier) -> None:
+        while consumer.committed != [30]:
+            await asyncio.sleep(0)
+
+    counts = run(monkeypatch, consumer, story)
+    assert b"newsift_watch_offsets_lost_total 25.0" in counts.render()
+
+
+def test_partitions_that_were_dealt_anew_meanwhile_are_left_where_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever had one in between may have got further than the end that was asked for before."""
+    consumer = FakeConsumer()
+
+    async def story(courier: Courier) -> None:
+        await courier.on_partitions_revoked({PLACE})
+        courier._seek({PLACE: 7}, courier._epoch - 1)
+        assert consumer.at != 7
+
+    run(monkeypatch, consumer, story)
+
+
+def test_what_waiting_does_not_cure_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = FakeConsumer()
+    consumer.errors = {"getmany": [TopicAuthorizationFailedError("matched-tweets")]}
+
+    async def story(_: Courier) -> None:
+        await asyncio.sleep(60)
+
+    with pytest.raises(TopicAuthorizationFailedError):
+        run(monkeypatch, consumer, story)
