@@ -43,7 +43,7 @@ class Patience:
         seconds = monotonic() - self.since
         if self.refused >= REFUSED and seconds >= REFUSED_S:
             raise BrokerError(
-                f"topic {topic}: the broker refuses what the worker writes there ({told(error)}), "
+                f"topic {topic}: the broker refuses what is written there ({told(error)}), "
                 f"{self.refused} times in {seconds:.0f} s; run `newsift topics check`, and look at "
                 "this machine's clock and the broker's log"
             ) from error

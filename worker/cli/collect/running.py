@@ -14,6 +14,7 @@ import click
 from aiokafka.errors import KafkaError
 
 from worker.cli.options import kafka_options
+from worker.cli.signals import ended_by_sigterm
 from worker.cli.terminal import say
 from worker.config import Config
 from worker.kafka.settings import broker_error
@@ -62,7 +63,8 @@ def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
         *args: Any, state: Path | None, dry_run: bool, config: Config, **given: Any
     ) -> None:
         source = command(*args, config=config, **given)
-        run_source(source, state or default_state(source.name), dry_run, config)
+        with ended_by_sigterm():  # before it listens for signals, and after
+            run_source(source, state or default_state(source.name), dry_run, config)
 
     return collecting
 
