@@ -52,16 +52,24 @@ def backfill(seed: str, start: int, publish: bool, output: Output, config: Confi
             raise InputError(f"seed {idle}")
         expected = max(records_between(*span), 1)
         total = Sum(lambda done: done / expected)
-        with output.open(IN_TOPIC, when_written) as show:
-            for batch in cluster.read(topic, *span):
-                outcome = pipeline.run(batch, seeds, present)
-                _emit(outcome, show, outbox, config.topics.matches)
-                total.add(outcome, quiet=output.is_seen)
-        if outbox:
-            outbox.settle()
+        try:
+            with output.open(IN_TOPIC, when_written) as show:
+                for batch in cluster.read(topic, *span):
+                    outcome = pipeline.run(batch, seeds, present)
+                    _emit(outcome, show, outbox, config.topics.matches)
+                    total.add(outcome, quiet=output.is_seen)
+                if outbox:
+                    outbox.settle()
+        except KeyboardInterrupt:
+            _conclude(total)
+            raise
+    _conclude(total, f"; published to {config.topics.matches}" if publish else "")
+
+
+def _conclude(total: Sum, sent: str = "") -> None:
+    """Tell the sum."""
     over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
     odd = f", no posts: {tallied(total.rejected)}" if total.rejected else ""
-    sent = f"; published to {config.topics.matches}" if publish else ""
     say(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
 
 

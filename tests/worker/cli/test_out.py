@@ -24,6 +24,7 @@ from tests.worker.fake import Command
 from tests.worker.interrupted import said_until_ended_by
 from tests.worker.kafka_side import MATCHES, SEEDS, Kafka
 from tests.worker.kafka_side import POSTS as POSTS_TOPIC
+from worker.cli.offline import Sum
 
 ROOT = Path(__file__).parents[3]
 COLUMNS = ("match_id", "post_id", "seed_id", "score")
@@ -208,6 +209,27 @@ def test_backfill_goes_into_a_file(
     assert (done.code, done.out) == (0, ""), done.err
     assert rows_in(Path("m.parquet")) == wanted
     assert len(wanted) == 1
+
+
+def test_backfill_keeps_what_it_found_before_ctrl_c(
+    newsift: Command, kafka: Kafka, model: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
+    kafka.send(SEEDS, json.dumps({"text": FERRY, "event": "e"}).encode(), b"ferry")
+    kafka.send(POSTS_TOPIC, json.dumps({"id": "1", "text": FERRY}).encode(), partition=0)
+    kafka.send(POSTS_TOPIC, json.dumps({"id": "2", "text": FERRY}).encode(), partition=1)
+    add = Sum.add
+
+    def until_ctrl_c(self: Sum, *args: Any, **kwargs: Any) -> None:
+        add(self, *args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sum, "add", until_ctrl_c)
+    done = newsift("backfill", "ferry", "--since", "1h", "--out", "m.db")
+    kept = len(rows_in(Path("m.db")))
+    assert (done.code, done.out) == (130, "")
+    assert kept in (1, 2)
+    assert f"newsift: {kept:,} posts read, {kept:,} matched\n" in done.err
 
 
 def test_a_terminal_is_told_how_long_it_takes(
