@@ -43,6 +43,7 @@ class FakeInstance:
         self.access: Any = {"local": "public", "remote": "authenticated"}
         self.document: Json | None = {}
         self.left = 300
+        self.hidden: set[str] = set()  # from this account, once a page is made up
         self.opened = asyncio.Event()
         self.url = URL()
 
@@ -108,6 +109,7 @@ class FakeInstance:
         else:
             page = known[-limit:]
         self.left -= 1
+        page = [each for each in page if each["id"] not in self.hidden]
         return web.json_response(page[::-1], headers=self.limits())
 
     def limits(self) -> dict[str, str]:

@@ -48,6 +48,21 @@ def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
     assert gap.seconds is not None
 
 
+def test_a_page_that_is_not_full_may_not_be_the_last() -> None:
+    every = [status_id(second) for second in range(1, 151)]
+
+    async def story() -> Followed:
+        async with standing() as side:
+            side.hidden = {every[7]}
+            await side.post(*every)
+            start = Mark(status_id(0), side.url.authority)
+            async with following(made(side), start) as seen:
+                await until(lambda: seen.noted)
+        return seen
+
+    assert ids(asyncio.run(story()).frames) == [*every[:7], *every[8:]]
+
+
 @pytest.mark.parametrize("place", [None, "other.example"])
 def test_what_cannot_be_filled_is_a_gap(place: str | None) -> None:
     """There is no timeline; or the state is another instance's."""
