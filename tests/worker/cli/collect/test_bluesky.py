@@ -3,7 +3,7 @@
 import json
 import signal
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,11 @@ def start() -> Iterator[Start]:
         yield found
 
 
+def soon(holds: Callable[[], bool]) -> None:
+    """Wait until it holds; a process takes its time to start on a busy machine."""
+    until(holds, 90.0)
+
+
 def stored(state: Path) -> int:
     return int(json.loads(state.read_bytes())["cursor"]) if state.exists() else -1
 
@@ -59,10 +64,10 @@ def test_killed_again_and_again_nothing_is_missing(
     side.faults.extend(after(90, fall_silent) for _ in range(3))
     for number in (89, 178, 267):  # each visit goes on at the last of the one before
         process = start("bluesky", "--url", side.url, "--state", state)
-        until(lambda number=number: stored(state) >= side.cursor_of(number))  # type: ignore[misc]
+        soon(lambda number=number: stored(state) >= side.cursor_of(number))  # type: ignore[misc]
         process.kill()
     process = start("bluesky", "--url", side.url, "--state", state)
-    until(lambda: stored(state) == side.cursor_of(COUNT - 1))
+    soon(lambda: stored(state) == side.cursor_of(COUNT - 1))
     assert process.leave()[0] == 0
     assert keys(kafka) == {address(number) for number in range(COUNT)}
     assert side.cursors[1:] == [side.cursor_of(n) for n in (89, 178, 267)]
@@ -77,15 +82,15 @@ def test_killed_between_receiving_and_acknowledgement_nothing_is_missing(
     later = side.events[200:]
     del side.events[200:]
     process = start("bluesky", "--url", side.url, "--state", state)
-    until(lambda: stored(state) == side.cursor_of(199))
+    soon(lambda: stored(state) == side.cursor_of(199))
     kafka.address.stop()
     side.events += later  # they are received, and nobody acknowledges them
-    until(lambda: side.sent == COUNT)
+    soon(lambda: side.sent == COUNT)
     process.kill()
     assert stored(state) == side.cursor_of(199)
     kafka.address.start()
     process = start("bluesky", "--url", side.url, "--state", state)
-    until(lambda: stored(state) == side.cursor_of(COUNT - 1))
+    soon(lambda: stored(state) == side.cursor_of(COUNT - 1))
     assert process.leave()[0] == 0
     assert keys(kafka) == {address(number) for number in range(COUNT)}
 
@@ -95,12 +100,12 @@ def test_a_broker_that_was_away_gets_what_came_meanwhile(
 ) -> None:
     state = tmp_path / "state.json"
     process = start("bluesky", "--url", first.url, "--state", state)
-    until(lambda: stored(state) == first.cursor_of(COUNT - 1))
+    soon(lambda: stored(state) == first.cursor_of(COUNT - 1))
     kafka.address.stop()
     first.events += [event(number, 1) for number in range(COUNT, COUNT + 50)]
-    until(lambda: first.sent == COUNT + 50)
+    soon(lambda: first.sent == COUNT + 50)
     kafka.address.start()
-    until(lambda: stored(state) == first.cursor_of(COUNT + 49))
+    soon(lambda: stored(state) == first.cursor_of(COUNT + 49))
     code, said = process.leave()
     assert code == 0
     assert "450 frames of bluesky sent to tweets" in said
@@ -112,7 +117,7 @@ def test_a_second_collector_on_the_same_state_is_refused(
 ) -> None:
     state = tmp_path / "state.json"
     process = start("bluesky", "--url", first.url, "--state", state)
-    until(lambda: stored(state) >= 0)
+    soon(lambda: stored(state) >= 0)
     code, said = start("bluesky", "--url", first.url, "--state", state).ended()
     assert code == 2
     assert said == (
@@ -127,7 +132,7 @@ def test_ctrl_c_keeps_how_far_it_came(
 ) -> None:
     state = tmp_path / "folder" / "state.json"
     process = start("bluesky", "--url", first.url, "--state", state)
-    until(lambda: len(first.asked) == 1 and first.sent == COUNT)
+    soon(lambda: len(first.asked) == 1 and first.sent == COUNT)
     code, said = process.leave(signal.SIGINT)
     assert (code, said.splitlines()[-1]) == (130, "newsift: interrupted")
     assert said.splitlines()[0] == f"newsift: how far it came is kept in {state}"
@@ -140,11 +145,12 @@ def test_health_and_metrics_are_served(
     process = start("bluesky", "--url", first.url, "--state", tmp_path / "state.json",
                              NEWSIFT_WEB__PORT="0")  # fmt: skip
     assert process.process.stderr is not None
-    said = ""
+    said = process.process.stderr.readline()
     while "/metrics" not in said:
+        assert said, "it ended before it served anything"
         said = process.process.stderr.readline()
     url = said.split()[-1]
-    until(lambda: b'acknowledged_total{source="bluesky"} 400' in read(url))
+    soon(lambda: b'acknowledged_total{source="bluesky"} 400' in read(url))
     assert json.loads(read(url.replace("metrics", "readyz"))) == {"ready": True, "reason": ""}
     assert process.leave()[0] == 0
 
