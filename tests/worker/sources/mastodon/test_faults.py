@@ -48,19 +48,19 @@ def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
     assert gap.seconds is not None
 
 
-def test_a_page_that_is_not_full_may_not_be_the_last() -> None:
+def test_pages_that_are_not_full_may_not_be_the_last() -> None:
     every = [status_id(second) for second in range(1, 151)]
 
     async def story() -> Followed:
         async with standing() as side:
-            side.hidden = {every[7]}
+            side.hidden = {every[7], every[50]}
             await side.post(*every)
             start = Mark(status_id(0), side.url.authority)
             async with following(made(side), start) as seen:
                 await until(lambda: seen.noted)
         return seen
 
-    assert ids(asyncio.run(story()).frames) == [*every[:7], *every[8:]]
+    assert ids(asyncio.run(story()).frames) == [*every[:7], *every[8:50], *every[51:]]
 
 
 @pytest.mark.parametrize("place", [None, "other.example"])
