@@ -1,7 +1,7 @@
 """The posts of files, whatever they are: one reader for every command that takes files."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from encoder.errors import InputError
@@ -21,6 +21,7 @@ from worker.files.read import DASH, chunks, lines
 from worker.posts.outcome import Reason, Rejected
 
 STDIN = "stdin"
+BATCHES_CHECKED = 2  # so that small files are read to their ends
 HINTS = {
     Reason.NO_TEXT: "name what holds the text with --text-column",
     Reason.UNKNOWN_FORM: "name what it is with --format, or what holds the text with --text-column",
@@ -61,10 +62,10 @@ class FileMessages:
     def check(self) -> None:
         """Refuse the input now if it is not understood; what only comes once is kept."""
         batches = self._understood()
-        first = next(batches, None)
+        begun = list(islice(batches, BATCHES_CHECKED if self.is_file else 1))
         self.passed = 0
         if not self.is_file:
-            self._begun = batches if first is None else chain([first], batches)
+            self._begun = chain(begun, batches)
 
     def __iter__(self) -> Batches:
         begun, self._begun = self._begun, None

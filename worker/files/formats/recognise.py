@@ -90,6 +90,8 @@ def recognised(head: Head, wanted: Wanted) -> str:
     if start.startswith(MAGIC) and wanted.format in (AUTO, PARQUET):
         return PARQUET
     _refuse_binary(head.start)
+    if not start:
+        return LINES  # of which there are none
     if wanted.format not in (AUTO, *OF_OBJECTS):
         return wanted.format
     if start.startswith(b"{"):
@@ -142,8 +144,6 @@ def _is_object(line: bytes) -> bool:
 def _of_text(head: Head, start: bytes, wanted: Wanted) -> str:
     """A table by its header, or plain text where that may be."""
     line = start.partition(b"\n")[0][:LOOKED_AT].decode("latin-1")
-    if not start:
-        return LINES
     if head.is_table or wanted.names_columns or _is_header(line):
         return TSV if head.ending in (".tsv", ".tab") and "\t" in line else CSV
     if head.is_text:

@@ -1,0 +1,83 @@
+"""Parquet: rows as of a table, a batch at a time, and one line where pyarrow is not there."""
+
+import datetime
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import worker.files.formats.parquet as parquet
+from encoder.errors import InputError
+from worker.config import DEFAULT_LIMITS
+from worker.files.formats.columns import Wanted
+from worker.files.messages import FileMessage
+from worker.files.posts import checked
+from worker.files.read import DASH
+from worker.posts.outcome import Post
+
+TIME = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+
+
+def read(file: Path) -> list[list[FileMessage]]:
+    (one,) = checked([file], Wanted(), DEFAULT_LIMITS)
+    return list(one)
+
+
+def write(file: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), file, row_group_size=5)
+    return file
+
+
+def test_rows_are_posts_with_their_columns(tmp_path: Path) -> None:
+    file = write(tmp_path / "a", id=[1580000000000000001, None], text=["a", "b"],
+                 created_at=[TIME, None], tags=[["x"], []], more=[None, 1.5])  # fmt: skip
+    ((one, two),) = read(file)
+    assert one.found == Post(
+        id="1580000000000000001", platform="plain", text="a",
+        created_at="2024-01-02T03:04:05Z",
+    )  # fmt: skip
+    assert (one.place, two.place) == ("row 1", "row 2")
+    assert one.columns == {
+        "id": "1580000000000000001", "text": "a", "created_at": "2024-01-02T03:04:05+00:00",
+        "tags": '["x"]', "more": "",
+    }  # fmt: skip
+    assert isinstance(two.found, Post)
+    assert two.found.id.startswith("sha256:")
+
+
+def test_rows_come_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 3)
+    batches = read(write(tmp_path / "a.csv", text=[f"post {n}" for n in range(20)]))
+    assert max(map(len, batches)) <= 3
+    assert [message.offset for batch in batches for message in batch] == list(range(20))
+
+
+@pytest.mark.parametrize("cut", [5, 100, -1, -300])
+def test_what_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
+    file = write(tmp_path / "a.parquet", text=["a" * n for n in range(300)])
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(InputError, match="the Parquet is damaged or cut off"):
+        read(file)
+
+
+def test_too_many_columns_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", **{f"c{n}": ["a"] for n in range(1001)})
+    with pytest.raises(InputError, match="has 1,001 columns"):
+        read(file)
+
+
+def test_without_pyarrow_the_remedy_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "a.parquet", text=["a"])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"install newsift with its extra: newsift\[parquet\]"):
+        read(file)
+
+
+def test_through_a_pipe_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="give it as a file, unpacked"):
+        parquet.ParquetTable(DASH)

@@ -1,0 +1,81 @@
+"""Packed and UTF-16 input: as the libraries unpack it, bounded, and never cut in silence."""
+
+import gzip
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.files.unpack import DamagedError, unpacked_text
+
+Pack = Callable[[bytes], bytes]
+PACKERS: list[Pack] = [bytes, gzip.compress, zstandard.compress]
+
+
+def pieces(content: bytes, size: int) -> Iterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.binary(max_size=99), st.sampled_from([1, 700])), max_size=4),
+       st.sampled_from([gzip.compress, zstandard.compress]), st.integers(1, 300))  # fmt: skip
+def test_members_and_frames_follow_each_other(
+    parts: list[tuple[bytes, int]], pack: Pack, size: int
+) -> None:
+    whole = [b"a" + part * times for part, times in parts]
+    packed = b"".join(map(pack, whole))
+    assert b"".join(unpacked_text(pieces(packed, size))) == b"".join(whole)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_what_is_cut_off_is_damaged_wherever_it_is(pack: Pack) -> None:
+    packed = pack(b"a line\n" * 50 + bytes(range(1, 256)))
+    for end in range(4, len(packed)):
+        with pytest.raises(DamagedError, match="is damaged or cut off; pack it anew"):
+            list(unpacked_text(pieces(packed[:end], 50)))
+
+
+def test_gzip_that_is_broken_within_is_damaged() -> None:
+    packed = gzip.compress(b"a line\n" * 50 + bytes(range(1, 256)))
+    broken = bytearray(packed)
+    broken[len(broken) // 2] ^= 255
+    with pytest.raises(DamagedError):
+        list(unpacked_text(pieces(bytes(broken), 50)))
+
+
+def test_zeros_behind_gzip_are_padding() -> None:
+    packed = gzip.compress(b"abc") + b"\0" * 600
+    assert b"".join(unpacked_text(pieces(packed, 100))) == b"abc"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_what_expands_hugely_comes_in_small_pieces(pack: Pack) -> None:
+    packed = pack(bytes(2**28))
+    assert len(packed) < 2**19
+    tracemalloc.start()
+    sizes = [len(piece) for piece in unpacked_text(pieces(packed, 2**18))]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (sum(sizes), max(sizes) <= 2**18) == (2**28, True)
+    assert most < 2**27
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32"], ids=str
+)
+@pytest.mark.parametrize("pack", PACKERS)
+def test_utf_16_becomes_utf_8(encoding: str, pack: Pack) -> None:
+    text = "id,text\n1,naïve 😀\n" * 9
+    for size in (1, 3, 1000):
+        found = b"".join(unpacked_text(pieces(pack(text.encode(encoding)), size)))
+        assert found.decode() == text
+
+
+@pytest.mark.parametrize("content", ["ab".encode("utf-16")[:-1], b"a\0b\0\0\xd8c\0"])
+def test_half_a_letter_of_utf_16_is_damage(content: bytes) -> None:
+    with pytest.raises(DamagedError, match="is not UTF-16"):
+        list(unpacked_text(pieces(content, 3)))
