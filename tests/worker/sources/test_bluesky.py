@@ -174,6 +174,17 @@ def test_another_host_is_asked_by_the_time_and_a_little_earlier(version: int) ->
     run(test, version)
 
 
+def test_another_host_that_brings_nothing_for_a_time_is_asked_for_what_is_new() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.faults.append(after(0, fall_silent))
+        async with collecting(source_of(side.url), mark_of(side, 5, "another.test/")) as found:
+            await found.until(complete(found))
+            assert found.counted("gaps_total") == 1
+        assert side.cursors == [BASE + 5 * STEP - 10_000_000, None]
+
+    run(test, 2)
+
+
 def test_a_number_of_another_instance_without_a_time_begins_with_what_is_new() -> None:
     async def test(side: JetstreamSide) -> None:
         async with collecting(source_of(side.url), Mark(77, "another.test/")) as found:
