@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from encoder.errors import InputError, NewsiftError
+from encoder.errors import InputError
 from worker.cli.events.event import Values, values_of
 from worker.cli.keyed import Latest
 from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files, undoubted
-from worker.cli.seeds.from_url import at_terminal, confirmed, draft_of_url
+from worker.cli.seeds.from_url import confirmed, draft_of_url
 from worker.cli.seeds.offer import known_events, offer_to_learn
 from worker.cli.seeds.show import AutoThresholds, fields, print_told
 from worker.cli.seeds.topic import SeedTopic, seed_topic
@@ -120,7 +120,7 @@ class Publication:
         for draft, seed in zip(self._drafts, self._seeds, strict=True):
             print_told(seed, _said(self._before, draft), self._config, self._auto)
         self._tell_ignored()
-        if seen := self._previewed():
+        if seen := self._tried():
             tell(seen, self.events, self._config.topics.posts)
         advise(self.events)
 
@@ -128,7 +128,7 @@ class Publication:
         """The same for programs."""
         from worker.cli.seeds.preview import as_row
 
-        seen = self._previewed()
+        seen = self._tried()
         for draft, seed in zip(self._drafts, self._seeds, strict=True):
             row: dict[str, Any] = fields(seed) | {"published": _said(self._before, draft)}
             if seed.id in self._auto and seed.threshold is None:
@@ -142,20 +142,12 @@ class Publication:
                 named = ", ".join(draft.ignored)
                 say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
 
-    def _previewed(self) -> "Seen | None":
-        """What would have matched; the seeds stand published, whatever comes in its way."""
-        from worker.cli.seeds.look_back import AT_TERMINAL, IN_A_SCRIPT
-        from worker.cli.seeds.preview import previewed
+    def _tried(self) -> "Seen | None":
+        from worker.cli.seeds.preview import tried
 
         if self._teacher is None:
             return None
-        added = {seed.id: seed.event for seed in self._seeds}
-        haste = AT_TERMINAL if at_terminal() else IN_A_SCRIPT
-        try:
-            return previewed(self._topic, self._teacher, self._values, added, haste)
-        except NewsiftError as error:
-            say(f"published; what would have matched is not told: {error}")
-            return None
+        return tried(self._topic, self._teacher, self._values, self._seeds)
 
 
 def _article(draft: SeedDraft, config: Config) -> Seed:

@@ -1,7 +1,9 @@
 """Seed articles from files: plain text, Markdown with a title, pages that were saved, or JSON."""
 
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from worker.files.articles.read import PAGES, article_on, saved_page
 from worker.files.read import DASH, read_text
 
 KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
+AT_ONCE = os.cpu_count() or 1
 EXPORTED = {"key", "value"}
 JSON = (".json", ".jsonl")
 SUFFIXES = (".txt", ".md", ".markdown", *PAGES, *JSON)
@@ -47,7 +50,7 @@ class SeedDraft:
 def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
     """The seeds of these files, and of the folders' files, in order; two of one id are refused."""
     drafts: dict[str, SeedDraft] = {}
-    for draft in (draft for file in _files(paths) for draft in _read(file)):
+    for draft in _all_read(list(_files(paths))):
         if other := drafts.get(draft.id):
             raise InputError(
                 f"{draft.source} and {other.source} are both seed {draft.id!r}; "
@@ -55,6 +58,16 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
             )
         drafts[draft.id] = draft
     return list(drafts.values())
+
+
+def _all_read(files: Sequence[Path]) -> Iterator[SeedDraft]:
+    """The seeds of these files in their order; each page is taken apart in a process of its own."""
+    if len(files) == 1:
+        yield from _read(files[0])
+        return
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for drafts in pool.map(lambda file: list(_read(file)), files):
+            yield from drafts
 
 
 def undoubted(drafts: Iterable[SeedDraft], remedy: str = "") -> None:

@@ -1,12 +1,15 @@
 """What `newsift seeds add` says beyond what it did: what would match, and what is missing."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Sequence, Set
 from shutil import get_terminal_size
 from typing import Any
 
+from encoder.errors import NewsiftError
 from worker.cli.events.event import Values
 from worker.cli.events.teacher import Teacher
-from worker.cli.seeds.look_back import HOURS, EventSeen, Haste, Seen, look_back
+from worker.cli.seeds import look_back
+from worker.cli.seeds.from_url import at_terminal
+from worker.cli.seeds.look_back import HOURS, EventSeen, Seen
 from worker.cli.seeds.offer import Known
 from worker.cli.seeds.topic import SeedTopic
 from worker.cli.terminal import say
@@ -22,12 +25,20 @@ JOIN = "; --event NAME adds one to it"
 MARGIN = 17  # characters of a line that are no post
 
 
-def previewed(
-    topic: SeedTopic, teacher: Teacher, values: Values, added: Mapping[str, str], haste: Haste
-) -> Seen:
-    """What the events of the seeds that were added, by id, would have matched."""
-    seeds = teacher.seed_set(_of_events(values, set(added.values()), teacher.config))
-    return look_back(topic.cluster, teacher, seeds, added.keys(), haste)
+def tried(topic: SeedTopic, teacher: Teacher, values: Values, added: Sequence[Seed]) -> Seen | None:
+    """What the events of the seeds that were added would have matched.
+
+    The seeds stand published: what comes in the way of this is said, and no matter.
+    """
+    haste = look_back.AT_TERMINAL if at_terminal() else look_back.IN_A_SCRIPT
+    try:
+        events = {seed.event for seed in added}
+        seeds = teacher.seed_set(_of_events(values, events, teacher.config))
+        ids = {seed.id for seed in added}
+        return look_back.look_back(topic.cluster, teacher, seeds, ids, haste)
+    except NewsiftError as error:
+        say(f"published; what would have matched is not told: {error}")
+        return None
 
 
 def tell(seen: Seen, events: Known, topic: str) -> None:

@@ -6,8 +6,11 @@ from pathlib import Path
 import click
 
 from encoder.errors import InputError
+from worker.cli.events.event import values_of
 from worker.cli.options import kafka_options
-from worker.cli.seeds.topic import seed_topic
+from worker.cli.seeds.from_url import at_terminal
+from worker.cli.seeds.offer import known_events
+from worker.cli.seeds.topic import SeedTopic, seed_topic
 from worker.cli.terminal import say
 from worker.cli.view.table import bytes_in_json, bytes_of_json
 from worker.config import Config
@@ -15,7 +18,7 @@ from worker.files.read import DASH, each_line
 from worker.files.write import check_targets, writing
 from worker.posts.times import rfc3339
 from worker.seeds.profile import read_record
-from worker.seeds.record import RefusedSeed
+from worker.seeds.record import RefusedSeed, Seed
 from worker.visible import escaped_json
 
 NAMED = 10  # refused seeds that are told by their ids
@@ -45,25 +48,45 @@ def export(file: Path, config: Config) -> None:
 
 @click.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--preview/--no-preview",
+    default=None,
+    help="Say what the events would have matched; as a rule at a terminal.",
+)
 @kafka_options
-def import_seeds(file: Path, config: Config) -> None:
+def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     """Publish the records of an exported FILE, or of standard input, and read them back.
 
     Nothing is published before every line is understood. Seeds that are not in FILE stay.
     """
     records = _records(file)
     bare = records.pop(b"", None)
-    found = (read_record(key, value, config.limits) for key, value in records.items())
+    found = [read_record(key, value, config.limits) for key, value in records.items()]
     refused = [seed for seed in found if isinstance(seed, RefusedSeed)]
     with seed_topic(config) as topic:
         topic.publish(records)
-    say(f"{len(records):,} seeds imported")
+        say(f"{len(records):,} seeds imported")
+        if at_terminal() if preview is None else preview:
+            preview_events(topic, config, [seed for seed in found if isinstance(seed, Seed)])
     if bare is not None:
         say("a record without a key is left out: a compacted topic takes none")
     for seed in refused[:NAMED]:
         say(f"refused, as in every worker: {seed.id}: {seed.reason}")
     if len(refused) > NAMED:
         say(f"{len(refused) - NAMED} more are refused; see newsift seeds list")
+
+
+def preview_events(topic: SeedTopic, config: Config, seeds: list[Seed]) -> None:
+    """Say what the events of these seeds would have matched, where they are not too many to try."""
+    from worker.cli.seeds.preview import advise, tell, tried
+    from worker.cli.seeds.thresholds import MOST, teacher_of
+
+    values = values_of(topic.latest())
+    events = known_events(values, config, seeds)
+    teacher = teacher_of(config) if 0 < len(seeds) <= MOST else None
+    if teacher and (seen := tried(topic, teacher, values, seeds)):
+        tell(seen, events, config.topics.posts)
+    advise(events)
 
 
 def _records(file: Path) -> dict[bytes, bytes | None]:

@@ -4,6 +4,9 @@ import re
 
 FEWEST = 40  # words of an article
 STUB, SHORT_PAGE = 250, 150  # words: longer ones are articles that mention such things
+OPENING = 200  # characters, in which a page says that it is no article
+NOTICE = 200  # words of a line, at most, that asks for consent
+PROSE = 60  # words in sentences, from which on a list belongs to an article
 MENU_LINE = 8  # words, at most, and no sentence
 MENU_LINES = 5
 WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
@@ -18,7 +21,11 @@ TO_THE_READER = re.compile(
     re.IGNORECASE,
 )
 OF_CONSENT = re.compile(
-    r"\bcookies?\b|\bconsent\b|\byour privacy\b|\bprivacy (policy|settings|choices|preferences)\b|"
+    r"\b(we|site|website|partners|wir|nous|nosotros)\b[^.\n]{0,60}\b(cookies|traceurs)\b|"
+    r"\b(accept|reject|allow|manage|use of)\b[^.\n]{0,30}\bcookies\b|"
+    r"\bcookies?\b[^.\n]{0,30}\b(policy|settings|preferences|notice|consent|banner|to ensure|"
+    r"to improve|to give|to provide|on (this|our) (web)?site)\b|\bmit cookies\b|\bconsent to\b|"
+    r"\byour consent\b|\byour privacy\b|\bprivacy (policy|settings|choices|preferences)\b|"
     r"\blegitimate interest|\bpersonal data\b|\bpersonali[sz]ed (ads|advertising|content)\b|"
     r"\bour (\d+ )?(partners|vendors)\b|\b(accept|reject|allow|agree to) all\b|\bGDPR\b|\bDSGVO\b|"
     r"\bdatenschutze|\beinwilligung|\bpersonenbezogene|\balle akzeptieren\b|\btraceurs\b|"
@@ -30,15 +37,15 @@ OF_CONSENT = re.compile(
 OF_A_WALL = re.compile(
     r"\b(subscribe|sign (in|up)|log ?in|register) (now )?(to|and) (continue|keep|read|view|unlock)|"
     r"\bto (continue|keep) reading\b|\bthis (article|content|story) is (only |exclusively )?"
-    r"(reserved )?for (\w+ )?(subscriber|member)s\b|\breached your (\w+ )?limit\b|"
-    r"\bweiterlesen mit\b|\bartikel ist (nur |exklusiv )?für abonnent|"
-    r"\best r[ée]serv[ée]e? aux abonn[ée]s\b|\bexclusivo para suscriptores\b|"
+    r"(reserved )?for (\w+ )?(subscriber|member)s\b|"
+    r"\breached your (free |monthly )?article limit\b|\bweiterlesen mit\b|\bartikel ist (nur |exklusiv )?"
+    r"für abonnent|\best r[ée]serv[ée]e? aux abonn[ée]s\b|\bexclusivo para suscriptores\b|"
     r"\briservato agli abbonati\b|\"isAccessibleForFree\"\s{0,9}:\s{0,9}\"?false",
     re.IGNORECASE,
 )
 OF_A_STUB = re.compile(
     r"\b(already|not yet) a (subscriber|member)\b|\bfor subscribers( only)?\b|\bsubscribers only\b|"
-    r"\b(subscriber|members?)[- ](only|exclusive)|\bcreate a free account\b|"
+    r"\bsubscriber[- ](only|exclusive)|\bcreate a free account\b|"
     r"\bstart your (free )?trial\b|\bfree articles? (left|remaining)\b|\bjetzt abonnieren\b|"
     r"\bbereits abonnent|\bla suite est\b|\bd[ée]j[àa] abonn[ée]|\bya eres suscriptor",
     re.IGNORECASE,
@@ -48,7 +55,7 @@ OF_A_SCRIPT = re.compile(
     r"\bjava ?script (is|to be|must be|has been) (disabled|required|enabled|turned off|not)\b|"
     r"\bjavascript (aktivieren|activ)|\b(activez|activer|active) (le )?javascript\b|"
     r"\bchecking your browser\b|\bverify (that )?you are (a )?human\b|\bare you a robot\b|"
-    r"\bcaptcha\b|\bunusual (traffic|activity)\b|\bbrowser (is )?(not supported|out of date)\b",
+    r"\bcaptcha\b|\bunusual traffic from\b|\bbrowser (is )?(not supported|out of date)\b",
     re.IGNORECASE,
 )
 OF_AN_ERROR = re.compile(
@@ -81,13 +88,15 @@ def doubt_of(title: str, text: str, beside: str = "") -> str | None:
     """
     count = words_in(text)
     whole = f"{title}\n{text}"
-    if count < SHORT_PAGE and OF_A_SCRIPT.search(whole):
+    opening = whole[: len(title) + OPENING]
+    if count < SHORT_PAGE and OF_A_SCRIPT.search(opening):
         return "a page that wants JavaScript or a human"
-    if count < SHORT_PAGE and OF_AN_ERROR.search(whole):
+    if count < SHORT_PAGE and OF_AN_ERROR.search(opening):
         return "an error page"
     if 2 * words_in(without_notices(text)) < count:
         return "a cookie or consent notice"
-    if count < STUB and (OF_A_WALL.search(f"{whole}\n{beside}") or OF_A_STUB.search(whole)):
+    walled = count < STUB and OF_A_WALL.search(f"{whole}\n{beside}")
+    if walled or (count < SHORT_PAGE and OF_A_STUB.search(whole)):
         return "the stub of a paywall"
     if _is_menu(text, count):
         return "a menu or a list of headlines"
@@ -97,15 +106,19 @@ def doubt_of(title: str, text: str, beside: str = "") -> str | None:
 def _asks_consent(line: str) -> bool:
     """Whether a line asks the reader for consent; an article that quotes such things does not."""
     terms = {found[0].lower() for found in OF_CONSENT.finditer(line)}
-    if len(terms) == 1 and not any("cook" in term for term in terms):
+    if not terms or words_in(line) > NOTICE:
+        return False
+    if len(terms) == 1 and not any("cookie" in term for term in terms):
         return words_in(line) <= MENU_LINE
-    return bool(terms) and bool(TO_THE_READER.search(line))
+    return bool(TO_THE_READER.search(line))
 
 
 def _is_menu(text: str, count: int) -> bool:
     """Whether most words stand in short lines that are no sentences, or nearly all in none."""
     parts = [(words_in(part), part) for part in PARTS.split(text)]
     open_ended = [n for n, part in parts if n and not END.search(part)]
+    if count - sum(open_ended) >= PROSE:
+        return False
     short = [n for n in open_ended if n <= MENU_LINE]
     if len(short) >= MENU_LINES and 2 * sum(short) > count:
         return True

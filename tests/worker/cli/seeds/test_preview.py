@@ -156,6 +156,34 @@ def test_several_files_are_told_of_by_event(newsift: Command, kafka: Kafka, tmp_
     assert "events 'fire', 'rescue' have fewer than three articles" in apart.err
 
 
+def test_what_others_match_already_is_not_counted_as_gained(
+    newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
+) -> None:
+    add_posts(kafka)
+    before = len(matched_by(enc, texts(), "rescue"))
+    both = len(matched_by(enc, texts(), "fire", "rescue"))
+    title, text = ARTICLES["rescue"]
+    value = json.dumps({"title": title, "text": text, "event": "ferry"})
+    kafka.send(SEEDS, value.encode(), b"rescue")
+    done = newsift("seeds", "add", fire, "--event", "ferry")
+    gained = f"would have matched, {both - before} of them only by what was added"
+    assert f"{both} of {readable(enc)} posts of the last 24 hours {gained}:" in done.err
+
+
+def test_imported_seeds_are_tried_by_event_when_that_is_asked_for(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
+    add_seeds(kafka)
+    add_posts(kafka)
+    file = tmp_path / "seeds.jsonl"
+    assert newsift("seeds", "export", file).code == 0
+    done = newsift("seeds", "import", file, "--preview")
+    assert done.code == 0
+    assert done.err.count("would have matched:") == 1
+    assert "event 'ferry' has fewer than three articles" in done.err
+    assert "would have matched" not in newsift("seeds", "import", file).err
+
+
 def test_the_list_says_what_threshold_holds(
     newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,15 @@ ARTICLES = {
     "وقال خفر السواحل إن تسعة أشخاص ما زالوا في عداد المفقودين. "
     "وتبحث مروحيات وقوارب صيد في المياه غرب الجزيرة. "
     "وقالت الشركة المالكة إن السفينة خضعت للتفتيش في مايو وإنها لم تكن تحمل بضائع خطرة على متنها.",
+    "on biscuits": (
+        "School lunches in the north have changed little. Trays hold chicken, beans from a tin and "
+        "cookies, which you will find in our canteens too. We asked six cooks what they would "
+        "serve if they could. All of them said fish, and two said that nobody would eat it."
+    ),
+    "a list of winners": " ".join(STORY) + "\n" + "\n".join(["BEST PICTURE", *HEADLINES] * 9),
+    "a declaration": " ".join(STORY) + "\nFor imposing taxes on us without our consent:",
+    "full of old hints": " ".join(STORY) + "\nPlease enable JavaScript to see the comments.",
+    "on storage": " ".join(STORY) + "\nWhen you have reached your storage limit it stops.",
     "with a hint below": " ".join(STORY * 3) + "\nSubscribe to continue reading such stories.",
 }  # fmt: skip
 
