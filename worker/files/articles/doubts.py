@@ -38,8 +38,8 @@ OF_A_WALL = re.compile(
     r"\b(subscribe|sign (in|up)|log ?in|register) (now )?(to|and) (continue|keep|read|view|unlock)|"
     r"\bto (continue|keep) reading\b|\bthis (article|content|story) is (only |exclusively )?"
     r"(reserved )?for (\w+ )?(subscriber|member)s\b|"
-    r"\breached your (free |monthly )?article limit\b|\bweiterlesen mit\b|\bartikel ist (nur |exklusiv )?"
-    r"für abonnent|\best r[ée]serv[ée]e? aux abonn[ée]s\b|\bexclusivo para suscriptores\b|"
+    r"\breached your (free |monthly )?article limit\b|\bweiterlesen mit\b|"
+    r"\bartikel ist (nur |exklusiv )?für abonnent|\best r[ée]serv[ée]e? aux abonn[ée]s\b|\bexclusivo para suscriptores\b|"
     r"\briservato agli abbonati\b|\"isAccessibleForFree\"\s{0,9}:\s{0,9}\"?false",
     re.IGNORECASE,
 )
