@@ -11,6 +11,7 @@ from yarl import URL
 
 from encoder.errors import InputError
 from worker.cli.options import kafka_options, since_option
+from worker.cli.signals import ended_by_sigterm
 from worker.cli.terminal import say
 from worker.cli.wanted import Wanted, wanted_options
 from worker.cli.watch.counts import WatchCounts
@@ -64,12 +65,20 @@ def watch(
     target = None if webhook is None else (receiver(webhook), signing_secret(secret_file))
     web = None if listen is None else listening(listen)
     own = replace(config, kafka=replace(config.kafka, group=group))
+    with ended_by_sigterm():
+        _run(own, wanted, start, target, web)
+
+
+def _run(
+    config: Config, wanted: Wanted, since: int | None, target: tuple[URL, Secret] | None,
+    web: WebConfig | None,
+) -> None:  # fmt: skip
     with connected(config) as cluster:  # a broker that is not there is told of at once
         cluster.partitions(config.topics.matches)
     log.set_up(config.log, None)
-    _tell(own, target, web)
+    _tell(config, target, web)
     try:
-        ended = asyncio.run(live(lambda leave: _parts(own, wanted, start, target, web, leave)))
+        ended = asyncio.run(live(lambda leave: _parts(config, wanted, since, target, web, leave)))
     except KafkaError as error:
         raise broker_error(error, config) from error
     if ended is not None:
