@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -16,6 +17,7 @@ from worker.posts.times import rfc3339
 from worker.sources.frame import Cursor, Gap, Mark
 
 LARGEST = 2**16  # bytes
+LOOKS, LOOK_S = 5, 0.02
 SCHEMA = "newsift.collect/1"
 
 
@@ -155,7 +157,7 @@ def locked(path: Path) -> int:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(lock)
     except BlockingIOError as error:
         os.close(lock)
         raise InputError(
@@ -169,3 +171,13 @@ def locked(path: Path) -> int:
             f"--state: {path} cannot be written ({error.strerror}); give a file that can"
         ) from error
     return lock
+
+
+def _take(lock: int) -> None:
+    """Take a lock; whoever only looks whether it is taken has it for a moment."""
+    for _ in range(LOOKS):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(LOOK_S)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

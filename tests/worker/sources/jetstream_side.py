@@ -110,7 +110,8 @@ class JetstreamSide:
 
 async def opened(request: web.Request) -> web.WebSocketResponse:
     """A web socket; whoever sends data on it is cut off, as v2 does it."""
-    socket = web.WebSocketResponse(protocols=("xrpc.v1.json",), compress=False)
+    deflated = request.path == V1 and "compress" in request.query  # v1 alone negotiates it
+    socket = web.WebSocketResponse(protocols=("xrpc.v1.json",), compress=deflated)
     await socket.prepare(request)
 
     async def listen() -> None:

@@ -107,7 +107,8 @@ def test_an_error_frame_of_v2_ends_the_connection() -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_it_goes_on_from_the_mark_inclusive(version: int) -> None:
     async def test(side: JetstreamSide) -> None:
-        async with collecting(source_of(side.url), mark_of(side, 7)) as found:
+        url = side.url + ("?compress=" if version == 1 else "")  # v1 may deflate what it sends
+        async with collecting(source_of(url), mark_of(side, 7)) as found:
             await found.until(lambda: len(found.outlet.keys) == COUNT - 7)
         assert found.outlet.keys == [address(n) for n in range(7, COUNT)]
         assert side.cursors == [side.cursor_of(7)]

@@ -1,8 +1,11 @@
 """The state file: what is stored is there again, and only one may have it."""
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,17 @@ State(Path({str(file)!r}), "bluesky").__enter__()
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
         assert b"in use by another command" in other.stderr
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_who_only_looks_whether_it_is_locked_refuses_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    with State(file, "bluesky"):
+        pass
+    looking = os.open(file.with_name("state.json.lock"), os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    threading.Timer(0.03, os.close, (looking,)).start()
+    with State(file, "bluesky") as state:
+        assert state.mark is None
 
 
 @pytest.mark.parametrize("content", [
