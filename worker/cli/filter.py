@@ -125,9 +125,9 @@ def filter_posts(
     and patterns too (docs/files.md). A seed is a text, a Markdown file whose first line is
     "# Title", a page that was saved, JSON as on the control topic, or what `newsift seeds export`
     wrote, profiles included. With --learn each event gets a profile of its seeds, the background
-    and its best posts, as `newsift events learn` makes it. Matches are the worker's own records, one a line,
-    with equal ids. --out takes an old file's place at the end, or on Ctrl-C with what was found;
-    an error leaves the old one.
+    and its best posts, as `newsift events learn` makes it. Matches are the worker's own records,
+    one a line, with equal ids. --out takes an old file's place at the end, or on Ctrl-C with what
+    was found; an error leaves the old one.
     """
     sources = found_files(files or (DASH,))
     output.check(sources, rejected=rejected)

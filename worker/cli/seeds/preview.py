@@ -21,7 +21,6 @@ from worker.visible import one_line
 
 FEW = 3  # articles of an event: with fewer it finds about half as many posts
 TOLD = 5  # events
-JOIN = "; --event NAME adds one to it"
 MARGIN = 17  # characters of a line that are no post
 
 
@@ -49,12 +48,11 @@ def tell(seen: Seen, events: Known, topic: str) -> None:
     width = get_terminal_size((WIDEST, 24)).columns - MARGIN
     for name, known in list(events.items())[:TOLD]:
         found = seen.events.get(name, EventSeen())
-        alone = f", {found.gained:,} of them only by what was added" if known.others else ""
+        alone = f", {_count(found.gained)} only by what was added" if known.others else ""
         end = f"{alone}:" if found.matched else ""
-        count = f"{found.matched:,}" if found.matched else "none"
         say(
-            f"event {name!r}: {count} of {_among(seen)} of the last {HOURS} hours would have "
-            f"matched{end}"
+            f"event {name!r}: {_count(found.matched)} of {_among(seen)} of the last {HOURS} hours "
+            f"would have matched{end}"
         )
         for score, text in found.shown:
             say(f"  {score:.2f}  {cut(one_line(text), width)}")
@@ -71,7 +69,8 @@ def advise(events: Known) -> None:
     one = len(few) == 1
     say(
         f"event{'' if one else 's'} {named} {'has' if one else 'have'} fewer than three articles: "
-        f"with three an event found twice as many of its posts (10 of 11, not 5){JOIN}"
+        f"with three an event found twice as many of its posts (10 of 11, not 5); add more with "
+        f"--event {repr(few[0]) if one else 'NAME'}"
     )
 
 
@@ -82,6 +81,10 @@ def as_row(seen: Seen, event: str) -> dict[str, Any]:
     counts = {"posts": seen.posts, "there": seen.there, "whole": seen.is_whole}
     counts |= {"matched": found.matched, "gained": found.gained}
     return {"hours": HOURS, **counts, "best": best}
+
+
+def _count(posts: int) -> str:
+    return f"{posts:,}" if posts else "none"
 
 
 def _among(seen: Seen) -> str:

@@ -39,8 +39,9 @@ OF_A_WALL = re.compile(
     r"\bto (continue|keep) reading\b|\bthis (article|content|story) is (only |exclusively )?"
     r"(reserved )?for (\w+ )?(subscriber|member)s\b|"
     r"\breached your (free |monthly )?article limit\b|\bweiterlesen mit\b|"
-    r"\bartikel ist (nur |exklusiv )?für abonnent|\best r[ée]serv[ée]e? aux abonn[ée]s\b|\bexclusivo para suscriptores\b|"
-    r"\briservato agli abbonati\b|\"isAccessibleForFree\"\s{0,9}:\s{0,9}\"?false",
+    r"\bartikel ist (nur |exklusiv )?für abonnent|\best r[ée]serv[ée]e? aux abonn[ée]s\b|"
+    r"\bexclusivo para suscriptores\b|\briservato agli abbonati\b|"
+    r"\"isAccessibleForFree\"\s{0,9}:\s{0,9}\"?false",
     re.IGNORECASE,
 )
 OF_A_STUB = re.compile(

@@ -166,7 +166,7 @@ def test_what_others_match_already_is_not_counted_as_gained(
     value = json.dumps({"title": title, "text": text, "event": "ferry"})
     kafka.send(SEEDS, value.encode(), b"rescue")
     done = newsift("seeds", "add", fire, "--event", "ferry")
-    gained = f"would have matched, {both - before} of them only by what was added"
+    gained = f"would have matched, {both - before or 'none'} only by what was added"
     assert f"{both} of {readable(enc)} posts of the last 24 hours {gained}:" in done.err
 
 
