@@ -44,12 +44,25 @@ def test_a_row_for_a_terminal_is_on_one_line() -> None:
     assert csv_row(["a\x1b[31m\nb\u202e", 1.0], terminal=True) == "a[31m b,1.0\r\n"
 
 
+@pytest.mark.parametrize(
+    ("cell", "kept"),
+    [
+        ("-73.9", True), ("+4", True), ("-1,5", True), ("-2e-3", True), ("-5+1", False),
+        ("-", False), ("-1\n", False), ("-1.", False), ("=1", False), ("-١", False), (" -1", False),
+    ],
+)  # fmt: skip
+def test_a_number_of_the_user_s_own_stays_a_number(cell: str, kept: bool) -> None:
+    own = next(csv.reader(io.StringIO(csv_row([cell], own=[cell]), newline="")))
+    assert own[0] != cell
+    assert (own[1] == cell) is kept
+
+
 def test_the_cost_is_linear() -> None:
     def cost(length: int) -> float:
-        cells = [char * length for char in ';\t "=']
+        cells = [char * length for char in ';\t "=1']
         began = time.process_time()
         for cell in cells:
-            harmless(cell)
+            csv_row([harmless(cell)], own=[cell])
         return time.process_time() - began
 
     assert min(cost(400_000) for _ in range(3)) < 8 * min(cost(100_000) for _ in range(3))

@@ -12,10 +12,11 @@ from worker.files.write import is_terminal
 
 @contextmanager
 def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[Add]:
-    terminal = is_terminal(out)
+    terminal, ours = is_terminal(out), len(layout.ours)
 
     def line(cells: Sequence[Cell]) -> bytes:
-        return csv_row(cells, terminal, delimiter).encode("utf-8", "replace")
+        row = csv_row(cells[:ours], terminal, delimiter, cells[ours:])
+        return row.encode("utf-8", "replace")
 
     def add(found: Sequence[Finding]) -> None:
         for each in found:
