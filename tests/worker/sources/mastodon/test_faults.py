@@ -7,10 +7,7 @@ import pytest
 from aiohttp import web
 
 from tests.worker.sources.following import Followed, first_of, following, until
-from tests.worker.sources.mastodon.instance_side import (
-    standing,
-    status_id,
-)
+from tests.worker.sources.mastodon.instance_side import FakeInstance, standing, status_id
 from tests.worker.sources.mastodon.playing import STREAMING, ids, made
 from worker.errors import AccessError
 from worker.sources.frame import Mark
@@ -115,6 +112,19 @@ def test_a_stream_that_is_refused_ends_the_command(code: int) -> None:
 
     with pytest.raises(AccessError, match=rf"{code} .*Not for you"):
         asyncio.run(story())
+
+
+def test_a_token_does_not_follow_a_redirect_to_another_host() -> None:
+    async def story() -> FakeInstance:
+        async with standing() as side, standing() as other:
+            elsewhere = {"Location": str(other.url.with_path(PUBLIC))}
+            side.answers.append((PUBLIC, web.Response(status=302, headers=elsewhere)))
+            with pytest.raises(AccessError, match="answers 401"):
+                await first_of(made(side))
+        return other
+
+    [asked] = asyncio.run(story()).asked
+    assert "Authorization" not in asked.headers
 
 
 @pytest.mark.parametrize(
