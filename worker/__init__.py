@@ -1,6 +1,6 @@
 """The stream, and the command line around it: posts of a topic, matched with articles of another.
 
-A post enters by `stream.ingest` and leaves by `stream.delivery`; `app` is Faust's, made when asked.
+A post enters by `stream.ingest` and leaves by `kafka.delivery`; `app` is Faust's, made when asked.
 """
 
 from typing import TYPE_CHECKING, Any
