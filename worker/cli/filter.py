@@ -131,6 +131,8 @@ def filter_posts(
     """
     sources = found_files(files or (DASH,))
     output.check(sources, rejected=rejected)
+    if seeds == DASH and DASH in sources:
+        raise InputError("--seeds -: standard input holds the posts; name a file")
     config = configuration(None, config_file)
     config = _chosen(ctx, config, why, threshold, rate)
     textbook = Textbook.of(sources, learn, learn_from, wanted)

@@ -259,6 +259,7 @@ REFUSED = [
     (["--seeds", "nowhere.md"], b"", "nowhere.md: cannot be read"),
     (["--seeds", "empty"], b"", "holds no seed"),
     (["--seeds", "bad.json"], b"", "seed 'bad': is refused: threshold: 1.5"),
+    (["--seeds", "-"], b"", "--seeds -: standard input holds the posts; name a file"),
     (["--seeds", "emoji.md"], b"", "seed 'emoji': is refused: text: holds no word"),
     (["--seeds", "good", "--threshold", "2"], b"", "'--threshold': 2.0 is not in the range 0<x<=1"),
     (["--seeds", "good", "--rate", "0"], b"", "'--rate': 0.0 is not in the range"),

@@ -20,13 +20,6 @@ from worker.files.articles.page import Page, decoded
 HERE = Bounds(allow=lambda _: True)
 
 
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 @pytest.fixture(scope="module")
 def web() -> Iterator[str]:
     with web_server() as port:

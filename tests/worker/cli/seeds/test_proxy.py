@@ -14,8 +14,6 @@ from worker.cli.seeds.addresses import OwnNetwork
 from worker.cli.seeds.fetch import Bounds, fetch
 from worker.cli.seeds.proxy import literal
 
-NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "request_method")
-
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[int]:
@@ -25,8 +23,6 @@ def web() -> Iterator[int]:
 
 @pytest.fixture
 def proxy(web: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProxySide]:
-    for name in (*NAMES, *(name.upper() for name in NAMES)):
-        monkeypatch.delenv(name, raising=False)
     with proxy_server(ProxySide(web)) as side:
         for name in ("HTTP_PROXY", "HTTPS_PROXY"):
             monkeypatch.setenv(name, f"http://me:s%40cret@127.0.0.1:{side.port}")
