@@ -90,13 +90,13 @@ def test_each_format_holds_the_matches_of_the_filter(
 def test_the_columns_of_all_tables_are_kept(
     newsift: Command, model: Encoder, seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each under its name, whichever table it comes from; what is no table has none."""
+    """Each under its name, unless that is one of ours or taken; what is no table has none."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
     Path("a.csv").write_text(f'id,text,likes\n1,"{FERRY}",=12\n', "utf-8")
     Path("b.tsv").write_text(f"text\tid\tLikes\tSeen by\n{FERRY}\t2\t7\tyou\n", "utf-8")
     Path("c.jsonl").write_bytes(lines({"id": "3", "text": FERRY}))
-    own = ("id", "text", "newsift_text", "likes", "_Likes", "Seen by")
+    own = ("id", "input_text", "text", "likes", "input_Likes", "Seen by")
     wanted = [
         ("1", FERRY, FERRY, "=12", None, None), ("2", FERRY, FERRY, None, "7", "you"),
         (None, None, FERRY, None, None, None),
