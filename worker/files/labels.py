@@ -5,7 +5,7 @@ can be read. Whatever a row says of how it was drawn, it is given: only who draw
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +19,8 @@ from worker.config import Limits
 from worker.files.cells import csv_row, plain
 from worker.files.formats.columns import Wanted
 from worker.files.formats.documents import items
-from worker.files.formats.recognise import JSON, JSONL, begun_with, recognised
+from worker.files.formats.parquet import ParquetTable, as_cell
+from worker.files.formats.recognise import JSON, JSONL, PARQUET, begun_with, recognised
 from worker.files.formats.tables import Table
 from worker.files.matches import OF_POST, json_line
 from worker.files.messages import FormatError
@@ -103,6 +104,8 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from _of_json(
                 "line", (row for n, batch in batches for row in enumerate(batch, n))
             )
+        elif kind == PARQUET:
+            yield from _of_parquet(ParquetTable(file))
         elif head.start.strip():
             yield from _of_table(Table(lines(pieces)))
     except FormatError as error:
@@ -128,17 +131,32 @@ def _of_json(
 
 
 def _of_table(table: Table) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows under a header, an empty cell standing for none; those without a label left out."""
-    if missing := [name for name in NEEDED if name not in table.header]:
-        needed = ", ".join(NEEDED)
-        told = f"has no column {missing[0]!r}; needed are {needed}, or lines of JSON"
-        raise FormatError(told, table.place)
+    _check_header(table.header, table.place)
     for row in chain.from_iterable(table.batches()):
         if row.fault:
             raise FormatError(f"{row.fault}; mend it", f"line {row.number}")
-        found = {name: plain(cell) for name, cell in row.cells.items() if cell}
-        if found.get("label", "").strip():
-            yield f"line {row.number}", _nested(found)
+        yield from _labelled(row.cells, f"line {row.number}")
+
+
+def _of_parquet(table: ParquetTable) -> Iterator[tuple[str, dict[str, Any]]]:
+    _check_header(table.header, "")
+    for number, row in enumerate(chain.from_iterable(table.batches()), 1):
+        cells = {name: as_cell(value) for name, value in row.items()}
+        yield from _labelled(cells, f"row {number}")
+
+
+def _check_header(header: Sequence[str], place: str) -> None:
+    if missing := [name for name in NEEDED if name not in header]:
+        needed = ", ".join(NEEDED)
+        told = f"has no column {missing[0]!r}; needed are {needed}, or lines of JSON"
+        raise FormatError(told, place)
+
+
+def _labelled(cells: Mapping[str, str], place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A row, an empty cell standing for none, unless it is still to be labelled."""
+    found = {name: plain(cell) for name, cell in cells.items() if cell}
+    if found.get("label", "").strip():
+        yield place, _nested(found)
 
 
 def _nested(cells: dict[str, str]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ NOTE = {
     "attributedTo": "https://social.example/users/ann", "sensitive": False,
     "content": "<p>Smoke on the <b>ferry</b></p>", "contentMap": {"en": "<p>Smoke…</p>"},
 }  # fmt: skip
-OUTBOX = {
+OUTBOX: dict[str, Any] = {
     "@context": "https://www.w3.org/ns/activitystreams", "id": "outbox.json",
     "type": "OrderedCollection", "totalItems": 2,
     "orderedItems": [
