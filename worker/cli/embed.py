@@ -16,7 +16,7 @@ from worker.cli.options import file_options, model_options
 from worker.cli.terminal import ProgressLine, prompt_for_text, say
 from worker.config import DEFAULT_LIMITS
 from worker.files.find import found_files
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.messages import FileMessage
 from worker.files.posts import FileMessages, checked, share_read
 from worker.files.read import DASH
@@ -87,7 +87,7 @@ class Texts:
 @click.option("--skip-bad", is_flag=True, help="Pass over rows that cannot be read.")
 @model_options
 def embed(
-    file: Path, out: Path, articles: bool, wanted: Wanted, skip_bad: bool,
+    file: Path, out: Path, articles: bool, wanted: FileOptions, skip_bad: bool,
     model: str, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Turn the texts of FILE, or of standard input, into embeddings.

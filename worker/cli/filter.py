@@ -1,7 +1,7 @@
 """`newsift filter`: the worker's own pipeline on files or standard input, without a broker."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -21,11 +21,11 @@ from worker.cli.terminal import prompt_for_text, say
 from worker.cli.view.output import Output, output_options
 from worker.config import Config
 from worker.files.find import found_files
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.matches import read_match
 from worker.files.messages import FileMessage
 from worker.files.out.rows import IN_FILE, Add, Finding
-from worker.files.posts import checked, columns_of, share_read
+from worker.files.posts import FileMessages, checked, columns_of, share_read
 from worker.files.read import DASH
 from worker.files.share import refuse_many_bad
 from worker.files.write import writing
@@ -115,7 +115,7 @@ class Sink:
 def filter_posts(
     ctx: click.Context, files: tuple[Path, ...], seeds: Path, threshold: float | None,
     rate: float | None, why: bool | None, learn: bool, learn_from: tuple[Path, ...],
-    wanted: Wanted, output: Output, rejected: Path | None,
+    wanted: FileOptions, output: Output, rejected: Path | None,
     config_file: Path | None, model: str, device: str, threads: int | None,
 ) -> None:  # fmt: skip
     """Print the posts in FILES, or on standard input (-), that match the seed articles.
@@ -143,18 +143,24 @@ def filter_posts(
     total = Sum(share_read(inputs))
     letters = writing(rejected) if rejected else nullcontext()
     with output.open(IN_FILE, own=columns_of(inputs)) as show, letters as kept:
-        sink = Sink(show, kept)
-        try:
-            for batch in chain.from_iterable(inputs):
-                came = Came.of(batch, pipeline, seed_set)
-                sink.write(came)
-                _tell_rejected(came.letters, total.rejected.total())
-                total.add(came.outcome)
-        except KeyboardInterrupt:
-            _conclude(total, len(seed_set))
-            raise
-        _conclude(total, len(seed_set))
+        _pass(inputs, pipeline, seed_set, Sink(show, kept), total)
     refuse_many_bad(total.rejected.total(), total.progress.done)
+
+
+def _pass(
+    inputs: Iterable[FileMessages], pipeline: Pipeline, seeds: SeedSet, sink: Sink, total: Sum
+) -> None:
+    """Work on all inputs, and tell the sum, on Ctrl-C too."""
+    try:
+        for batch in chain.from_iterable(inputs):
+            came = Came.of(batch, pipeline, seeds)
+            sink.write(came)
+            _tell_rejected(came.letters, total.rejected.total())
+            total.add(came.outcome)
+    except KeyboardInterrupt:
+        _conclude(total, len(seeds))
+        raise
+    _conclude(total, len(seeds))
 
 
 def _chosen(

@@ -10,7 +10,7 @@ import click
 
 from worker.cli.view.times import since
 from worker.config import Config
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.formats.recognise import FORMATS
 
 P = ParamSpec("P")
@@ -68,7 +68,7 @@ def file_options(command: Callable[..., R]) -> Callable[..., R]:
     def given(
         *args: Any, form: str, text: str | None, id: str | None, time: str | None, **kwargs: Any
     ) -> R:
-        return command(*args, wanted=Wanted(form, text, id, time), **kwargs)
+        return command(*args, wanted=FileOptions(form, text, id, time), **kwargs)
 
     return given
 

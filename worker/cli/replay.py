@@ -14,7 +14,7 @@ from worker.cli.terminal import ProgressLine, prompt_for_text, say
 from worker.cli.view.table import tallied
 from worker.config import Config
 from worker.files.find import found_files
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.messages import FileMessage
 from worker.files.posts import FileMessages, checked, share_read
 from worker.files.read import DASH
@@ -89,7 +89,7 @@ class Good:
 @file_options
 @kafka_options
 def replay(
-    files: tuple[Path, ...], rate: float | None, skip: int, check: bool, wanted: Wanted,
+    files: tuple[Path, ...], rate: float | None, skip: int, check: bool, wanted: FileOptions,
     config: Config,
 ) -> None:  # fmt: skip
     """Send the posts of files to the posts topic; - is standard input.

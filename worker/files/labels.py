@@ -17,7 +17,7 @@ import msgspec
 from encoder.errors import InputError, one_line
 from worker.config import Limits
 from worker.files.cells import csv_row, plain
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.formats.documents import items
 from worker.files.formats.parquet import ParquetTable, as_cell
 from worker.files.formats.recognise import JSON, JSONL, PARQUET, begun_with, recognised
@@ -33,7 +33,7 @@ NAMES = ("event", "label", "by", "at")
 DRAWN = ("drawn", "probability", "score", "seed_set", "model")
 CSV_COLUMNS = (*NAMES, "platform", "post_id", *OF_POST, *DRAWN)
 NEEDED = ("event", "label", "post_id")
-ANY_TABLE = Wanted(text="label")  # what is no JSON has a header
+ANY_TABLE = FileOptions(text="label")  # what is no JSON has a header
 WANTED = (
     '{"event", "label", "post": {"id", "platform", "text"}, "by"?}, or CSV with these columns: '
 )

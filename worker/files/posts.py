@@ -9,7 +9,7 @@ from worker.config import Limits
 from worker.files.encodings import WINDOWS
 from worker.files.find import found_files
 from worker.files.formats import recognise
-from worker.files.formats.columns import Picked, Wanted
+from worker.files.formats.columns import FileOptions, Picked
 from worker.files.formats.documents import items
 from worker.files.formats.objects import Objects
 from worker.files.formats.parquet import ParquetTable, as_cell
@@ -38,7 +38,7 @@ class FileMessages:
     """
 
     def __init__(
-        self, file: Path, wanted: Wanted, limits: Limits,
+        self, file: Path, wanted: FileOptions, limits: Limits,
         tell: Callable[[str], None] = lambda _: None, blank: bool = False,
     ) -> None:  # fmt: skip
         self.name = STDIN if file == DASH else file.name
@@ -165,7 +165,7 @@ class FileMessages:
 
 
 def checked(
-    files: Iterable[Path], wanted: Wanted, limits: Limits,
+    files: Iterable[Path], wanted: FileOptions, limits: Limits,
     tell: Callable[[str], None] = lambda _: None, blank: bool = False,
 ) -> list[FileMessages]:  # fmt: skip
     """The inputs that are meant, each refused now if it is not understood."""

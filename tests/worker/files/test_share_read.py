@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from worker.config import DEFAULT_LIMITS
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.posts import checked, share_read
 from worker.files.read import DASH
 
@@ -25,7 +25,7 @@ def test_it_grows_to_one(tmp_path: Path) -> None:
         gzip.compress(b"[" + lines[:-1].replace(b"\n", b",") + b"]")
     )
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "c.parquet")
-    inputs = checked([tmp_path], Wanted(), DEFAULT_LIMITS)
+    inputs = checked([tmp_path], FileOptions(), DEFAULT_LIMITS)
     share = share_read(inputs)
     shares = [share(None) for each in inputs for _ in each]
     assert len(shares) > 20
@@ -38,6 +38,6 @@ def test_of_a_pipe_nobody_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "a"}\n', "utf-8")
     raw = io.BufferedReader(io.BytesIO(b'{"id": "1", "text": "a"}\n'))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw, encoding="utf-8"))
-    inputs = checked([tmp_path / "a.jsonl", DASH], Wanted(), DEFAULT_LIMITS)
+    inputs = checked([tmp_path / "a.jsonl", DASH], FileOptions(), DEFAULT_LIMITS)
     share = share_read(inputs)
     assert {share(None) for each in inputs for _ in each} == {0.0}

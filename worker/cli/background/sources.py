@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from worker.config import Config
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.posts import checked
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.pipeline import read_safely
@@ -30,7 +30,7 @@ def topic_posts(cluster: TopicReader, config: Config, most: int) -> Iterator[Fou
 
 def file_posts(files: Sequence[Path], config: Config) -> Iterator[Found]:
     """The posts of files, one after the other."""
-    batches = chain.from_iterable(checked(files, Wanted(), config.limits))
+    batches = chain.from_iterable(checked(files, FileOptions(), config.limits))
     langs = Languages.of(config.posts.langs)
     for message in chain.from_iterable(batches):
         if message.value:

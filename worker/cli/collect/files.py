@@ -13,7 +13,7 @@ from worker.cli.view.table import tallied
 from worker.config import Config
 from worker.errors import RunError
 from worker.files.find import SUFFIXES
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.posts import FileMessages
 from worker.files.share import refuse_many_bad
 from worker.seeds.record import digest
@@ -31,7 +31,7 @@ from worker.sources.state import default_state
 @DRY_RUN
 @kafka_options
 def files(
-    place: str, once: bool, wanted: Wanted, state: Path | None, dry_run: bool, config: Config
+    place: str, once: bool, wanted: FileOptions, state: Path | None, dry_run: bool, config: Config
 ) -> None:
     """Send the posts of the files in FOLDER, and of those that come, each file once.
 

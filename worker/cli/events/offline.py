@@ -13,7 +13,7 @@ from worker.cli.events.teacher import Lesson, Teacher
 from worker.cli.terminal import ProgressLine, say
 from worker.config import Config
 from worker.files.find import found_files
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.posts import checked, share_read
 from worker.files.read import DASH
 from worker.posts.outcome import Post
@@ -27,11 +27,11 @@ class Textbook:
     """Files of posts that events learn from."""
 
     files: tuple[Path, ...]
-    wanted: Wanted
+    wanted: FileOptions
 
     @classmethod
     def of(
-        cls, sources: tuple[Path, ...], again: bool, more: tuple[Path, ...], wanted: Wanted
+        cls, sources: tuple[Path, ...], again: bool, more: tuple[Path, ...], wanted: FileOptions
     ) -> "Textbook | None":
         """The files to learn from: those that are filtered, which are read again, and others."""
         for file in sources if again else ():

@@ -6,7 +6,7 @@ Raw = msgspec.Raw
 SCHEME = "at://"
 
 
-class Profile(msgspec.Struct):
+class ViewedAuthor(msgspec.Struct):
     """The author of a post."""
 
     did: str | None = None
@@ -17,7 +17,7 @@ class View(msgspec.Struct):
 
     uri: str
     record: Raw
-    author: Profile | None = None
+    author: ViewedAuthor | None = None
 
 
 VIEW = msgspec.json.Decoder(View)

@@ -22,7 +22,7 @@ MOST_TOLD = 20  # columns
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FileOptions:
     """What a user says of his files."""
 
     format: str = "auto"
@@ -49,7 +49,7 @@ class Picked:
     is_utc: bool
 
     @classmethod
-    def among(cls, header: Sequence[str], wanted: Wanted, place: str = "") -> "Picked":
+    def among(cls, header: Sequence[str], wanted: FileOptions, place: str = "") -> "Picked":
         """The columns by the names that are usual, or that are wanted."""
         by_sign = {SIGN.sub("", name).lower(): name for name in reversed(header)}
 

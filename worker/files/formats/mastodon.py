@@ -7,7 +7,7 @@ from worker.posts.outcome import NO_POST, PassedOver
 WRITTEN = ("Create", "Update")
 
 
-class Note(msgspec.Struct):
+class WrittenNote(msgspec.Struct):
     """What somebody wrote."""
 
     id: str | None = None
@@ -27,7 +27,7 @@ class Activity(msgspec.Struct):
 
 
 ACTIVITY = msgspec.json.Decoder(Activity)
-NOTE = msgspec.json.Decoder(Note)
+NOTE = msgspec.json.Decoder(WrittenNote)
 
 
 def status_of(activity: bytes) -> bytes | PassedOver:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from worker.files.formats import bluesky, mastodon, reddit, telegram, twarc
-from worker.files.formats.columns import Picked, Wanted
+from worker.files.formats.columns import FileOptions, Picked
 from worker.files.messages import OBJECT, FileMessage, FormatError, Maker, text_id
 from worker.posts.checks import diagnosis, refusal
 from worker.posts.outcome import NO_POST, PassedOver, Post, Reason, Rejected
@@ -21,7 +21,7 @@ KINDS = [msgspec.json.encode(kind) for kind in (reddit.LISTING, reddit.SUBMISSIO
 FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
-class Keys(msgspec.Struct, gc=False):
+class ObjectKeys(msgspec.Struct, gc=False):
     """The keys that tell what an object of a file is, their values unread."""
 
     data: Raw = ABSENT
@@ -49,7 +49,7 @@ class Keys(msgspec.Struct, gc=False):
         return bool(self.date and self.type and (self.text_entities or self.date_unixtime))
 
 
-KEYS = msgspec.json.Decoder(Keys)
+KEYS = msgspec.json.Decoder(ObjectKeys)
 LIST = msgspec.json.Decoder(list[Raw])
 ANYTHING = msgspec.json.Decoder(dict[str, Any])
 
@@ -57,7 +57,7 @@ ANYTHING = msgspec.json.Decoder(dict[str, Any])
 class Objects:
     """Makes messages of the JSON objects of one input."""
 
-    def __init__(self, maker: Maker, wanted: Wanted) -> None:
+    def __init__(self, maker: Maker, wanted: FileOptions) -> None:
         self._maker, self._wanted = maker, wanted
         self._only = wanted.format if wanted.format in FORMATS else None
 
@@ -111,7 +111,7 @@ class Objects:
                 value = msgspec.json.encode(whole)
                 read = self._maker.post(value, read.offset + 1, read.raw)
         if self._only == "twarc" and _platform(read) == "plain":
-            read = self._maker.post(twarc.alone(read.raw), read.offset + 1, read.raw)
+            read = self._maker.post(twarc.enveloped(read.raw), read.offset + 1, read.raw)
         return self._allowed(read, PLATFORMS.get(_platform(read)))
 
     def _allowed(self, read: FileMessage, kind: str | None) -> FileMessage:
@@ -169,7 +169,7 @@ def _of_page(value: bytes, data: Raw) -> tuple[str | None, Unfolded]:
     return "twarc", twarc.tweets_of(value)
 
 
-def _of_export(value: bytes, keys: Keys, around: bytes) -> tuple[str | None, Unfolded | None]:
+def _of_export(value: bytes, keys: ObjectKeys, around: bytes) -> tuple[str | None, Unfolded | None]:
     if keys.telegram():
         return "telegram", iter([telegram.message_of(value, around)])
     if keys.type and keys.object:

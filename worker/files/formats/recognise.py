@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from worker.files.formats.columns import SIGN, TEXTS, Wanted
+from worker.files.formats.columns import SIGN, TEXTS, FileOptions
 from worker.files.formats.objects import FORMATS as OF_OBJECTS
 from worker.files.formats.parquet import MAGIC
 from worker.files.formats.tables import likely_delimiter
@@ -84,7 +84,7 @@ def begun_with(file: Path, pieces: Iterator[bytes]) -> tuple[Head, Iterator[byte
     return Head(file, b"".join(taken)), chain(taken, pieces)
 
 
-def recognised(head: Head, wanted: Wanted) -> str:
+def recognised(head: Head, wanted: FileOptions) -> str:
     """How a file is to be read: as jsonl, json, csv, tsv, parquet or lines."""
     start = head.start.removeprefix(BOM).lstrip()
     if start.startswith(MAGIC) and wanted.format in (AUTO, PARQUET):
@@ -141,7 +141,7 @@ def _is_object(line: bytes) -> bool:
     return True
 
 
-def _of_text(head: Head, start: bytes, wanted: Wanted) -> str:
+def _of_text(head: Head, start: bytes, wanted: FileOptions) -> str:
     """A table by its header, or plain text where that may be."""
     line = start.partition(b"\n")[0][:LOOKED_AT].decode("latin-1")
     if head.is_table or wanted.names_columns or _is_header(line):

@@ -29,7 +29,7 @@ class TableRow:
     fault: str = ""
 
 
-class Feed:
+class LineFeed:
     """Hands lines to the reader of CSV, and remembers those of the row that is being read."""
 
     def __init__(self, batches: Lines) -> None:
@@ -39,7 +39,7 @@ class Feed:
         self.fault, self._size = "", 0
         self._lines = self._each(batches)
 
-    def __iter__(self) -> "Feed":
+    def __iter__(self) -> "LineFeed":
         return self
 
     def __next__(self) -> str:
@@ -82,7 +82,7 @@ class Table:
     def __init__(self, batches: Lines, delimiter: str | None = None) -> None:
         csv.field_size_limit(LONGEST_CELL)
         first, batches = _first_line(batches)
-        self._feed = Feed(batches)
+        self._feed = LineFeed(batches)
         if first.lower().startswith(SEPARATOR) and len(first) == len(SEPARATOR) + 1:
             delimiter = first[-1]
             next(self._feed)

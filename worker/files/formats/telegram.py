@@ -11,7 +11,7 @@ from worker.posts.outcome import NO_POST, PassedOver
 CONTROL = re.compile(rb"(\\\\)|\\x(?=[0-9A-F]{2})")  # it writes \x0B, which is no JSON
 
 
-class Part(msgspec.Struct):
+class TextPart(msgspec.Struct):
     """A stretch of a text that is bold, a link or the like."""
 
     text: str = ""
@@ -22,8 +22,8 @@ class ChatMessage(msgspec.Struct):
 
     id: int | str
     type: str
-    text: str | list[str | Part] = ""
-    text_entities: list[Part] | None = None
+    text: str | list[str | TextPart] = ""
+    text_entities: list[TextPart] | None = None
     sender: str | None = msgspec.field(default=None, name="from")
     from_id: str | int | None = None
     date: str | None = None

@@ -17,7 +17,7 @@ class Mentioned(msgspec.Struct):
     tweets: list[Raw] | None = None
 
 
-class Page(msgspec.Struct):
+class TweetPage(msgspec.Struct):
     """A response: its tweets, and what they speak of."""
 
     data: list[Raw]
@@ -30,7 +30,7 @@ class Id(msgspec.Struct):
     id: str | int
 
 
-PAGE = msgspec.json.Decoder(Page)
+PAGE = msgspec.json.Decoder(TweetPage)
 ID = msgspec.json.Decoder(Id)
 TWEET = msgspec.json.Decoder(Tweet)
 
@@ -52,7 +52,7 @@ def tweets_of(page: bytes) -> Iterator[bytes]:
         yield _alone(tweet, author, others)
 
 
-def alone(tweet: bytes) -> bytes:
+def enveloped(tweet: bytes) -> bytes:
     """A tweet by itself, in an envelope that nobody takes for another platform's."""
     return b'{"data":' + tweet + b"}"
 
@@ -64,7 +64,7 @@ def _alone(tweet: Raw, author: Raw | None, others: list[Raw]) -> bytes:
     if others:
         brought["tweets"] = others
     if not brought:
-        return alone(bytes(tweet))
+        return enveloped(bytes(tweet))
     return msgspec.json.encode({"data": tweet, "includes": brought})
 
 

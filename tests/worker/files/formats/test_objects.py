@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.worker.files.formats import forms
 from worker.config import DEFAULT_LIMITS
-from worker.files.formats.columns import Wanted
-from worker.files.formats.objects import FORMATS, Keys, Objects
+from worker.files.formats.columns import FileOptions
+from worker.files.formats.objects import FORMATS, ObjectKeys, Objects
 from worker.files.messages import FileMessage, Maker
 from worker.posts.outcome import Reason, Rejected
 from worker.posts.read import read_post
@@ -25,11 +25,13 @@ SMALL = st.recursive(
     | st.dictionaries(st.sampled_from(["id", "data", "children", "kind"]), inner, max_size=3),
     max_leaves=5,
 )  # fmt: skip
-FIELDS = st.sampled_from([*Keys.__struct_fields__, "id", "text", "includes", "replies", "title"])
+FIELDS = st.sampled_from(
+    [*ObjectKeys.__struct_fields__, "id", "text", "includes", "replies", "title"]
+)
 
 
 def messages(value: bytes, **wanted: str) -> list[FileMessage]:
-    objects = Objects(Maker("f", DEFAULT_LIMITS), Wanted(**wanted))
+    objects = Objects(Maker("f", DEFAULT_LIMITS), FileOptions(**wanted))
     return list(objects.messages(value, 1))
 
 

@@ -12,7 +12,7 @@ import pytest
 import worker.files.formats.parquet as parquet
 from encoder.errors import InputError
 from worker.config import DEFAULT_LIMITS
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.messages import FileMessage
 from worker.files.posts import checked
 from worker.files.read import DASH
@@ -22,7 +22,7 @@ TIME = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
 
 def read(file: Path) -> list[list[FileMessage]]:
-    (one,) = checked([file], Wanted(), DEFAULT_LIMITS)
+    (one,) = checked([file], FileOptions(), DEFAULT_LIMITS)
     return list(one)
 
 

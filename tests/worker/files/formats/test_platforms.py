@@ -10,7 +10,7 @@ import pytest
 from encoder.errors import InputError
 from tests.worker.files.formats import forms
 from worker.config import DEFAULT_LIMITS
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.messages import FileMessage
 from worker.files.posts import checked
 from worker.posts.outcome import NO_POST, NO_WORDS, PassedOver, Post, Rejected
@@ -26,7 +26,7 @@ def read(tmp_path: Path) -> Read:
     def reading(content: object, name: str = "f.json", **wanted: str) -> list[FileMessage]:
         file = tmp_path / name
         file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-        inputs = checked([file], Wanted(**wanted), DEFAULT_LIMITS)
+        inputs = checked([file], FileOptions(**wanted), DEFAULT_LIMITS)
         return [message for each in inputs for batch in each for message in batch]
 
     return reading

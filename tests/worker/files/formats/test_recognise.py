@@ -11,7 +11,7 @@ import zstandard
 
 from encoder.errors import InputError
 from worker.config import DEFAULT_LIMITS
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.formats.recognise import FORMATS
 from worker.files.messages import FileMessage
 from worker.files.posts import checked
@@ -22,7 +22,7 @@ TABLE = b"id,text\n1,a\n"
 
 
 def read(file: Path, **wanted: str) -> list[FileMessage]:
-    inputs = checked([file], Wanted(**wanted), DEFAULT_LIMITS)
+    inputs = checked([file], FileOptions(**wanted), DEFAULT_LIMITS)
     return [message for each in inputs for batch in each for message in batch]
 
 
@@ -134,6 +134,6 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         file = Path(f"/dev/fd/{process.stdout.fileno()}")
-        (one,) = checked([file], Wanted(), DEFAULT_LIMITS)
+        (one,) = checked([file], FileOptions(), DEFAULT_LIMITS)
         assert [message.found.id for batch in one for message in batch
                 if isinstance(message.found, Post)] == ["1", "2"]  # fmt: skip

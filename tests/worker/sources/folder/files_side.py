@@ -11,7 +11,7 @@ from typing import cast
 from aiohttp import ClientSession
 
 from worker.config import Limits
-from worker.files.formats.columns import Wanted
+from worker.files.formats.columns import FileOptions
 from worker.files.posts import FileMessages
 from worker.sources.folder.find import Settling
 from worker.sources.folder.ledger import FileLedger
@@ -41,7 +41,7 @@ def watched(place: Path, state: Path, once: bool = True, settle: float = 5.0) ->
     """A source for this folder, with its ledger beside a state."""
 
     def read(path: Path) -> FileMessages:
-        return FileMessages(path, Wanted(), Limits())
+        return FileMessages(path, FileOptions(), Limits())
 
     ledger = state / "ledger"
     state.mkdir(exist_ok=True)
