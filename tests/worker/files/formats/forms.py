@@ -71,7 +71,7 @@ OUTBOX: dict[str, Any] = {
          "object": "https://other.example/users/ben/statuses/9"},
     ],
 }  # fmt: skip
-STATUS = {
+STATUS: dict[str, Any] = {
     "id": "109372843235", "created_at": "2022-11-20T09:00:00.000Z", "content": "<p>Hello</p>",
     "spoiler_text": "", "language": "en", "uri": "https://social.example/users/ann/statuses/1",
     "url": "https://social.example/@ann/1", "account": {"acct": "ann"}, "reblog": None,
