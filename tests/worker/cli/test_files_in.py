@@ -105,7 +105,7 @@ def test_replay_sends_posts_as_platforms_or_we_write_them(
     found = {record.key: record.value for record in kafka.records(POSTS)}
     assert json.loads(found[b"7"]) == {"id": "7", "text": f"{SAID}\nnow"}
     assert json.loads(found[b"5/2"])["text"] == "Smoke on the ferry!"
-    assert found[forms.STATUS["id"].encode()].startswith(b'{\n  "id"')
+    assert found[str(forms.STATUS["id"]).encode()].startswith(b'{\n  "id"')
 
 
 def test_replay_sends_nothing_that_check_refuses(
