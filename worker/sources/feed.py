@@ -4,6 +4,7 @@ import calendar
 import hashlib
 import io
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
@@ -17,6 +18,7 @@ PERIODS = {"hourly": 3600.0, "daily": DAY, "weekly": 7 * DAY, "monthly": 30 * DA
 MOST_ENTRIES = 1000  # the newest; who follows a feed has seen the others
 MOST_NAMED = 5
 FEED_TYPES = ("application/rss+xml", "application/atom+xml")
+REFERENCE = re.compile(rb"&#(x[0-9a-f]{1,64}|[0-9]{1,64});?", re.IGNORECASE)
 NUMBER = re.compile(r"\s*(\d{1,6})\s*", re.ASCII)
 
 
@@ -41,19 +43,38 @@ class NewsFeed:
 
 def read_feed(body: bytes, url: str, kind: str) -> NewsFeed:
     """The feed in the answer of an address, whose header names this kind of content."""
-    import feedparser
-
-    # Bytes that are given as they are would be tried as the name of a file.
-    found = feedparser.parse(
-        io.BytesIO(body), response_headers={"content-type": kind, "content-location": url},
-        resolve_relative_uris=False, sanitize_html=False,
-    )  # fmt: skip
+    found = _parsed(REFERENCE.sub(_character, body), url, kind)
     if not (found.get("version") or found.entries):
         raise InputError(f"{url}: {_remedy(found.feed, url)}")
     entries = [_entry(item, url) for item in found.entries]
     usable = [entry for entry in entries if 0 < len(entry.link) <= URL_CHARS]
     newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MOST_ENTRIES]
     return NewsFeed(tuple(newest), _interval(found.feed), len(entries) - len(usable))
+
+
+def _parsed(body: bytes, url: str, kind: str) -> Any:
+    import feedparser
+
+    try:
+        # Bytes that are given as they are would be tried as the name of a file.
+        return feedparser.parse(
+            io.BytesIO(body), response_headers={"content-type": kind, "content-location": url},
+            resolve_relative_uris=False, sanitize_html=False,
+        )  # fmt: skip
+    except Exception as error:  # it knows of many faults, and not of all
+        raise InputError(f"{url}: cannot be read as a feed ({type(error).__name__})") from error
+
+
+def _character(reference: re.Match[bytes]) -> bytes:
+    """A reference to a character; to one that is none, a sign that there was one."""
+    digits = reference[1].lower()
+    number = int(digits[1:], 16) if digits.startswith(b"x") else int(digits)
+    return reference[0] if _is_character(number) else b"&#65533;"
+
+
+def _is_character(number: int) -> bool:
+    """Whether a character has this number."""
+    return 0 < number < 0xD800 or 0xDFFF < number <= sys.maxunicode
 
 
 def _entry(item: dict[str, Any], url: str) -> Entry:
@@ -71,9 +92,10 @@ def _link(item: dict[str, Any], url: str) -> str:
     """The article's own address, not one that counts clicks; "" where there is none."""
     named = _text(item, "feedburner_origlink") or _text(item, "link")
     try:
-        return urljoin(url, named.strip()) if named.strip() else ""
+        link = urljoin(url, named.strip()) if named.strip() else ""
     except ValueError:
         return ""
+    return link if link.isprintable() else ""
 
 
 def _published(item: dict[str, Any]) -> int | None:

@@ -47,6 +47,7 @@ COMMANDS = (
     "explain NAME", "explain NAME --article NAME", "embed POSTS --format jsonl", "schemas NAME",
     "topics check", "topics check --json", "config check", "config check --config NAME",
     "config show", "config show --json", "labels list", "labels list --json", "labels export",
+    "seeds follow NAME --once", "collect files FOLDER --once", "collect files NAME --once",
     "labels ask NAME", "labels import POSTS --yes", "labels import NAME", "seeds remove NAME",
     "NAME", "--NAME",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from worker.cli.seeds.apart import read_apart
+from worker.files.apart import read_apart
 from worker.sources.feed import MOST_ENTRIES, NewsFeed, read_feed
 
 URL = "https://news.test/feeds/all"
@@ -121,7 +121,7 @@ def test_links_as_they_stand(item: str, link: str) -> None:
 @pytest.mark.parametrize(
     "item",
     ["<title>none</title>", "<link/>", "<link>  </link>", f"<link>https://x/{'y' * 3000}</link>",
-     "<link>http://[::1</link>"],
+     "<link>http://[::1</link>", "<link>https://x/&#27;</link>"],
 )  # fmt: skip
 def test_entries_without_a_usable_link_are_counted(item: str) -> None:
     feed = read(rss(more=f"<item>{item}</item>"))
@@ -226,6 +226,12 @@ def test_a_hostile_feed_is_read_within_bounds(body: bytes) -> None:
         said = read_apart(read_feed, body, URL, XML, seconds=20.0)
     assert len(said) < 2**20
     assert b"root:" not in said
+
+
+def test_characters_that_are_none_spoil_no_other_entry() -> None:
+    more = "<item><title>&#xD800;&#0;&#99999999999;&#x110000;\x85&#xDFFF;</title><link>https://x/y</link></item>"
+    found = read_apart(read_feed, rss(more=more), URL, XML)
+    assert found.count(b'"link"') == 3
 
 
 def test_what_takes_too_long_is_refused() -> None:

@@ -12,7 +12,6 @@ import click
 import msgspec
 
 from encoder.errors import InputError
-from worker.cli.seeds.apart import read_apart
 from worker.cli.seeds.fetch import PAGES, REQUEST
 from worker.cli.seeds.files import SeedDraft
 from worker.cli.seeds.known import KnownSeeds, latest_of
@@ -21,6 +20,7 @@ from worker.cli.seeds.polite import Answer, PoliteWeb, for_now
 from worker.cli.seeds.topic import SeedTopic, seed_topic
 from worker.cli.terminal import say
 from worker.config import Config
+from worker.files.apart import read_apart
 from worker.files.articles.extract import article_of
 from worker.files.articles.page import Page
 from worker.posts.times import rfc3339

@@ -1,28 +1,19 @@
-"""The article of a web page, taken out by a process of its own, which can be ended.
+"""The article of a web page, taken out by a process of its own, which can be ended."""
 
-What reads a page is C code and patterns that a hostile page keeps busy for minutes, during which
-no other thread and no signal of the same process is heard.
-"""
-
-import json
 import logging
 import re
-import resource
-import signal
-import subprocess
-import sys
-from dataclasses import asdict
 from urllib.parse import urlsplit
 
+import msgspec
+
 from encoder.errors import InputError
+from worker.files.apart import SECONDS, read_apart
 from worker.files.articles.article import Article
 from worker.files.articles.doubts import FEWEST, doubt_of, without_notices, words_in
 from worker.files.articles.page import Page, decoded
 from worker.visible import one_line
 
-SECONDS = 20.0
-MEMORY = 2**30  # bytes; an ordinary page takes a fifth
-REFUSED = 2
+REMEDY = "; save the text and add the file"
 LONGEST_TITLE = 300  # characters
 BESIDE = 2**20  # of a page that are looked at for a wall
 SAVED_FROM = re.compile(
@@ -39,36 +30,14 @@ SCRIPT = re.compile(
 
 def article_of(page: Page, seconds: float = SECONDS) -> Article:
     """The article of a page, within bounds of time and memory, whatever the page holds."""
-    # The same modules as here, and none from the folder where somebody happens to be.
-    start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import answer; answer()"
-    head = json.dumps([page.url, page.charset, seconds, MEMORY]).encode()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", start], input=head + b"\n" + page.body,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise _refusal(page.url, f"takes longer than {seconds:g} s to read") from None
-    if done.returncode == REFUSED:
-        raise InputError(done.stdout.decode())
-    if done.returncode:
-        raise _refusal(page.url, "costs too much to read")
-    return Article(**json.loads(done.stdout))
+    about = page.url, page.charset
+    found = read_apart(article_in, page.body, *about, seconds=seconds, remedy=REMEDY)
+    return msgspec.json.decode(found, type=Article)
 
 
-def answer() -> None:
-    """Read a page on standard input, write its article to standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    head, _, body = sys.stdin.buffer.read().partition(b"\n")
-    url, charset, seconds, memory = json.loads(head)
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    # Should whoever waits for us be gone, nobody else would end us.
-    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
-    try:
-        sys.stdout.write(json.dumps(asdict(extracted(Page(url, body, charset)))))
-    except InputError as error:
-        sys.stdout.buffer.write(str(error).encode("utf-8", "backslashreplace"))
-        sys.exit(REFUSED)
+def article_in(body: bytes, url: str, charset: str | None) -> Article:
+    """The article in the bytes of a page."""
+    return extracted(Page(url, body, charset))
 
 
 def extracted(page: Page) -> Article:
@@ -124,4 +93,4 @@ def _address(url: str | None) -> str | None:
 
 
 def _refusal(url: str, why: str) -> InputError:
-    return InputError(f"{url}: {why}; save the text and add the file")
+    return InputError(f"{url}: {why}{REMEDY}")

@@ -11,7 +11,8 @@ import trafilatura
 from encoder.errors import InputError
 from tests.hostile.fuzz.target import Target
 from tests.worker.web_side import ARTICLE
-from worker.files.articles.extract import MEMORY, extracted
+from worker.files.apart import MEMORY
+from worker.files.articles.extract import extracted
 from worker.files.articles.page import Page
 
 URL = "http://news.test/ferry"

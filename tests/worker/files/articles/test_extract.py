@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import worker.files.articles.extract
+import worker.files.apart
 from encoder.errors import InputError
 from tests.worker.interrupted import said_until_ended_by
 from tests.worker.web_side import ARTICLE
@@ -65,7 +65,7 @@ def test_whoever_is_left_alone_with_such_a_page_ends_too(monkeypatch: pytest.Mon
 
 
 def test_a_page_that_takes_all_memory_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.files.articles.extract, "MEMORY", 2**27)
+    monkeypatch.setattr(worker.files.apart, "MEMORY", 2**27)
     body = b"<html><body>" + b"<p>nine people are missing</p>" * 2**17
     with pytest.raises(InputError, match="costs too much to read"):
         article_of(Page(URL, body, None), seconds=PATIENCE_S)

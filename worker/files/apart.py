@@ -1,7 +1,7 @@
 """What strangers wrote, read by a process of its own, which can be ended.
 
-What reads a feed is C code and patterns that hostile bytes may keep busy for minutes, during which
-no other thread and no signal of the same process is heard.
+What reads a page or a feed is C code and patterns that hostile bytes keep busy for minutes, during
+which no other thread and no signal of the same process is heard.
 """
 
 import json
@@ -23,8 +23,9 @@ REFUSED = 2
 
 
 def read_apart(
-    reader: Callable[..., Any], body: bytes, *about: str, seconds: float = SECONDS
-) -> bytes:
+    reader: Callable[..., Any], body: bytes, *about: str | None, seconds: float = SECONDS,
+    remedy: str = "",
+) -> bytes:  # fmt: skip
     """What a function of a module makes of these bytes, as JSON; `about` begins with their name."""
     # The same modules as here, and none from the folder where somebody happens to be.
     start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
@@ -35,11 +36,11 @@ def read_apart(
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise InputError(f"{about[0]}: takes longer than {seconds:g} s to read") from None
+        raise InputError(f"{about[0]}: takes longer than {seconds:g} s to read{remedy}") from None
     if done.returncode == REFUSED:
         raise InputError(done.stdout.decode())
     if done.returncode:
-        raise InputError(f"{about[0]}: costs too much to read")
+        raise InputError(f"{about[0]}: costs too much to read{remedy}")
     return done.stdout
 
 
