@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE…", type=click.Path(path_type=Path))
-@click.option("--url", help="Fetch the page and take the article out of it.")
+@click.option("--url", help="Fetch the page, by HTTPS_PROXY if that is set, and take its article.")
 @click.option("--intranet", is_flag=True, help="Let --url be a host of your own network.")
 @click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
 @click.option("--event", help="The event it is about; else the id.")

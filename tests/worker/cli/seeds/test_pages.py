@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.worker.cli.events.ferry import add_posts
+from tests.worker.cli.labels.at_terminal import AtTerminal
 from tests.worker.fake import Command
 from tests.worker.files.articles.pages import BANNER, STORIES, STORY, TITLE, page
 from tests.worker.kafka_side import SEEDS, Kafka
@@ -71,6 +73,23 @@ def test_standard_input_is_one_article(
     ((name, found),) = published(kafka).items()
     assert name == key
     assert found | value == found
+
+
+def test_three_pages_of_an_event_at_a_terminal(kafka: Kafka, tmp_path: Path) -> None:
+    add_posts(kafka)
+    layouts = ("article", "tables", "plain divs")
+    files = [saved(tmp_path, f"{n}.html", STORIES[layout]) for n, layout in enumerate(layouts)]
+    with AtTerminal("seeds", "add", *map(str, files), "--event", "ferry") as terminal:
+        for number in range(3):
+            terminal.hears(f"{number}  ")
+            terminal.hears("new, automatic threshold 0.")
+        terminal.hears("newsift: event 'ferry': ")
+        terminal.hears("of the last 24 hours would have matched:")
+        assert "newsift:   0." in terminal.hears("event 'ferry' has 3 seeds")
+        assert "fewer than three" not in terminal.hears("[y/N]: ")
+        terminal.press("n\n")
+        assert terminal.ends() == 0
+    assert published(kafka).keys() == {b"0", b"1", b"2"}
 
 
 def test_standard_input_takes_a_name(newsift: Command, kafka: Kafka) -> None:
