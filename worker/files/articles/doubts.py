@@ -20,19 +20,22 @@ TO_THE_READER = re.compile(
     r"agree|manage|allow|akzeptieren|ablehnen|accepter|refuser|aceptar|rechazar|accetta|rifiuta)\b",
     re.IGNORECASE,
 )
-OF_CONSENT = re.compile(
+OF_COOKIES = re.compile(
     r"\b(we|site|website|partners|wir|nous|nosotros)\b[^.\n]{0,60}\b(cookies|traceurs)\b|"
     r"\b(accept|reject|allow|manage|use of)\b[^.\n]{0,30}\bcookies\b|"
     r"\bcookies?\b[^.\n]{0,30}\b(policy|settings|preferences|notice|consent|banner|to ensure|"
-    r"to improve|to give|to provide|on (this|our) (web)?site)\b|\bmit cookies\b|\bconsent to\b|"
-    r"\byour consent\b|\byour privacy\b|\bprivacy (policy|settings|choices|preferences)\b|"
-    r"\blegitimate interest|\bpersonal data\b|\bpersonali[sz]ed (ads|advertising|content)\b|"
-    r"\bour (\d+ )?(partners|vendors)\b|\b(accept|reject|allow|agree to) all\b|\bGDPR\b|\bDSGVO\b|"
-    r"\bdatenschutze|\beinwilligung|\bpersonenbezogene|\balle akzeptieren\b|\btraceurs\b|"
-    r"\bconsentement\b|\btout accepter\b|\bdonn[ée]es personnelles\b|\bconsentimiento\b|"
-    r"\bdatos personales\b|\baceptar todo|\bconsenso\b|\bdati personali\b|\bплик|\bкуки\b|クッキー|"
-    r"ملفات تعريف الارتباط",
-    re.IGNORECASE,
+    r"to improve|to give|to provide|on (this|our) (web)?site)\b|\bour (\d+ )?(partners|vendors)\b"
+)
+OF_CONSENT = (
+    *("mit cookies", "consent to", "your consent", "your privacy", "privacy policy"),
+    *("privacy settings", "privacy choices", "privacy preferences", "legitimate interest"),
+    *("personal data", "personalised ads", "personalized ads", "personalised content"),
+    *("personalized content", "personalised advertising", "personalized advertising", "gdpr"),
+    *("accept all", "reject all", "allow all", "agree to all", "dsgvo", "datenschutze"),
+    *("einwilligung", "personenbezogene", "alle akzeptieren", "traceurs", "consentement"),
+    *("tout accepter", "données personnelles", "donnees personnelles", "consentimiento"),
+    *("datos personales", "aceptar todo", "consenso", "dati personali", "куки", "クッキー"),
+    "ملفات تعريف الارتباط",
 )
 OF_A_WALL = re.compile(
     r"\b(subscribe|sign (in|up)|log ?in|register) (now )?(to|and) (continue|keep|read|view|unlock)|"
@@ -106,7 +109,9 @@ def doubt_of(title: str, text: str, beside: str = "") -> str | None:
 
 def _asks_consent(line: str) -> bool:
     """Whether a line asks the reader for consent; an article that quotes such things does not."""
-    terms = {found[0].lower() for found in OF_CONSENT.finditer(line)}
+    low = line.lower()
+    terms = {found[0] for found in OF_COOKIES.finditer(low)}
+    terms |= {phrase for phrase in OF_CONSENT if phrase in low}
     if not terms or words_in(line) > NOTICE:
         return False
     if len(terms) == 1 and not any("cookie" in term for term in terms):
