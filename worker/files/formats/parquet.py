@@ -21,6 +21,7 @@ class ParquetTable:
     def __init__(self, file: Path) -> None:
         if file == DASH or not file.is_file():
             raise FormatError("Parquet is read from its end; give it as a file, unpacked")
+        _refuse_packed(file)
         try:
             import pyarrow
             from pyarrow.parquet import ParquetFile
@@ -50,6 +51,12 @@ class ParquetTable:
 
     def _damaged(self, error: Exception) -> FormatError:
         return FormatError(f"the Parquet is damaged or cut off ({error}); write it anew")
+
+
+def _refuse_packed(file: Path) -> None:
+    with file.open("rb") as raw:
+        if raw.read(len(MAGIC)) != MAGIC:
+            raise FormatError("is no Parquet, or it is packed; give it unpacked")
 
 
 def as_cell(value: object) -> str:

@@ -1,6 +1,7 @@
 """Parquet: rows as of a table, a batch at a time, and one line where pyarrow is not there."""
 
 import datetime
+import gzip
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,13 @@ def test_without_pyarrow_the_remedy_is_told(
     file = write(tmp_path / "a.parquet", text=["a"])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"install newsift with its extra: newsift\[parquet\]"):
+        read(file)
+
+
+def test_within_gzip_it_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", text=["a"])
+    file.write_bytes(gzip.compress(file.read_bytes()))
+    with pytest.raises(InputError, match="it is packed; give it unpacked"):
         read(file)
 
 
