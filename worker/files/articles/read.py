@@ -13,10 +13,10 @@ PAGES = (".html", ".htm", ".xhtml")
 
 def read_article(file: Path) -> Article:
     """The article in a file; what was taken from a page and looks like none is refused."""
-    return article_in(file).undoubted(input_name(file))
+    return possible_article(file).undoubted(input_name(file))
 
 
-def article_in(file: Path) -> Article:
+def possible_article(file: Path) -> Article:
     """What a file holds: a page by its ending or by what is in it, else a text."""
     return article_on(saved_page(file), is_page=file.suffix.lower() in PAGES)
 

@@ -10,7 +10,7 @@ import pytest
 from encoder.errors import InputError
 from tests.worker.fake import Command
 from tests.worker.files.articles.pages import BANNER, MENU, NO_STORIES, STORIES, STORY, TITLE, page
-from worker.files.articles.read import article_in, read_article
+from worker.files.articles.read import possible_article, read_article
 
 
 def saved(folder: Path, name: str, content: str | bytes) -> Path:
@@ -53,7 +53,7 @@ def test_a_page_is_read_in_the_characters_it_states(tmp_path: Path) -> None:
 )
 def test_a_saved_page_may_name_its_address(tmp_path: Path, head: str, address: str | None) -> None:
     told = page(f"<article><h1>{TITLE}</h1><p>{'</p><p>'.join(STORY)}</p></article>", head=head)
-    assert article_in(saved(tmp_path, "ferry.html", told)).url == address
+    assert possible_article(saved(tmp_path, "ferry.html", told)).url == address
 
 
 def test_a_page_with_its_pictures_inside_is_read(tmp_path: Path) -> None:
