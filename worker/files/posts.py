@@ -134,7 +134,7 @@ class FileMessages:
                 self._is_windows = True
                 self._tell(f"{self.name}: its letters are read as {WINDOWS}")
             yield [
-                maker.bad(row.number, row.raw, row.fault) if row.fault
+                maker.bad(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
                 else maker.post(picked.post(row.cells), row.number, row.raw, row.cells)
                 for row in rows
             ]  # fmt: skip
