@@ -40,8 +40,10 @@ def files(
     move it here, if that may be too short. Files stay where they are.
     """
     place = os.path.abspath(place)  # noqa: PTH100 - a pattern, perhaps
-    if found_in(place, SUFFIXES) is None:
+    if (there := found_in(place, SUFFIXES)) is None:
         raise InputError(f"{place}: there is no such folder; make it, or give a pattern in quotes")
+    if not (there or once):
+        say(f"{place}: holds no file of posts yet; they are waited for")
     file = state or default_state(f"files-{digest(place)[:12]}")
     ledger = file.with_name(f"{file.name}.sent")
     tell = Once()

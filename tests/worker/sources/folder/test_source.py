@@ -3,10 +3,10 @@
 import asyncio
 import gzip
 import os
-import random
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,26 +15,13 @@ from tests.worker.sources.folder.files_side import (
     NOBODY,
     all_of,
     frames_of,
-    mark_of,
     posts,
     put,
     watched,
 )
 from worker.sources.folder import source as folder_source
-from worker.sources.folder.find import FoundFile
+from worker.sources.folder.find import FoundFile, found_in
 from worker.sources.frame import Mark
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "posts"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state"
 
 
 def test_every_file_once_the_oldest_first(place: Path, state: Path) -> None:
@@ -79,106 +66,37 @@ def test_a_pattern(place: Path, state: Path) -> None:
     assert all_of(watched(place / "**" / "*.log", state))[0] == ["b-0", "c-0"]
 
 
-def test_a_file_that_is_being_written_is_waited_for(place: Path, state: Path) -> None:
-    """It grows at each look for a while; nothing of it is taken before it is whole."""
+class Clock:
+    """A clock in the place of the module `time`, which goes on at each look."""
+
+    now = 1_800_000_000.0
+
+    def time(self) -> float:
+        return self.now
+
+    monotonic = time
+
+
+def test_a_file_that_is_being_written_is_waited_for(
+    place: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It grows at each of five looks; nothing of it is taken before it is whole."""
+    clock, looks = Clock(), iter(range(100))
     file = put(place, "a.jsonl", b"", age=0)
-    source = watched(place, state, settle=0.2)
-    grown = iter(range(1, 6))
-    looked = source._whole
 
-    def grows(files: list[FoundFile]) -> tuple[list[FoundFile], bool]:
-        for n in grown:
+    def look(*where: Any) -> list[FoundFile] | None:
+        clock.now += 3.0
+        if (row := next(looks)) < 5:
             with file.open("ab") as out:
-                out.write(posts("a", n, n - 1))
-            break
-        return looked(files)
+                out.write(posts("a", row + 1, row))
+            os.utime(file, (clock.now,) * 2)
+        return found_in(*where)
 
-    source._whole = grows  # type: ignore[method-assign]
-    assert all_of(source)[0] == [f"a-{n}" for n in range(5)]
-
-
-def crash_and_go_on(place: Path, state: Path, dice: random.Random) -> tuple[list[str], int]:
-    """All keys that were handed on before each of many crashes, and how many crashes there were."""
-    handed: list[str] = []
-    mark: Mark | None = None
-    crashes = 0
-
-    async def until_it_crashes(after: int) -> bool:
-        nonlocal mark
-        source, since = watched(place, state), mark
-        count = 0
-        async for frame in frames_of(source, since):
-            if frame.value:
-                handed.append((frame.key or b"").decode())
-            count += 1
-            if dice.random() < 0.7:  # the others are sent and not yet acknowledged
-                mark = mark_of(source, frame)
-            if count >= after:
-                return True
-        return False
-
-    while asyncio.run(until_it_crashes(dice.randint(1, 60))):
-        crashes += 1
-    return handed, crashes
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_whatever_crashes_nothing_is_missing_and_little_comes_twice(
-    place: Path, state: Path, seed: int
-) -> None:
-    dice = random.Random(seed)
-    sizes = [dice.choice([0, 1, 5, 40, 150]) for _ in range(12)]
-    for number, size in enumerate(sizes):
-        put(place, f"{number}.jsonl", posts(str(number), size), age=100 - number)
-    handed, crashes = crash_and_go_on(place, state, dice)
-    expected = [f"{name}-{row}" for name, size in enumerate(sizes) for row in range(size)]
-    assert crashes > 2
-    assert set(handed) == set(expected)
-    assert len(handed) - len(expected) < 20 * crashes
-    assert list(dict.fromkeys(handed)) == expected
-
-
-def test_files_that_come_and_go_between_crashes(place: Path, state: Path) -> None:
-    put(place, "a.jsonl", posts("a", 10))
-
-    async def three() -> Mark:
-        source = watched(place, state)
-        async for frame in frames_of(source, None):
-            if frame.key == b"a-2":
-                return mark_of(source, frame)
-        raise AssertionError
-
-    mark = asyncio.run(three())
-    put(place, "older.jsonl", posts("older", 1), age=500)
-    source = watched(place, state)
-    keys, _ = all_of(source, mark)
-    assert keys == [f"a-{n}" for n in range(3, 10)] + ["older-0"]  # the one under way first
-
-
-def test_a_young_file_that_was_under_way_is_gone_on_with(place: Path, state: Path) -> None:
-    put(place, "a.jsonl", posts("a", 10))
-    _, mark = all_of(watched(place, state))
-    assert mark is not None
-    again = watched(place, state, settle=1e9)  # nothing is old enough for it
-    assert all_of(again, Mark("1:4", mark.place))[0] == [f"a-{n}" for n in range(4, 10)]
-
-
-@pytest.mark.parametrize("change", ["remove", "rewrite"])
-def test_a_file_that_was_under_way_is_not_there_any_more(
-    place: Path, state: Path, change: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = put(place, "a.jsonl", posts("a", 10))
-    put(place, "b.jsonl", posts("b", 1), age=1000)
-    _, mark = all_of(watched(place, state))
-    assert mark is not None
-    number = int(str(mark.cursor).partition(":")[0])
-    if change == "remove":
-        file.unlink()
-    else:
-        put(place, "a.jsonl", posts("A", 2), age=40)
-    keys, _ = all_of(watched(place, state), Mark(f"{number}:4", mark.place))
-    assert keys == ([] if change == "remove" else ["A-0", "A-1"])
-    assert "a.jsonl: is gone or changed; 4 rows were sent" in caplog.text
+    monkeypatch.setattr(folder_source, "time", clock)
+    monkeypatch.setattr(folder_source, "SHARE_LOOKING", 1e9)  # by this clock a look takes long
+    monkeypatch.setattr(folder_source, "found_in", look)
+    assert all_of(watched(place, state))[0] == [f"a-{n}" for n in range(5)]
+    assert next(looks) == 7  # two more, until it had been the same for five seconds
 
 
 def test_what_is_not_understood_is_told_once_and_the_rest_goes_on(
