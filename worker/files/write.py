@@ -32,7 +32,8 @@ def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
     real = {option: _real(path) for option, path in targets.items()}
     for option, path in real.items():
         if is_replaced(path):
-            _check(option, path, sources)
+            _check_folder(option, path)
+        _check_inputs(option, path, sources)
     named = [path for path in real.values() if path == DASH or is_replaced(path)]
     if len(set(named)) < len(named):
         raise InputError(f"{' and '.join(real)}: mean the same; name two files")
@@ -116,12 +117,18 @@ def _real(path: Path) -> Path:
         raise InputError(f"{path}: cannot be written ({error}); name another") from error
 
 
-def _check(option: str, path: Path, sources: Sequence[Path]) -> None:
+def _check_folder(option: str, path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{option} {path}: is a folder; name a file in it")
     if not path.parent.is_dir():
         raise InputError(f"{option} {path}: there is no folder {path.parent}; make it first")
-    if any(path.exists() and source.exists() and path.samefile(source) for source in sources):
+
+
+def _check_inputs(option: str, path: Path, sources: Sequence[Path]) -> None:
+    """Refuse a file or a pipe that is read as well: it would be read what was written."""
+    if path == DASH or not (path.is_file() or path.is_fifo()):
+        return
+    if any(source.exists() and path.samefile(source) for source in sources):
         raise InputError(f"{option} {path}: is an input itself; name another file")
 
 

@@ -108,6 +108,7 @@ def test_a_dash_is_standard_output(
         ("loop", "loop: cannot be written"),
         ("input", "is an input itself"),
         ("link to the input", "is an input itself"),
+        ("pipe that is read", "is an input itself"),
         ("rejected", "name two files"),
     ],
 )
@@ -117,9 +118,10 @@ def test_what_is_refused_before_any_work(tmp_path: Path, out: str, said: str) ->
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "input").touch()
     (tmp_path / "link to the input").symlink_to("input")
+    os.mkfifo(tmp_path / "pipe that is read")
     targets = {"--out": tmp_path / out, "--rejected": tmp_path / "rejected"}
     with pytest.raises(InputError, match=said):
-        check_targets(targets, [tmp_path / "input"])
+        check_targets(targets, [tmp_path / "input", tmp_path / "pipe that is read"])
 
 
 def test_two_devices_may_be_the_same() -> None:
