@@ -13,6 +13,7 @@ from worker.files.read import DASH
 
 MAGIC = b"PAR1"
 BATCH_ROWS = 1024
+BATCH_BYTES = 2**25  # of the texts in a batch, however often a file may say the same one
 
 
 class ParquetTable:
@@ -30,7 +31,10 @@ class ParquetTable:
             raise FormatError(told) from error
         self._faults = (pyarrow.ArrowException, OSError, ValueError)
         try:
-            self._file: Any = ParquetFile(file)
+            with ParquetFile(file) as written:
+                texts = _small_texts(written)
+            # A text that is there many times is kept once, until it is told row by row.
+            self._file: Any = ParquetFile(file, read_dictionary=texts)
             self.header: list[str] = list(self._file.schema_arrow.names)
             self.rows = int(self._file.metadata.num_rows)
         except self._faults as error:
@@ -42,12 +46,19 @@ class ParquetTable:
     def batches(self) -> Iterator[list[dict[str, object]]]:
         """The rows, as many at a time as are read at once."""
         try:
-            for batch in self._file.iter_batches(batch_size=BATCH_ROWS):
-                yield batch.to_pylist()
+            for batch in self._file.iter_batches(batch_size=self._batch_rows()):
+                for piece in _pieces(batch):
+                    yield piece.to_pylist()
         except self._faults as error:
             raise self._damaged(error) from error
         finally:
             self._file.close()
+
+    def _batch_rows(self) -> int:
+        """As many rows as fit a batch, by what a row of the largest group takes."""
+        of_groups = (each.total_byte_size / max(each.num_rows, 1) for each in _groups(self._file))
+        row = max(of_groups, default=0)
+        return int(min(BATCH_ROWS, max(1, BATCH_BYTES // max(row, 1))))
 
     def _damaged(self, error: Exception) -> FormatError:
         return FormatError(f"the Parquet is damaged or cut off ({error}); write it anew")
@@ -57,6 +68,41 @@ def _refuse_packed(file: Path) -> None:
     with file.open("rb") as raw:
         if raw.read(len(MAGIC)) != MAGIC:
             raise FormatError("is no Parquet, or it is packed; give it unpacked")
+
+
+def _small_texts(file: Any) -> list[str]:
+    """The columns of texts and of bytes that are small as they are written, in each group."""
+    from pyarrow import types
+
+    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    texts = [f.name for f in file.schema_arrow if any(is_kind(f.type) for is_kind in kinds)]
+    chunks = (group.column(n) for group in _groups(file) for n in range(group.num_columns))
+    large = {each.path_in_schema for each in chunks if each.total_uncompressed_size > BATCH_BYTES}
+    return [name for name in texts if name not in large]
+
+
+def _groups(file: Any) -> list[Any]:
+    return [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+
+
+def _pieces(batch: Any) -> Iterator[Any]:
+    """A batch in so many parts that the texts of each take no more than they may."""
+    if batch.num_rows < 2 or sum(map(_size, batch.columns)) <= BATCH_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _pieces(batch.slice(0, half))
+    yield from _pieces(batch.slice(half))
+
+
+def _size(column: Any) -> int:
+    """The bytes of a column's values, each as often as it is there."""
+    from pyarrow import compute, types
+
+    if not types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = compute.binary_length(column.dictionary)
+    return int(compute.sum(lengths.take(column.indices)).as_py() or 0)
 
 
 def as_cell(value: object) -> str:

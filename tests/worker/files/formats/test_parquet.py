@@ -89,3 +89,25 @@ def test_within_gzip_it_is_refused(tmp_path: Path) -> None:
 def test_through_a_pipe_it_is_refused() -> None:
     with pytest.raises(ValueError, match="give it as a file, unpacked"):
         parquet.ParquetTable(DASH)
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_a_text_that_expands_a_thousandfold_comes_in_small_batches(
+    tmp_path: Path, use_dictionary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 100_000)
+    table = pa.table({"id": [*range(300)], "text": ["dam " * 2500] * 299 + ["small"]})
+    pq.write_table(table, tmp_path / "a", use_dictionary=use_dictionary, compression="zstd")
+    assert (tmp_path / "a").stat().st_size < 300 * 10_000 / 100
+    batches = read(tmp_path / "a")
+    assert max(sum(len(each.value) for each in batch) for batch in batches) < 120_000
+    assert [each.place for batch in batches for each in batch] == [
+        f"row {number}" for number in range(1, 301)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
+def test_texts_of_any_type_are_read(tmp_path: Path, kind: str) -> None:
+    texts = pa.array(["a dam", None, "a dam"], "string").cast(kind)
+    found = [each for batch in read(write(tmp_path / "a", text=texts)) for each in batch]
+    assert [each.columns for each in found] == [{"text": "a dam"}, {"text": ""}, {"text": "a dam"}]
