@@ -143,6 +143,7 @@ class FileMessages:
         maker = Maker(self.name, self._limits, "row")
         table = ParquetTable(self._file)
         picked = self._picked(table.header)
+        table.refuse_nested(picked.text)
         number = 0
         for rows in table.batches():
             cells = [{name: as_cell(value) for name, value in row.items()} for row in rows]

@@ -80,6 +80,14 @@ def test_what_is_refused_is_refused_before_anything_is_written(
     assert {file.name for file in folder.iterdir()} == {"in", "seed.md", name, "out.jsonl"}
 
 
+def test_lines_have_no_columns(newsift: Command, folder: Path) -> None:
+    (folder / "a.txt").write_text("a\n")
+    for option in ("--text-column", "--id-column", "--time-column"):
+        done = newsift("replay", "--check", "a.txt", "--format", "lines", option, "body")
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert "--format lines has no columns; leave their names out" in done.err
+
+
 @pytest.mark.parametrize(("bad", "code"), [(0, 0), (5, 0), (6, 1), (90, 1)])
 def test_more_than_a_few_bad_rows_fail_at_the_end(
     newsift: Command, folder: Path, bad: int, code: int

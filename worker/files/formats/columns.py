@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from encoder.errors import InputError
 from worker.files.messages import FormatError, plain_post
 
 TEXTS = ("text", "fulltext", "body", "content", "message", "tweet", "tweettext", "posttext")
@@ -29,6 +30,10 @@ class FileOptions:
     text: str | None = None
     id: str | None = None
     time: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format == "lines" and self.names_columns:
+            raise InputError("--format lines has no columns; leave their names out, or give csv")
 
     @property
     def names_columns(self) -> bool:

@@ -43,6 +43,14 @@ class ParquetTable:
             many = f"{len(self.header):,} columns ({listed(self.header)})"
             raise FormatError(f"has {many}, too many or two of one name; write fewer")
 
+    def refuse_nested(self, name: str) -> None:
+        """Refuse a column whose values are lists or structures, and so no texts."""
+        from pyarrow import types
+
+        kind = self._file.schema_arrow.field(name).type
+        if types.is_nested(kind):
+            raise FormatError(f"{name!r} holds {kind}, no texts; name others with --text-column")
+
     def batches(self) -> Iterator[list[dict[str, object]]]:
         """The rows, as many at a time as are read at once."""
         try:

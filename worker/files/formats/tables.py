@@ -16,6 +16,7 @@ MOST_COLUMNS = 1000
 LONGEST_CELL = 2**20  # letters
 SEPARATOR = "sep="  # Excel's own first line: sep=;
 CUT = "unexpected end of data"  # what the reader says of a file that ends inside quotes
+BARE_RETURN = "new-line character seen in unquoted field"
 Lines = Iterator[tuple[int, list[bytes]]]
 
 
@@ -127,6 +128,8 @@ class Table:
                 self._feed.refuse("a quote that opens here is never closed")
             if told.startswith("field larger"):
                 self._feed.refuse("a cell is too large, or its quote is never closed")
+            if told.startswith(BARE_RETURN):
+                told = "a carriage return alone ends no line; save it with line feeds"
             self._feed.fault = self._feed.fault or f"is no CSV ({told})"
             return []
 

@@ -111,3 +111,8 @@ def test_texts_of_any_type_are_read(tmp_path: Path, kind: str) -> None:
     texts = pa.array(["a dam", None, "a dam"], "string").cast(kind)
     found = [each for batch in read(write(tmp_path / "a", text=texts)) for each in batch]
     assert [each.columns for each in found] == [{"text": "a dam"}, {"text": ""}, {"text": "a dam"}]
+
+
+def test_lists_are_no_texts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'text' holds list.*; name others with --text-column"):
+        read(write(tmp_path / "a", text=[["a"], ["b"]]))

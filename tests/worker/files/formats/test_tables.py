@@ -95,6 +95,7 @@ def test_a_row_that_is_none_costs_each_of_its_lines_and_no_other() -> None:
         (b",".join(b"c%d" % n for n in range(1001)), "has 1,001 columns, more than 1,000"),
         (b"," * 1_000_000 + b"\n1\n", "has 1,000,001 columns"),
         (b"id,te\x81t\n\x81\n", "and should be a header"),
+        (b"id,text\r1,a\r2,b\r", "a carriage return alone ends no line; save it with line feeds"),
     ],
 )
 def test_what_is_refused_names_where_the_row_begins(
