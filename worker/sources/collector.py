@@ -138,7 +138,7 @@ class Collector:
         if backoff not in self._waited:
             self._waited.append(backoff)
         seconds = max(backoff.pause(), lost.wait)
-        log.warning("%s; connecting again in %.3g s", lost, seconds)
+        log.warning("%s; connecting again in %.1f s", lost, seconds)
         await asyncio.sleep(seconds)
 
     async def _send(self) -> None:

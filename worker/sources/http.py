@@ -151,7 +151,9 @@ def losing(place: str) -> Iterator[None]:
         raise LostError(STALLED, f"{place}: nothing came for too long") from error
     except aiohttp.ClientPayloadError as error:
         raise LostError(CLOSED, f"{place}: closed in the middle of an answer") from error
-    except (aiohttp.InvalidURL, aiohttp.ContentTypeError, aiohttp.TooManyRedirects) as error:
+    except aiohttp.TooManyRedirects as error:  # says nothing by itself
+        raise LostError(MALFORMED, f"{place}: redirects again and again") from error
+    except (aiohttp.InvalidURL, aiohttp.ContentTypeError) as error:
         raise LostError(MALFORMED, f"{place}: {excerpt(str(error))}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error

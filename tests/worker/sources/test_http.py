@@ -5,11 +5,22 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from aiohttp import RequestInfo, TooManyRedirects
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from encoder.errors import InputError
 from worker.errors import AccessError, ConfigError
-from worker.sources.http import LONGEST_WAIT_S, answered, endpoint, excerpt, retry_after, token
-from worker.sources.source import BUSY, LIMITED, LostError
+from worker.sources.http import (
+    LONGEST_WAIT_S,
+    answered,
+    endpoint,
+    excerpt,
+    losing,
+    retry_after,
+    token,
+)
+from worker.sources.source import BUSY, LIMITED, MALFORMED, LostError
 
 
 @pytest.mark.parametrize(
@@ -82,3 +93,10 @@ def test_a_token_comes_from_a_file_else_from_the_environment(tmp_path: Path) -> 
 def test_what_somebody_else_wrote_is_short_and_steers_nothing() -> None:
     assert excerpt(b"a\x1b[2J\nb\xff" + b"c" * 999)[:12] == "a [2J b\ufffdcccc"
     assert len(excerpt("x" * 999)) == 200
+
+
+def test_redirects_in_a_circle_are_named() -> None:
+    asked = RequestInfo(URL("wss://h/a"), "GET", CIMultiDictProxy(CIMultiDict()), URL("wss://h/a"))
+    with pytest.raises(LostError, match=r"^h/a: redirects again and again$") as lost, losing("h/a"):
+        raise TooManyRedirects(asked, ())
+    assert lost.value.reason == MALFORMED
