@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -48,6 +49,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _waits(path: Path) -> bool:
     return path.is_relative_to(HERE) and str(path.relative_to(HERE)).startswith(WAITING)
+
+
+@pytest.fixture(autouse=True)
+def log_that_ends_with_its_test() -> Iterator[None]:
+    """Take away the log that a command has set up: its standard error ends with the test."""
+    levels = {name: logging.getLogger(name).level for name in ("root", "newsift", "aiokafka")}
+    yield
+    for handler in list(logging.root.handlers):
+        if type(handler) in (logging.StreamHandler, logging.FileHandler):  # pytest's are others
+            logging.root.removeHandler(handler)
+            handler.close()
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ MOST_ENTRIES = 1000  # the newest; who follows a feed has seen the others
 MOST_NAMED = 5
 FEED_TYPES = ("application/rss+xml", "application/atom+xml")
 REFERENCE = re.compile(rb"&#(x[0-9a-f]{1,64}|[0-9]{1,64});?", re.IGNORECASE)
-NUMBER = re.compile(r"\s*(\d{1,6})\s*", re.ASCII)
+COUNT = re.compile(r"\d{1,6}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def _interval(about: dict[str, Any]) -> float:
 
 
 def _number(about: dict[str, Any], key: str) -> int | None:
-    found = NUMBER.fullmatch(_text(about, key))
-    return int(found[1]) if found else None
+    found = COUNT.fullmatch(_text(about, key).strip())
+    return int(found[0]) if found else None
 
 
 def _text(item: dict[str, Any], key: str) -> str:
