@@ -18,6 +18,7 @@ from worker.cli.offline import Sum, idle_profiles, prepared, present
 from worker.cli.options import CONFIG, configuration, file_options, model_options
 from worker.cli.seeds.files import read_seed_files, undoubted
 from worker.cli.terminal import prompt_for_text, say
+from worker.cli.view.match import when_written
 from worker.cli.view.output import Output, output_options
 from worker.config import Config
 from worker.files.find import found_files
@@ -126,8 +127,9 @@ def filter_posts(
     "# Title", a page that was saved, JSON as on the control topic, or what `newsift seeds export`
     wrote, profiles included. With --learn each event gets a profile of its seeds, the background
     and its best posts, as `newsift events learn` makes it. Matches are the worker's own records,
-    one a line, with equal ids. --out takes an old file's place at the end, or on Ctrl-C with what
-    was found; an error leaves the old one.
+    one a line, with equal ids; on a terminal they are shown to be read, unless --json is given.
+    --out takes an old file's place at the end, or on Ctrl-C with what was found; an error leaves
+    the old one.
     """
     sources = found_files(files or (DASH,))
     output.check(sources, rejected=rejected)
@@ -142,21 +144,23 @@ def filter_posts(
     pipeline, seed_set = _ready(seeds, config, textbook)
     total = Sum(share_read(inputs))
     letters = writing(rejected) if rejected else nullcontext()
-    with output.open(IN_FILE, own=columns_of(inputs)) as show, letters as kept:
-        _pass(inputs, pipeline, seed_set, Sink(show, kept), total)
+    moment = when_written if output.is_seen else None
+    with output.open(IN_FILE, moment, columns_of(inputs)) as show, letters as kept:
+        _pass(inputs, pipeline, seed_set, Sink(show, kept), total, quiet=output.is_seen)
     refuse_many_bad(total.rejected.total(), total.progress.done)
 
 
 def _pass(
-    inputs: Iterable[FileMessages], pipeline: Pipeline, seeds: SeedSet, sink: Sink, total: Sum
-) -> None:
+    inputs: Iterable[FileMessages], pipeline: Pipeline, seeds: SeedSet, sink: Sink, total: Sum,
+    quiet: bool,
+) -> None:  # fmt: skip
     """Work on all inputs, and tell the sum, on Ctrl-C too."""
     try:
         for batch in chain.from_iterable(inputs):
             came = Came.of(batch, pipeline, seeds)
             sink.write(came)
             _tell_rejected(came.letters, total.rejected.total())
-            total.add(came.outcome)
+            total.add(came.outcome, quiet)
     except KeyboardInterrupt:
         _conclude(total, len(seeds))
         raise

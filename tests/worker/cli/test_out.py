@@ -242,3 +242,29 @@ def test_a_terminal_is_told_how_long_it_takes(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     said = newsift("matches", "--no-follow", "--out", "m.db").err
     assert "\r\x1b[K3 records, " in said
+
+
+def test_on_a_terminal_a_filter_is_read_and_elsewhere_kept(
+    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line a post, wrapped, its time in UTC or none; records where they are asked for."""
+    monkeypatch.chdir(tmp_path)
+    Path("s.md").write_text("# T\n\na ferry", "utf-8")
+    long = " ".join(["ferry"] * 40)
+    posts = lines(
+        {"id": "1", "text": long, "created_at": "2026-01-31T12:00:00+02:00"},
+        {"id": "2", "text": "a ferry"},
+    )
+    piped = newsift("filter", "--seeds", "s.md", stdin=posts)
+    assert [json.loads(line)["post"]["id"] for line in piped.out.splitlines()] == ["1", "2"]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    seen = newsift("filter", "--seeds", "s.md", stdin=posts).out.splitlines()
+    assert seen[0].startswith("2026-01-31T10:00:00Z  ")
+    assert 60 < max(map(len, seen)) <= 80
+    assert sum(line.count("ferry") for line in seen) == 41
+    assert [line[:2] for line in seen if not line.startswith(" ")] == ["20", "- "]
+    for args in (["--json"], ["--out", "-"]):
+        kept = newsift("filter", "--seeds", "s.md", *args, stdin=posts).out
+        assert [json.loads(line)["post"]["id"] for line in kept.splitlines()] == ["1", "2"]

@@ -17,6 +17,7 @@ from worker.visible import one_line
 EVENT_WIDTH = 20
 ROOM = 40  # characters; where a post has less beside its head, it stands below it
 INDENT = "  "
+NO_TIME = "-"
 COPY = "="  # after the score of a post that says what one before it said
 LONGEST = 10_000  # characters that a terminal is shown, however much a stranger wrote
 
@@ -49,17 +50,19 @@ class LineView:
         head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
         beside = self._width - columns(head) - len(INDENT) >= ROOM
         before = " " * columns(head) + INDENT if beside else INDENT
-        lines = [lit_text(line, best.why, self._colour) for line in self._lines(record, before)]
+        lines = self._lines(one_line(record.post.text), best.why, len(before))
         first = [head + INDENT + lines.pop(0)] if beside else [head]
         for line in [*first, *(before + line for line in lines)]:
             click.echo(line.rstrip(), color=self._colour)
 
-    def _lines(self, record: MatchRecord, before: str) -> list[str]:
-        """The text in as many lines as it takes beside what stands before each."""
-        text = one_line(record.post.text)
+    def _lines(self, text: str, why: Sequence[tuple[str, float]], before: int) -> list[str]:
+        """The text, lit, in as many lines as it takes beside what stands before each."""
         if self._width == sys.maxsize:
-            return [text]
-        return wrapped(cut(text, LONGEST), self._width - len(before))
+            return [lit_text(text, why, self._colour)]
+        text, room = cut(text, LONGEST), self._width - before
+        if self._colour:
+            return [lit_text(line, why, True) for line in wrapped(text, room)]
+        return wrapped(lit_text(text, why, False), room)  # numbers take room, colours do not
 
 
 def when_found(record: MatchRecord) -> str:
@@ -69,5 +72,6 @@ def when_found(record: MatchRecord) -> str:
 
 def when_written(record: MatchRecord) -> str:
     """When the post was written, as its platform says, else when it came to the topic."""
-    told = record.post.created_at or rfc3339(record.source.timestamp)
-    return f"{one_line(told)[:19]:19}Z"
+    came = record.source.timestamp
+    told = record.post.created_at or (rfc3339(came) if came > 0 else None)
+    return f"{one_line(told)[:19]:19}Z" if told else f"{NO_TIME:20}"

@@ -121,4 +121,5 @@ def _tell(config: Config, target: tuple[URL, Secret] | None, web: WebConfig | No
     if target is not None:
         say(f"matches go to {target[0].host}, group {config.kafka.group}; Ctrl-C ends it")
     if web is not None and web.port:
-        say(f"matches are served at http://{web.host}:{web.port}/matches; Ctrl-C ends it")
+        host = f"[{web.host}]" if ":" in web.host else web.host
+        say(f"matches are served at http://{host}:{web.port}/matches; Ctrl-C ends it")

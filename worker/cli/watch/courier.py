@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from aiokafka.errors import (
 from worker.cli.wanted import Wanted
 from worker.cli.watch.counts import WatchCounts
 from worker.cli.watch.lanes import Lanes, Offsets
-from worker.cli.watch.notices import notices_of
+from worker.cli.watch.notices import notices_of, partition_of
 from worker.cli.watch.rereading import Rereader
 from worker.cli.watch.running import in_time, together
 from worker.cli.watch.webhook import Webhook
@@ -47,6 +48,7 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
         self.lanes = Lanes(webhook.deliver, fail)
         self._consumer = group_consumer(config)
         self._again = Rereader(lone_consumer(config), self.lanes, wanted, counts)
+        self._read = deque[Any]()  # records that are in no lane yet, as too many events wait
         self._committed: Offsets = {}
         self._epoch = 0  # how often the partitions were dealt anew
         self._committing = asyncio.Lock()
@@ -104,6 +106,7 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
             self._fail(error)
         finally:
             self._epoch += 1
+            self._read.clear()
             await self.lanes.drop()
             self._committed = {}
 
@@ -111,6 +114,8 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
         while True:
             if self.lanes.full:
                 await self._hold()
+            elif self._read:
+                self._take(self._read.popleft())
             else:
                 await self._poll(POLL_MS)
 
@@ -133,9 +138,8 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
             log.warning("reading failed and is tried again: %s", error)
             await asyncio.sleep(BACKOFF_S)
         else:
-            for place, records in found.items():
-                for record in records:
-                    self._take(place, record)
+            for records in found.values():
+                self._read.extend(records)
             self._counts.waiting.set(len(self.lanes))
 
     async def _records(self, wait_ms: int) -> dict[TopicPartition, list[Any]]:
@@ -148,8 +152,8 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
             await self._begin_anew(error.args[0])
         return {}
 
-    def _take(self, place: TopicPartition, record: Any) -> None:
-        notices = notices_of(record, self._wanted)
+    def _take(self, record: Any) -> None:
+        place, notices = partition_of(record), notices_of(record, self._wanted)
         if notices is None:
             self._counts.unread.inc()
             log.warning("%s-%d-%d is no match: it is passed over", *place, record.offset)

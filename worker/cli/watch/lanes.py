@@ -11,21 +11,13 @@ from dataclasses import dataclass, field
 
 from aiokafka import TopicPartition
 
+from worker.cli.watch.notices import Notice
+
 LANES = 128  # events that wait; while there are more, nothing further is read
 HELD = 100  # matches of an event that are held at once
 ROOM = 2**18  # bytes of them, from which on no further one is held
 
 Offsets = dict[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """What is to be delivered of one record to one event's followers."""
-
-    place: TopicPartition
-    offset: int
-    match_id: str  # of its best match: the same however often it is delivered
-    body: bytes
 
 
 Deliver = Callable[[Notice], Awaitable[None]]
@@ -78,7 +70,7 @@ class Lanes:
         if not lane.has_room:
             return False
         lane.held.append(notice)
-        lane.size += len(notice.body)
+        lane.size += len(notice.value)
         if lane.task is None:
             lane.task = asyncio.create_task(self._work(lane))
         return True
@@ -135,7 +127,7 @@ class Lanes:
         try:
             while lane.held:
                 await self._deliver(lane.held[0])
-                lane.size -= len(lane.held.popleft().body)
+                lane.size -= len(lane.held.popleft().value)
                 self._tell()
         except Exception as error:  # noqa: BLE001 - a task would keep it to itself
             self._fail(error)

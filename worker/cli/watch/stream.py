@@ -19,7 +19,7 @@ from worker.cli.watch.counts import WatchCounts
 from worker.cli.watch.notices import narrowed, record_in
 from worker.cli.watch.running import in_time
 from worker.config import Config, WebConfig
-from worker.kafka.consumers import Consumer, lone_consumer
+from worker.kafka.consumers import Consumer, Offsets, lone_consumer
 from worker.kafka.metadata import identity
 from worker.watch.site import FRESH, Site, json_answer
 from worker.watch.visits import Visit
@@ -27,7 +27,7 @@ from worker.watch.visits import Visit
 LISTENERS = 32
 POLL_MS = 500
 STEP = 100  # records at a time
-QUIET_S = 15.0  # after which a comment shows that both sides are there
+QUIET_S = 15.0  # after which an id alone shows that both sides are there, and what was passed
 LEAVE_S = 2.0
 SLOW_S = 30.0  # so long a listener may take to make room
 PLACES = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
@@ -106,16 +106,17 @@ class MatchStream(Site):
         self, response: web.StreamResponse, consumer: Consumer, seen: Places | None
     ) -> None:
         """Send what comes, for as long as somebody takes it."""
-        loop, quiet = asyncio.get_running_loop(), 0.0
+        loop, quiet = asyncio.get_running_loop(), -QUIET_S
         at = await self._begin(consumer, seen)
-        while True:
+        # Of a partition that is new he hears when he comes back, which he does by himself.
+        while len(consumer.partitions_for_topic(self._all.topics.matches) or ()) <= len(at):
             if loop.time() - quiet > QUIET_S:
-                await self._write(response, b":\n\n")
+                await self._write(response, b":\nid: %s\n\n" % event_id(at))
                 quiet = loop.time()
             try:
                 found = await consumer.getmany(timeout_ms=POLL_MS, max_records=STEP)
             except OffsetOutOfRangeError as error:
-                await consumer.seek_to_beginning(*error.args[0])
+                at |= _go(consumer, await consumer.beginning_offsets([*error.args[0]]))
                 continue
             for record in (record for records in found.values() for record in records):
                 at[record.partition] = record.offset + 1
@@ -132,28 +133,35 @@ class MatchStream(Site):
         consumer.assign(places)
         if seen is not None:
             begin = await consumer.beginning_offsets(places)
-            at = {place.partition: seen.get(place.partition, begin[place]) for place in places}
-        else:
-            ends = await consumer.end_offsets(places)
-            if self._since is not None:
-                hits = await consumer.offsets_for_times(dict.fromkeys(places, self._since))
-                ends |= {place: hit.offset for place, hit in hits.items() if hit is not None}
-            at = {place.partition: offset for place, offset in ends.items()}
-        for place in places:
-            consumer.seek(place, at[place.partition])
-        return at
+            return _go(consumer, {p: seen.get(p.partition, begin[p]) for p in places})
+        ends = await consumer.end_offsets(places)
+        if self._since is not None:
+            hits = await consumer.offsets_for_times(dict.fromkeys(places, self._since))
+            ends |= {place: hit.offset for place, hit in hits.items() if hit is not None}
+        return _go(consumer, ends)
 
     def _event(self, record: Any, at: Places) -> bytes:
         """A record as an event, whose id is the place after it; nothing of what is not wanted."""
         found = record_in(record)
         if found is None or not (own := self._wanted.of(found)):
             return b""
-        places = ",".join(f"{part}-{offset}" for part, offset in sorted(at.items()))
-        return b"id: %s\nevent: match\ndata: %s\n\n" % (places.encode(), narrowed(found, own))
+        return b"id: %s\nevent: match\ndata: %s\n\n" % (event_id(at), narrowed(found, own))
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
         async with asyncio.timeout(SLOW_S):  # a TimeoutError is an OSError: he is gone
             await response.write(data)
+
+
+def _go(consumer: Consumer, offsets: Offsets) -> Places:
+    """Have a consumer read on there."""
+    for place, offset in offsets.items():
+        consumer.seek(place, offset)
+    return {place.partition: offset for place, offset in offsets.items()}
+
+
+def event_id(at: Places) -> bytes:
+    """What names these places."""
+    return ",".join(f"{part}-{offset}" for part, offset in sorted(at.items())).encode()
 
 
 def places_in(event_id: str) -> Places | None:

@@ -14,7 +14,7 @@ import aiohttp
 from yarl import URL
 
 from worker.cli.watch.counts import WatchCounts
-from worker.cli.watch.lanes import Notice
+from worker.cli.watch.notices import Notice
 from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
 from worker.match.records import MATCH_SCHEMA
@@ -64,14 +64,15 @@ class Webhook:
     async def _attempt(self, notice: Notice) -> float | None:
         """Send a match once: None where it is done, else the seconds to wait at least."""
         assert self._session is not None
-        headers = signed_headers(notice, self._secret, int(time()))
+        body = notice.body
+        headers = signed_headers(notice.match_id, self._secret, int(time()), body)
         try:
             async with self._session.post(
-                self._url, data=notice.body, headers=headers, allow_redirects=False
+                self._url, data=body, headers=headers, allow_redirects=False
             ) as answer:
                 return self._done(notice, answer.status, retry_after(answer.headers))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            said = excerpt(str(error)) or type(error).__name__
+            said = excerpt(_told(error)) or type(error).__name__
             log.warning("%s: no answer (%s), match %s again", self._url.host, said, notice.match_id)
             return 0.0
 
@@ -94,13 +95,18 @@ class Webhook:
         return wait
 
 
-def signed_headers(notice: Notice, secret: Secret, at: int) -> dict[str, str]:
+def _told(error: Exception) -> str:
+    """What went wrong, without the address, of which the path may be the password."""
+    return error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+
+
+def signed_headers(match_id: str, secret: Secret, at: int, body: bytes) -> dict[str, str]:
     """What a receiver checks and tells duplicates by."""
     return {
         "Content-Type": "application/json",
-        "Newsift-Match": notice.match_id,
+        "Newsift-Match": match_id,
         "Newsift-Schema": MATCH_SCHEMA,
-        "Newsift-Signature": signature(secret, at, notice.body),
+        "Newsift-Signature": signature(secret, at, body),
         "User-Agent": f"newsift/{version('newsift')}",
     }
 
@@ -115,8 +121,10 @@ def signing_secret(file: Path | None, env: Mapping[str, str] = os.environ) -> Se
     """The secret of a file, else of the environment; there has to be one."""
     if file is not None:
         return read_secret(file, "--secret-file")
-    if not (said := env.get(VARIABLE, "").strip()):
+    said = env.get(VARIABLE, "").strip()
+    if not (said and said.isprintable()):
         raise ConfigError(
-            f"{VARIABLE}: is not set; set it, or give --secret-file: receivers check by it who sent"
+            f"{VARIABLE}: is {'no text' if said else 'not set'}; set it, or give --secret-file: "
+            "receivers check by it who sent"
         )
     return Secret(said)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -15,9 +15,12 @@ from aiokafka.errors import (
 )
 
 import worker.cli.watch.courier
+from tests.worker.cli.test_matches import record
 from worker.cli.wanted import Wanted
 from worker.cli.watch.counts import WatchCounts
 from worker.cli.watch.courier import Courier
+from worker.cli.watch.lanes import LANES, Lanes
+from worker.cli.watch.notices import Notice
 from worker.cli.watch.webhook import Webhook
 from worker.config import Config
 
@@ -31,6 +34,7 @@ class FakeConsumer:
         self.errors: dict[str, list[KafkaError]] = {}
         self.at: int | None = None
         self.committed: list[int] = []
+        self.records: list[Any] = []
 
     def _maybe(self, name: str) -> None:
         if self.errors.get(name):
@@ -41,7 +45,8 @@ class FakeConsumer:
         self._maybe("getmany")
         if self.at is None:
             raise NoOffsetForPartitionError(PLACE)
-        return {}
+        found, self.records = self.records, []
+        return {PLACE: found}
 
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         self._maybe("end_offsets")
@@ -57,8 +62,17 @@ class FakeConsumer:
         self._maybe("commit")
         self.committed.append(offsets[PLACE])
 
+    def resume(self, *_: TopicPartition) -> None:
+        """Nothing was held back."""
+
+    def paused(self) -> set[TopicPartition]:
+        return set()
+
     def assignment(self) -> set[TopicPartition]:
         return {PLACE}
+
+    def pause(self, *_: TopicPartition) -> None:
+        self.is_paused = True
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         self.at = offset
@@ -133,6 +147,36 @@ def test_partitions_that_were_dealt_anew_meanwhile_are_left_where_they_are(
         courier._seek({PLACE: 7}, courier._epoch - 1)
         assert consumer.at != 7
 
+    run(monkeypatch, consumer, story)
+
+
+def test_no_more_events_wait_than_there_are_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many one read brings; and all that one record names share its bytes."""
+    consumer, many = FakeConsumer(), LANES * 3 // 4
+    named = ({f"{at}-{each}": 0.5 for each in range(many)} for at in range(4))
+    values = [record("1", "text", **seeds) for seeds in named]
+    consumer.at, consumer.records = 0, [
+        ConsumerRecord(*PLACE, at, 0, 0, None, value, None, -1, len(value), ())
+        for at, value in enumerate(values)
+    ]  # fmt: skip
+
+    async def story(courier: Courier) -> None:
+        async def never(_: Notice) -> None:
+            await asyncio.Event().wait()
+
+        courier.lanes = Lanes(never, lambda _: None)
+        while not hasattr(consumer, "is_paused"):
+            await asyncio.sleep(0)
+        assert len(courier.lanes) == 2 * many
+        held = {id(lane.held[0].value) for lane in courier.lanes._lanes.values()}
+        assert len(held) == 2
+        assert courier.lanes.committable() == {PLACE: 0}
+        await courier.on_partitions_revoked({PLACE})
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert courier.lanes.committable() == {}
+
+    monkeypatch.setattr(worker.cli.watch.courier, "LEAVE_S", 0.0)
     run(monkeypatch, consumer, story)
 
 

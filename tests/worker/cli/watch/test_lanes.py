@@ -8,7 +8,9 @@ import pytest
 from aiokafka import TopicPartition
 
 import worker.cli.watch.lanes
-from worker.cli.watch.lanes import HELD, LANES, ROOM, Lanes, Notice
+from worker.cli.wanted import Wanted
+from worker.cli.watch.lanes import HELD, LANES, ROOM, Lanes
+from worker.cli.watch.notices import Notice
 
 PLACE = TopicPartition("matched-tweets", 0)
 
@@ -18,7 +20,7 @@ def fail(error: Exception) -> None:
 
 
 def notice(offset: int, size: int = 1) -> Notice:
-    return Notice(PLACE, offset, f"m{offset}", b"x" * size)
+    return Notice(PLACE, offset, f"m{offset}", "e", b"x" * size, Wanted())
 
 
 class Gates:

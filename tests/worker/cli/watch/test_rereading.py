@@ -12,8 +12,8 @@ import worker.cli.watch.lanes
 from tests.worker.cli.test_matches import record
 from worker.cli.wanted import Wanted
 from worker.cli.watch.counts import WatchCounts
-from worker.cli.watch.lanes import Lanes, Notice
-from worker.cli.watch.notices import notices_of
+from worker.cli.watch.lanes import Lanes
+from worker.cli.watch.notices import Notice, notices_of
 from worker.cli.watch.rereading import Rereader
 
 TOPIC = [TopicPartition("matched-tweets", part) for part in range(2)]

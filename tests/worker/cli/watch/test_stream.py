@@ -64,7 +64,7 @@ def events(answer: http.client.HTTPResponse, many: int) -> list[Event]:
         name, _, value = line.partition(":")
         if name:
             fields[name] = value.removeprefix(" ")
-        elif not line and fields:
+        elif not line and "data" in fields:
             assert fields["event"] == "match"
             found.append((fields["id"], json.loads(fields["data"])["post"]["id"]))
             fields = {}
@@ -99,6 +99,33 @@ def test_who_comes_back_misses_nothing_and_sees_nothing_twice(kafka: Kafka, tmp_
             assert answer.status == 421
         assert command.leave() == 0
     assert sorted(int(name) for _, name in seen) == list(range(43))
+
+
+def test_who_has_seen_nothing_yet_comes_back_and_misses_nothing(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    fill(kafka, 0, 6)
+    with watching(tmp_path, "--listen", 0) as command:
+        port = port_of(command)
+        with listening(port) as answer:
+            assert answer.readline() == b":\n"
+            place = answer.readline().decode().removeprefix("id: ").strip()
+            assert answer.readline() == b"\n"
+        assert places_in(place) == {0: 2, 1: 2, 2: 2}
+        fill(kafka, 6, 9)
+        with listening(port, Last_Event_ID=place) as answer:
+            found = events(answer, 3)
+    assert sorted(name for _, name in found) == ["6", "7", "8"]
+
+
+def test_a_place_that_is_no_more_is_the_beginning(kafka: Kafka, tmp_path: Path) -> None:
+    fill(kafka, 0, 3)
+    with (
+        watching(tmp_path, "--listen", 0) as command,
+        listening(port_of(command), Last_Event_ID="0-900,1-1,2-1") as answer,
+    ):
+        [(place, name)] = events(answer, 1)
+    assert (place, name) == ("0-1,1-1,2-1", "0")
 
 
 def test_so_many_listen_and_no_more_and_one_who_leaves_makes_room(

@@ -85,9 +85,11 @@ def test_what_fails_is_sent_again_and_nothing_is_missing(kafka: Kafka, tmp_path:
         assert command.leave() == 0
     assert [post.name for post in receiver.taken] == numbers(0, 10)
     assert len(receiver.came) == 17
+    assert "match 6-ferry again" in command.said
+    assert "/in" not in command.said  # of many receivers the path is the password
 
 
-@pytest.mark.parametrize("status", [400, 409, 422])
+@pytest.mark.parametrize("status", [400, 409, 413, 415, 422])
 def test_a_match_that_is_refused_for_itself_holds_up_no_other(
     kafka: Kafka, tmp_path: Path, status: int
 ) -> None:
@@ -193,11 +195,12 @@ def test_a_new_group_begins_with_what_comes_and_filters_as_matches_does(
         command.until(lambda: committed(kafka, "other") == 1)
         fill(kafka, ["1"], ferry=0.5)
         fill(kafka, ["2"], ferry=0.6, fire=0.5)
-        kafka.fill(MATCHES, [b"{"])
-        command.until(lambda: committed(kafka, "other") == 4)
+        kafka.fill(MATCHES, [b"{", record("3\r\nA: b", fire=0.5), record("4" * 101, fire=0.5)])
+        fill(kafka, ["5"], fire=0.5)
+        command.until(lambda: committed(kafka, "other") == 7)
         assert command.leave() == 0
-    assert [(post.name, post.event) for post in receiver.taken] == [("2", FIRE)]
-    assert "is no match: it is passed over" in command.said
+    assert [(post.name, post.event) for post in receiver.taken] == [("2", FIRE), ("5", FIRE)]
+    assert command.said.count("is no match: it is passed over") == 3
 
 
 def has_taken(receiver: Receiver, many: int) -> bool:
@@ -214,6 +217,7 @@ HERE = ("--webhook", "http://127.0.0.1:1/")
         (("--webhook", "newsroom"), "s", "--webhook: "),
         (("--webhook", "ftp://a/b"), "s", "--webhook: "),
         (HERE, "", "NEWSIFT_WEBHOOK_SECRET: "),
+        (HERE, "\udcff", "NEWSIFT_WEBHOOK_SECRET: "),
         ((*HERE, "--secret-file", "/"), "s", "--secret-file: "),
         ((*HERE, "--group", "newsift-ingest"), "s", "--group "),
         ((*HERE, "--group", " "), "s", "group"),
