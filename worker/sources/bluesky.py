@@ -3,7 +3,8 @@
 import logging
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from time import monotonic
 
 import msgspec
 from aiohttp import ClientSession, ClientWSTimeout, WSServerHandshakeError
@@ -16,7 +17,7 @@ from worker.sources.frame import Gap, Mark
 from worker.sources.http import TOLD_BYTES, answered, endpoint, excerpt, is_refusal, losing
 from worker.sources.jetstream import POSTS, Jetstream, JetstreamSaid, time_cursor
 from worker.sources.sockets import texts
-from worker.sources.source import BUSY, STALLED, TOLD, TOO_OLD, Arrivals, LostError
+from worker.sources.source import BUSY, MALFORMED, STALLED, TOLD, TOO_OLD, Arrivals, LostError
 
 HOSTS = (
     "wss://jetstream.us-east.bsky.network/xrpc/network.bsky.jetstream.subscribeEvents",
@@ -62,8 +63,11 @@ class Bluesky:
         given = [endpoint(url, "ws", "wss", "http", "https") for url in urls or HOSTS]
         self._hosts = [Jetstream(url, collections or (POSTS,), langs) for url in given]
         self._now = 0  # which of them
+        self._away = [0.0] * len(self._hosts)  # until when each asks to stay away
         self._failed = False
-        self._refusals: int | None = 0  # in a row; None once one has let us in
+        self._refusing = set[int]()  # hosts, since one has let us in
+        self._unread_after: Mark | None = None  # a frame that cannot be read follows it,
+        self._passed_s = 0.0  # for which so much is left out
         self._instead: list[int | None] = []  # what to ask for, as the mark's cursor is too old
         self._stall_s = stall_s
         self._backoff = Backoff(0.25, 30.0)
@@ -79,9 +83,34 @@ class Bluesky:
 
     async def arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
         """What comes from the mark on; a gap where the host no longer has what came after it."""
+        try:
+            async with aclosing(self._arrivals(session, mark)) as arrivals:
+                async for found in arrivals:
+                    yield found
+        except LostError as lost:
+            if lost.reason == MALFORMED:
+                self._pass_over(mark)
+            self._away[self._now] = monotonic() + lost.wait
+            lost.wait = max(0.0, min(self._away) - monotonic())
+            raise
+
+    def _pass_over(self, mark: Mark | None) -> None:
+        """Leave more and more out where the same frame comes again and again, and is unreadable."""
+        again = mark is not None and mark == self._unread_after
+        self._unread_after, self._passed_s = mark, max(1.0, 2 * self._passed_s) if again else 0.0
+
+    def _choose_host(self) -> Jetstream:
+        """The host of before, or the next when it failed: who asked to stay away, last."""
         if self._failed and len(self._hosts) > 1:
-            self._now, self._instead = (self._now + 1) % len(self._hosts), []
-        self._failed, host = True, self._hosts[self._now]
+            count, now = len(self._hosts), monotonic()
+            others = [(self._now + step) % count for step in range(1, count + 1)]
+            self._now = min(others, key=lambda each: max(0.0, self._away[each] - now))
+            self._instead = []
+        self._failed = True
+        return self._hosts[self._now]
+
+    async def _arrivals(self, session: ClientSession, mark: Mark | None) -> Arrivals:
+        host = self._choose_host()
         async with self._connected(session, host, mark) as (socket, cursor):
             yield ()
             first, clamped = True, cursor != host.since(mark)
@@ -94,6 +123,8 @@ class Bluesky:
                     continue
                 if first and found.cursor is not None:
                     first, self._failed, self._instead = False, False, []
+                    if mark is None or found.cursor != mark.cursor:
+                        self._unread_after, self._passed_s = None, 0.0
                     if mark is not None and (gap := _gap(host, mark, found.at, clamped)):
                         yield gap
                 yield (found,)
@@ -124,7 +155,9 @@ class Bluesky:
         self, session: ClientSession, host: Jetstream, mark: Mark | None
     ) -> AsyncIterator[tuple[ClientWebSocketResponse, int | None]]:
         """A connection from the mark on, or from the oldest there is, and the cursor of it."""
-        if mark is not None and mark.place != host.place and not self._instead:
+        if mark is not None and self._passed_s and (at := time_cursor(mark.at, self._passed_s)):
+            self._instead = [at, None]
+        elif mark is not None and mark.place != host.place and not self._instead:
             self._instead = [host.since(mark), None]
         while True:
             cursor = self._instead[0] if self._instead else host.since(mark)
@@ -155,7 +188,7 @@ class Bluesky:
             if isinstance(lost.__cause__, WSServerHandshakeError):
                 await self._turned_away(session, asked, cursor, lost.__cause__)
             raise
-        self._refusals = None
+        self._refusing.clear()
         return socket
 
     async def _turned_away(
@@ -170,11 +203,11 @@ class Bluesky:
         told = excerpt(f"{said.error} {said.message}")
         what = f"{asked.host} answers {why.status}{f' ({told})' if told else ''}"
         found = answered(why.status, why.headers or {}, what, "check --url and what it asks for")
-        if isinstance(found, AccessError) and self._refusals is not None:
-            self._refusals += 1
-            if self._refusals >= len(self._hosts):
-                raise found
-        raise found if isinstance(found, LostError) else LostError(BUSY, what)
+        if isinstance(found, AccessError):
+            self._refusing.add(self._now)
+            if len(self._refusing) < len(self._hosts):
+                raise LostError(BUSY, what)
+        raise found
 
 
 async def _said(session: ClientSession, asked: URL) -> Refusal:
@@ -207,4 +240,4 @@ def _gap(host: Jetstream, mark: Mark, first: float | None, clamped: bool) -> Gap
     in_silence = not host.is_v2 and seconds is not None and seconds > CLAMPED_S
     if not clamped and not in_silence:
         return None
-    return Gap(f"{host.place} no longer has what came after its cursor {mark.cursor}", seconds)
+    return Gap(f"{host.place} does not give what came after its cursor {mark.cursor}", seconds)

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import aclosing, suppress
 from math import inf
 from time import monotonic
+from typing import Any
 
 from aiohttp import ClientSession
 
@@ -47,12 +48,25 @@ class Collector:
         self._waited: list[Backoff] = []  # since it last got on
         self._moved, self._leaving = asyncio.Event(), asyncio.Event()
         self._ended = asyncio.Event()
-        self._let_in = -inf  # when something came last
+        self._let_in = -inf  # when a connection stood last
         self.missing = "it is starting"  # why it is not ready
 
     def leave(self) -> None:
         """Take nothing more in, and end once all that came is acknowledged, or in time."""
         self._leaving.set()
+
+    async def before_leaving(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether something was done before it was told to leave; it goes no further then."""
+        working = asyncio.create_task(work)
+        leaving = asyncio.create_task(self._leaving.wait())
+        try:
+            done, _ = await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            working.cancel()
+            leaving.cancel()
+        if working in done:
+            working.result()
+        return working in done
 
     async def run(self, client: ClientSession) -> None:
         """Go on until told to leave; what ends it before is raised."""
@@ -93,8 +107,11 @@ class Collector:
             try:
                 await self._connection(client)
             except EnoughError:
+                await self._inbox.drained()
                 return
             except (LostError, AccessError) as error:
+                if not self.missing:
+                    self._let_in = monotonic()
                 lost = self._worth_another(error)
                 self._counts.connected(False)
                 self._counts.reconnect(lost.reason)
@@ -115,7 +132,6 @@ class Collector:
         place = self._source.place
         async with aclosing(self._source.arrivals(client, self._mark)) as arrivals:
             async for found in arrivals:
-                self._let_in = monotonic()
                 if isinstance(found, Gap):
                     self._note(found)
                     continue

@@ -1,6 +1,8 @@
 """How a source speaks HTTP: sessions that never wait without end, tokens that are never shown."""
 
 import os
+from asyncio import timeout
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from email.utils import parsedate_to_datetime
@@ -8,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import time
 from typing import TypeVar
+from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -28,9 +31,11 @@ from worker.sources.source import (
 
 D = TypeVar("D")
 CONNECT_S = 20.0
+WHOLE_S = 120.0  # for an answer that ends
 LONGEST_WAIT_S = 3600.0  # of what Retry-After may ask for
 TOLD_BYTES = 2**12  # of an answer that is an error
 SAID = 200  # characters of it
+WEB_SCHEMES = {"ws": "http", "wss": "https"}
 
 
 def limits(stall_s: float) -> aiohttp.ClientTimeout:
@@ -43,9 +48,41 @@ async def session(stall_s: float) -> AsyncIterator[aiohttp.ClientSession]:
     """A client whose connections and reads each end in time, by the proxy of the environment."""
     agent = {"User-Agent": f"newsift/{version('newsift')}"}
     async with aiohttp.ClientSession(
-        timeout=limits(stall_s), headers=agent, trust_env=True
-    ) as client:
+        timeout=limits(stall_s), headers=agent, middlewares=(_by_proxy,),
+        cookie_jar=aiohttp.DummyCookieJar(),
+    ) as client:  # fmt: skip
         yield client
+
+
+async def _by_proxy(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    # Not by aiohttp's trust_env: that reads ~/.netrc too, whose login is refused beside a token,
+    # and knows no proxy for a web socket.
+    proxy = environment_proxy(request.url)
+    if proxy is not None:
+        login = {}
+        if proxy.user:
+            said = b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
+            login = {"Proxy-Authorization": f"Basic {said}"}
+        request.update_proxy(proxy.with_user(None), None, login)
+        if not request.is_ssl():
+            request.headers.update(login)
+    return await send(request)
+
+
+def environment_proxy(url: URL) -> URL | None:
+    """The proxy that HTTPS_PROXY or HTTP_PROXY names, for web sockets too, but for NO_PROXY."""
+    scheme = WEB_SCHEMES.get(url.scheme, url.scheme)
+    named = getproxies_environment()
+    said = named.get(scheme)
+    if not said or proxy_bypass(url.host_port_subcomponent or "", named):
+        return None
+    found = URL(said if "://" in said else f"http://{said}")
+    if found.scheme != "http" or not found.host:
+        key = f"{scheme.upper()}_PROXY"
+        raise ConfigError(f"{key}: names no HTTP proxy; give one as http://host:port")
+    return found
 
 
 def endpoint(url: str, *schemes: str) -> URL:
@@ -58,6 +95,13 @@ def endpoint(url: str, *schemes: str) -> URL:
     if not good:
         raise InputError(f"--url: {_bare(url)!r}; give an address with {' or '.join(schemes)}")
     return found
+
+
+def without_login(url: URL) -> URL:
+    """An address to which a token is sent; refused where it names somebody else to log in."""
+    if url.user or url.password:
+        raise InputError("--url: holds a login, but the token says who asks; leave the login out")
+    return url
 
 
 def token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret | None:
@@ -102,13 +146,14 @@ def answered(
 
 
 async def whole(answer: aiohttp.ClientResponse, largest: int) -> bytes:
-    """The body of an answer, in bounded memory."""
+    """The body of an answer, in bounded memory and time."""
     parts, size = list[bytes](), 0
-    async for part in answer.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > largest:
-            raise LostError(MALFORMED, f"{answer.url.host} answers more than {largest:,} bytes")
+    async with timeout(WHOLE_S):  # some drip
+        async for part in answer.content.iter_any():
+            parts.append(part)
+            size += len(part)
+            if size > largest:
+                raise LostError(MALFORMED, f"{answer.url.host} answers more than {largest:,} bytes")
     return b"".join(parts)
 
 
@@ -151,10 +196,14 @@ def losing(place: str) -> Iterator[None]:
         raise LostError(STALLED, f"{place}: nothing came for too long") from error
     except aiohttp.ClientPayloadError as error:
         raise LostError(CLOSED, f"{place}: closed in the middle of an answer") from error
-    except aiohttp.TooManyRedirects as error:  # says nothing by itself
+    # What these say by themselves holds the address, and in its query perhaps a token.
+    except aiohttp.TooManyRedirects as error:
         raise LostError(MALFORMED, f"{place}: redirects again and again") from error
-    except (aiohttp.InvalidURL, aiohttp.ContentTypeError) as error:
-        raise LostError(MALFORMED, f"{place}: {excerpt(str(error))}") from error
+    except aiohttp.InvalidURL as error:
+        raise LostError(MALFORMED, f"{place}: redirects to what is no address") from error
+    except aiohttp.ClientResponseError as error:
+        said = f"answers {error.status} ({excerpt(error.message)})"
+        raise LostError(UNREACHABLE, f"{place}: {said}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error
 

@@ -21,7 +21,7 @@ MICROSECONDS = 10**15  # from here on a cursor is a time, below it a number of t
 SECOND = 10**6
 LARGEST_CURSOR = 2**63 - 1
 KEY_BYTES = 2**12  # an address has a tenth of it
-REWIND = 10 * SECOND  # on another host, whose clock is another
+REWIND_S = 10.0  # on another host, whose clock is another
 
 
 class Langs(msgspec.Struct):
@@ -159,8 +159,8 @@ class Jetstream:
         return not langs or any(map(self._langs.keep, langs))
 
 
-def time_cursor(at: float | None) -> int | None:
+def time_cursor(at: float | None, later_s: float = -REWIND_S) -> int | None:
     """A cursor for any host: a little before this time; None where that is no time of theirs."""
     if at is None or not MICROSECONDS <= at * SECOND <= LARGEST_CURSOR:
         return None
-    return round(at * SECOND) - REWIND
+    return round((at + later_s) * SECOND)

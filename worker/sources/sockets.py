@@ -3,7 +3,7 @@
 from asyncio import timeout
 from collections.abc import AsyncIterator
 
-from aiohttp import ClientWebSocketResponse, WSMessage, WSMsgType
+from aiohttp import ClientWebSocketResponse, WebSocketError, WSMessage, WSMsgType
 
 from worker.sources.http import excerpt, losing
 from worker.sources.source import CLOSED, MALFORMED, LostError
@@ -28,6 +28,9 @@ async def texts(
 def _ended(socket: ClientWebSocketResponse, message: WSMessage, place: str) -> LostError:
     if message.type is WSMsgType.BINARY:
         return LostError(MALFORMED, f"{place}: sends binary frames, which nobody asked for")
+    if isinstance(message.data, WebSocketError):
+        said = excerpt(str(message.data))
+        return LostError(MALFORMED, f"{place}: sends a frame that cannot be read ({said})")
     why = message.extra or message.data
     said = f" ({excerpt(str(why))})" if why and why != socket.close_code else ""
     return LostError(CLOSED, f"{place}: closed the connection with {socket.close_code}{said}")

@@ -97,6 +97,7 @@ class State:
             if stored := stored_state(self.path, self._source):
                 self.mark = stored.mark
                 self._gaps, self._gap_seconds = stored.gaps, stored.gap_seconds
+                self._write(stored)  # where that cannot be, nothing is sent again and again
         except BaseException:
             self.close()
             raise
@@ -122,10 +123,16 @@ class State:
             self._gaps, self._gap_seconds,
         )  # fmt: skip
         try:
-            write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
+            self._write(stored)
         except InputError as error:  # it could be written before: a full disk, say
-            raise RunError(f"--state: {error}; make room, and start again") from error
+            raise RunError(f"{error}, and start again") from error
         self.mark = mark
+
+    def _write(self, stored: Stored) -> None:
+        try:
+            write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
+        except InputError as error:
+            raise InputError(f"--state: {error}; make room, or give another file") from error
 
     def note(self, gap: Gap) -> None:
         """Count posts that are lost for good; kept with the next mark."""

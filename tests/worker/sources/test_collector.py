@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from tests.worker.sources.collecting import Kept, collecting
+from tests.worker.sources.collecting import PATIENCE_S, Kept, collecting
 from worker.config import StreamConfig
 from worker.errors import AccessError, BrokerError
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.inbox import FRAME_BYTES, Inbox, size_of
-from worker.sources.source import BUSY, CLOSED, Arrivals, LostError
+from worker.sources.source import BUSY, CLOSED, Arrivals, EnoughError, LostError
 
 Step = Sequence[Frame] | Gap | Exception
 
@@ -96,6 +96,45 @@ def test_leaving_waits_for_what_is_under_way() -> None:
             asyncio.get_running_loop().call_later(0.05, found.outlet.free.set)
         assert found.outlet.keys == ["1", "2"]
         assert cursors(found.outlet.marks) == [2]
+
+    run(test)
+
+
+def test_when_all_has_come_it_waits_for_the_broker_however_long() -> None:
+    source = Played([frames(1, 2), EnoughError()])
+
+    async def test() -> None:
+        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as found:
+            found.outlet.free.clear()
+            await found.until(lambda: bool(found.outlet.tried))
+            await asyncio.sleep(0.3)  # longer than a shutdown may take
+            assert not found.task.done()
+            found.outlet.free.set()
+            async with asyncio.timeout(PATIENCE_S):
+                await found.task
+        assert cursors(found.outlet.marks) == [2]
+
+    run(test)
+
+
+def test_what_takes_long_at_the_start_is_left_when_it_is_told_to_leave() -> None:
+    async def test() -> None:
+        async with collecting(Played([()])) as found:
+
+            async def fast() -> None:
+                await asyncio.sleep(0)
+
+            async def never() -> None:
+                found.collector.leave()
+                await asyncio.Future()
+
+            async def failing() -> None:
+                raise BrokerError("nobody listens there")
+
+            assert await found.collector.before_leaving(fast())
+            with pytest.raises(BrokerError):
+                await found.collector.before_leaving(failing())
+            assert not await found.collector.before_leaving(never())
 
     run(test)
 

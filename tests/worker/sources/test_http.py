@@ -1,12 +1,16 @@
 """What answers mean and addresses are, by hand."""
 
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from aiohttp import RequestInfo, TooManyRedirects
-from multidict import CIMultiDict, CIMultiDictProxy
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from encoder.errors import InputError
@@ -15,12 +19,16 @@ from worker.sources.http import (
     LONGEST_WAIT_S,
     answered,
     endpoint,
+    environment_proxy,
     excerpt,
     losing,
     retry_after,
+    session,
     token,
+    whole,
+    without_login,
 )
-from worker.sources.source import BUSY, LIMITED, MALFORMED, LostError
+from worker.sources.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
 
 
 @pytest.mark.parametrize(
@@ -95,8 +103,119 @@ def test_what_somebody_else_wrote_is_short_and_steers_nothing() -> None:
     assert len(excerpt("x" * 999)) == 200
 
 
-def test_redirects_in_a_circle_are_named() -> None:
-    asked = RequestInfo(URL("wss://h/a"), "GET", CIMultiDictProxy(CIMultiDict()), URL("wss://h/a"))
-    with pytest.raises(LostError, match=r"^h/a: redirects again and again$") as lost, losing("h/a"):
-        raise TooManyRedirects(asked, ())
+@pytest.mark.parametrize(
+    ("url", "env", "proxy"),
+    [
+        ("wss://h/a", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("ws://h/a", {"HTTP_PROXY": "p:1"}, "http://p:1"),
+        ("https://h/a", {"HTTP_PROXY": "p:1"}, None),
+        ("https://a.h/a", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "h"}, None),
+        ("https://h:8/a", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "h:8"}, None),
+    ],
+)
+def test_a_proxy_of_the_environment_serves_web_sockets_too(
+    url: str, env: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_proxy(monkeypatch)
+    for key, value in env.items():
+        monkeypatch.setenv(key, value)
+    found = environment_proxy(URL(url))
+    assert (found and str(found)) == proxy
+
+
+def test_a_proxy_of_another_kind_is_refused_without_its_login(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    no_proxy(monkeypatch)
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://user:secret@p:1")
+    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: names no HTTP proxy") as refused:
+        environment_proxy(URL("wss://h/a"))
+    assert "secret" not in str(refused.value)
+
+
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in list(os.environ):
+        if key.lower().endswith("_proxy"):
+            monkeypatch.delenv(key)
+
+
+def answering(handler: Any, ask: Callable[[ClientSession, str], Coroutine[Any, Any, Any]]) -> Any:
+    """What a request comes to at a server of this machine."""
+
+    async def test() -> Any:
+        app = web.Application()
+        app.add_routes([web.get("/{tail:.*}", handler)])
+        async with TestServer(app) as server, session(30) as client:
+            return await ask(client, f"http://127.0.0.1:{server.port}/")
+
+    return asyncio.run(test())
+
+
+def test_a_login_in_netrc_does_not_stand_in_the_way_of_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    async def said(request: web.Request) -> web.Response:
+        return web.Response(text=request.headers["Authorization"])
+
+    async def ask(client: ClientSession, url: str) -> bytes:
+        async with client.get(url, headers={"Authorization": "Bearer t"}) as answer:
+            return await whole(answer, 100)
+
+    assert answering(said, ask) == b"Bearer t"
+
+
+def test_a_request_goes_by_the_proxy_with_its_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_proxy(monkeypatch)
+
+    async def proxy(request: web.Request) -> web.Response:
+        return web.Response(text=f"{request.raw_path} {request.headers['Proxy-Authorization']}")
+
+    async def ask(client: ClientSession, url: str) -> bytes:
+        monkeypatch.setenv("HTTP_PROXY", url.replace("://", "://me:secret@"))
+        async with client.get("http://elsewhere.test/a") as answer:
+            return await whole(answer, 100)
+
+    assert answering(proxy, ask) == b"http://elsewhere.test/a Basic bWU6c2VjcmV0"
+
+
+def test_an_answer_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.sources.http.WHOLE_S", 0.2)
+
+    async def drip(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(b"x")
+            await asyncio.sleep(0.02)
+
+    async def ask(client: ClientSession, url: str) -> None:
+        with losing("there"):
+            async with client.get(url) as answer:
+                await whole(answer, 10**6)
+
+    with pytest.raises(LostError, match="nothing came for too long") as lost:
+        answering(drip, ask)
+    assert lost.value.reason == STALLED
+
+
+def test_what_goes_in_a_circle_shows_nothing_of_its_address() -> None:
+    async def circle(request: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": str(request.rel_url)})
+
+    async def ask(client: ClientSession, url: str) -> None:
+        with losing("there"):
+            await client.get(f"{url}?access_token=hidden")
+
+    with pytest.raises(LostError, match=r"^there: redirects again and again$") as lost:
+        answering(circle, ask)
     assert lost.value.reason == MALFORMED
+    assert "hidden" not in str(lost.value)
+
+
+def test_a_login_beside_a_token_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^--url: holds a login") as refused:
+        without_login(URL("https://me:secret@h/a"))
+    assert "secret" not in str(refused.value)

@@ -33,6 +33,28 @@ def test_what_was_stored_is_there_for_the_next(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_state_that_cannot_be_kept_any_more_is_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "state.json"
+    with State(file, "bluesky") as state:
+        state.store(MARK)
+    before = file.read_bytes()
+
+    def full(path: Path, content: bytes, mode: int) -> None:
+        raise InputError(f"{path}: cannot be written (No space left on device)")
+
+    monkeypatch.setattr("worker.sources.state.write_atomically", full)
+    with (
+        pytest.raises(InputError, match=r"^--state: .*No space left.*make room"),
+        State(file, "bluesky"),
+    ):
+        pytest.fail("it began")
+    monkeypatch.undo()
+    with State(file, "bluesky") as state:  # it is locked no more
+        assert (state.mark, file.read_bytes()) == (MARK, before)
+
+
 def test_a_second_collector_is_refused_even_in_another_process(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     code = f"""

@@ -63,8 +63,7 @@ def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
         *args: Any, state: Path | None, dry_run: bool, config: Config, **given: Any
     ) -> None:
         source = command(*args, config=config, **given)
-        with ended_by_sigterm():  # before it listens for signals, and after
-            run_source(source, state or default_state(source.name), dry_run, config)
+        run_source(source, state or default_state(source.name), dry_run, config)
 
     return collecting
 
@@ -72,16 +71,17 @@ def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
 def run_source(source: LiveSource, file: Path, dry_run: bool, config: Config) -> None:
     """Bring what comes to the topic, or print it, until a signal ends it or nothing more comes."""
     logs.set_up(config.log, None)
-    if dry_run:
-        stored = stored_state(file, source.name)
-        mark = stored.mark if stored else None
-        ended_by = asyncio.run(print_what_comes(source, mark, config))
-    else:
-        with State(file, source.name) as kept:
-            say(f"how far it came is kept in {file}")
-            ended_by = asyncio.run(bring(source, kept, config))
-    if ended_by == signal.SIGINT:
-        raise KeyboardInterrupt
+    with ended_by_sigterm():  # before it listens for signals, and after
+        if dry_run:
+            stored = stored_state(file, source.name)
+            mark = stored.mark if stored else None
+            ended_by = asyncio.run(print_what_comes(source, mark, config))
+        else:
+            with State(file, source.name) as kept:
+                say(f"how far it came is kept in {file}")
+                ended_by = asyncio.run(bring(source, kept, config))
+        if ended_by == signal.SIGINT:
+            raise KeyboardInterrupt
 
 
 async def print_what_comes(source: LiveSource, mark: Mark | None, config: Config) -> int:
@@ -107,15 +107,20 @@ async def bring(source: LiveSource, state: State, config: Config) -> int:
         async with AsyncExitStack() as stack:
             await site.start()
             stack.push_async_callback(site.stop)
-            await asyncio.to_thread(ensure_posts, config)
             stack.push_async_callback(outlet.stop)
-            await outlet.start()
+            if not await collector.before_leaving(_open(outlet, config)):
+                return heard[0]
             client = await stack.enter_async_context(session(config.stream.stall_s))
             stack.callback(_say_what_was_sent, counts, source.name, config)
             await collector.run(client)
     except KafkaError as error:
         raise broker_error(error, config) from error
     return heard[0]
+
+
+async def _open(outlet: TopicOutlet, config: Config) -> None:
+    await asyncio.to_thread(ensure_posts, config)
+    await outlet.start()
 
 
 def _say_what_was_sent(counts: Counts, source: str, config: Config) -> None:

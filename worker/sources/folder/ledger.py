@@ -124,6 +124,7 @@ class FileLedger:
         """The line of a file, if it was begun."""
         for found in (self._by_inode.get((file.device, file.inode)), self._by_path.get(file.name)):
             if found is not None and found.is_same(file):
+                self._by_inode.pop((found.device, found.inode), None)
                 found.device, found.inode = file.device, file.inode
                 self._by_inode[file.device, file.inode] = found
                 return found

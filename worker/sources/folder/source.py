@@ -44,6 +44,7 @@ class Folder:
     counts: Counter[str] = field(default_factory=Counter)
     _told: set[str] = field(default_factory=set)
     _pause: float = 0.0
+    _left: bool = False
 
     def backoff(self, lost: LostError) -> Backoff:
         """A folder never turns anybody away."""
@@ -59,11 +60,14 @@ class Folder:
         await asyncio.to_thread(self.ledger.open, self.ledger_file, place)
         yield ()
         steps = self._steps()
-        while (frames := await asyncio.to_thread(next, steps, None)) is not None:
-            if frames:
-                yield frames
-            else:
-                await asyncio.sleep(self._pause)
+        try:
+            while (frames := await asyncio.to_thread(next, steps, None)) is not None:
+                if frames:
+                    yield frames
+                else:
+                    await asyncio.sleep(self._pause)
+        finally:
+            self._left = True  # for the thread, which nobody else can stop
         raise EnoughError
 
     def _steps(self) -> Iterator[list[Frame]]:
@@ -116,6 +120,8 @@ class Folder:
         rows = 0
         try:
             for batch in self.read(Path(file.path)):
+                if self._left:
+                    return
                 numbered = list(enumerate(batch, rows + 1))
                 rows += len(batch)
                 yield [frame for row, message in numbered if row > sent

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from yarl import URL
 
 from encoder.errors import InputError
-from worker.sources.http import endpoint
+from worker.sources.http import WEB_SCHEMES, endpoint, without_login
 
 STREAMING = "/api/v1/streaming"
 PATHS = {
@@ -16,7 +16,6 @@ PATHS = {
     "hashtag": "/hashtag",
     "hashtag:local": "/hashtag/local",
 }
-SECURE = {"ws": "http", "wss": "https"}
 LONGEST_TAG = 500  # characters
 
 
@@ -75,8 +74,8 @@ class StreamAddress:
 
 def stream_address(url: str, stream: str | None, tag: str | None) -> StreamAddress:
     """Where to collect from: --url with --stream and --tag, or all of it in the address."""
-    given = endpoint(url, "https", "http", "wss", "ws")
-    web = given.with_scheme(SECURE.get(given.scheme, given.scheme))
+    given = without_login(endpoint(url, "https", "http", "wss", "ws"))
+    web = given.with_scheme(WEB_SCHEMES.get(given.scheme, given.scheme))
     host = web.origin()
     named = tag.removeprefix("#") if tag else ""
     if web.path in ("", "/"):
@@ -90,7 +89,7 @@ def stream_address(url: str, stream: str | None, tag: str | None) -> StreamAddre
 
 def _exact(given: URL, feed: Feed) -> URL:
     """The address of a stream: a web socket is told which one it is to be, if it is not yet."""
-    if given.scheme not in SECURE:
+    if given.scheme not in WEB_SCHEMES:
         return feed.stream(given) if given.path == STREAMING else given
     asked = {"stream": feed.name} | ({"tag": feed.tag} if feed.tags else {})
     return given.update_query({**asked, **given.query})

@@ -7,8 +7,8 @@ from aiohttp import ClientSession
 from yarl import URL
 
 from worker.errors import AccessError
-from worker.sources.http import as_documented, check_answer, whole
-from worker.sources.mastodon.feeds import SECURE, Feed
+from worker.sources.http import WEB_SCHEMES, as_documented, check_answer, whole
+from worker.sources.mastodon.feeds import Feed
 from worker.sources.mastodon.timeline import REFUSED
 from worker.sources.source import MALFORMED, LostError
 
@@ -42,7 +42,7 @@ class Instance(msgspec.Struct):
             return host
         try:
             told = URL(urls.streaming)
-            return told.with_scheme(SECURE.get(told.scheme, told.scheme)).origin()
+            return told.with_scheme(WEB_SCHEMES.get(told.scheme, told.scheme)).origin()
         except ValueError as error:
             said = f"{host.authority}: configuration.urls.streaming is no address"
             raise LostError(MALFORMED, said) from error

@@ -7,12 +7,11 @@ from aiohttp import ClientSession, ClientWSTimeout, WSServerHandshakeError
 from yarl import URL
 
 from worker.sources.events import LARGEST, sent_events
-from worker.sources.http import answered, check_answer, excerpt, limits
+from worker.sources.http import WEB_SCHEMES, answered, check_answer, excerpt, limits
 from worker.sources.mastodon.statuses import Happened, event_value
 from worker.sources.mastodon.timeline import REFUSED
 from worker.sources.sockets import texts
 
-SOCKETS = ("ws", "wss")
 Streamed = AsyncGenerator[list[Happened], None]
 
 
@@ -32,7 +31,7 @@ def streamed(
     client: ClientSession, url: URL, headers: Mapping[str, str], stall_s: float
 ) -> Streamed:
     """The events of a stream, after an empty list that says that it stands."""
-    by = _by_socket if url.scheme in SOCKETS else _by_sent_events
+    by = _by_socket if url.scheme in WEB_SCHEMES else _by_sent_events
     return by(client, url, headers, stall_s)
 
 

@@ -10,7 +10,7 @@ from aiohttp import ClientResponse, ClientSession
 from worker.config.secret import Secret
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Frame, Gap, Mark
-from worker.sources.http import endpoint, limits, losing, whole
+from worker.sources.http import endpoint, limits, losing, whole, without_login
 from worker.sources.source import BUSY, CLOSED, LIMITED, Arrivals, EnoughError, LostError
 from worker.sources.x.lines import LineParser
 from worker.sources.x.rule_book import RuleBook
@@ -43,7 +43,7 @@ class XStream:
         limit: int | None = None,
         stall_s: float = STALL_S,
     ) -> None:
-        given = endpoint(url, "https", "http")
+        given = without_login(endpoint(url, "https", "http"))
         self._url = given.with_query({**FIELDS, **given.query})
         self.place = given.host_port_subcomponent or ""
         self._headers = {"Authorization": f"Bearer {token.reveal()}"}
