@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from worker.files.read import DASH
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".txt", ".parquet")
 PACKED = ("", ".gz", ".zst")
+DEEP = re.compile(r"(?:(?<=/)|^)\*\*(?:/|$)")  # in a pattern: this folder and all below
 SUFFIXES = tuple(ending + packed for ending in ENDINGS for packed in PACKED)
 
 
@@ -18,9 +20,21 @@ def found_files(paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(file for path in paths for file in _meant(path))
 
 
+def matching(pattern: str) -> Iterator[str]:
+    """The paths that a pattern means; ** goes through no link, which may lead round in a circle."""
+    before, *after = DEEP.split(pattern, 1)
+    if not after:
+        yield from glob.iglob(pattern)  # noqa: PTH207 - any path
+        return
+    for folder in glob.iglob(before) if before else ["."]:  # noqa: PTH207
+        for place, folders, _ in os.walk(folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            yield from matching(f"{glob.escape(place)}/{after[0] or '*'}")
+
+
 def _meant(path: Path) -> Iterator[Path]:
     if path != DASH and not path.exists() and glob.has_magic(str(path)):
-        found = sorted(map(Path, glob.iglob(str(path), recursive=True)))  # noqa: PTH207 - any path
+        found = sorted(set(map(Path, matching(str(path)))))
         if not found:
             raise InputError(f"{path}: there is no such file; mend the pattern")
         for each in found:

@@ -47,7 +47,7 @@ def read_feed(body: bytes, url: str, kind: str) -> NewsFeed:
     if not (found.get("version") or found.entries):
         raise InputError(f"{url}: {_remedy(found.feed, url)}")
     entries = [_entry(item, url) for item in found.entries]
-    usable = [entry for entry in entries if 0 < len(entry.link) <= URL_CHARS]
+    usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= URL_CHARS]
     newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MOST_ENTRIES]
     return NewsFeed(tuple(newest), _interval(found.feed), len(entries) - len(usable))
 

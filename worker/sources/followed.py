@@ -25,27 +25,33 @@ class Known(msgspec.Struct):
     seen: int  # when the feed was found to name it
     read: int | None = None
     news: bool = False  # the entry says something else since
-    vain: int = 0  # how often it was read again for nothing
+    again: int = 0  # how often it was read after that
     failing: bool = False  # for now, as far as one can see
     refusal: str | None = None  # as it was told
     seed: str | None = None  # that was made of it
     version: str | None = None
+    left: bool = False  # alone: its seed is somebody else's, or was removed or rewritten
 
     def due(self, now: int) -> bool:
-        """Whether it is to be read, again perhaps: ever more seldom where that brings nothing."""
+        """Whether it is to be read; again ever more seldom, though it be another one each time."""
+        if self.left:
+            return False
         if self.read is None:
             return True
-        if self.failing and self.vain < TRIES:
-            return now >= self.read + (RETRY << self.vain)
+        if self.failing and self.again < TRIES:
+            return now >= self.read + (RETRY << self.again)
         if self.news:
-            return now >= self.read + HOUR * self.vain
-        return self.seed is not None and now >= self.read + LOOK_AGAIN * (self.vain + 1)
+            return now >= self.read + HOUR * self.again
+        return self.seed is not None and now >= self.read + LOOK_AGAIN * (self.again + 1)
 
-    def tried(self, now: int, *, gain: bool, failing: bool = False) -> None:
-        """It was read: for something new, for nothing, or could not be for now."""
-        again = self.read is not None
-        self.vain = self.vain + 1 if again and not gain else 0
+    def tried(self, now: int, *, failing: bool = False) -> None:
+        """It was read, or could not be for now."""
+        self.again += self.read is not None
         self.read, self.news, self.failing = now, False, failing
+
+    def leave(self) -> None:
+        """Leave it alone from now on, and its seed, if there is one."""
+        self.seed, self.left = None, True
 
 
 class Followed(msgspec.Struct):
@@ -89,12 +95,22 @@ class Followed(msgspec.Struct):
         ]  # fmt: skip
         return sorted(found, key=lambda known: (known.read or 0, -known.published))[:most]
 
+    def ended(self, before: int, keep: int) -> list[Known]:
+        """The articles whose seeds should have ended by then."""
+        return [
+            known for known in self.articles.values()
+            if known.seed is not None and known.published + keep <= before
+        ]  # fmt: skip
+
     def _forget(self, before: int) -> None:
-        """Leave out what the feed has not named for long, and the oldest of far too many."""
-        kept = [item for item in self.articles.items() if item[1].seen >= before]
+        """Leave out what has no seed and was not named for long, and the oldest of far too many."""
+        kept = [
+            (name, known) for name, known in self.articles.items()
+            if known.seen >= before or known.seed is not None
+        ]  # fmt: skip
         if len(kept) > MOST_KNOWN:
-            kept = sorted(kept, key=lambda item: -item[1].seen)[:MOST_KNOWN]
-        self.articles = dict(kept)
+            kept.sort(key=lambda item: (item[1].seed is None, -item[1].seen))
+        self.articles = dict(kept[:MOST_KNOWN])
 
 
 def read_followed(content: bytes, where: str) -> Followed:

@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 LARGEST = 512 * 2**10  # bytes; what comes after them does not count
 LONGEST_DELAY = 600.0
+MOST_RULES = 10_000  # of one program; the others do not count
 SECONDS = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)
 EVERYONE = "*"
 KEPT = "/%:@!$&'()*+,;=~?"
@@ -54,7 +55,7 @@ class _Group:
         if key == "crawl-delay":
             if SECONDS.fullmatch(value):
                 self.delays.append(min(float(value), LONGEST_DELAY))
-        elif value:
+        elif value and len(self.rules) < MOST_RULES:
             self.rules.append((_spelt(value), key == "allow"))
 
 

@@ -1,11 +1,12 @@
 """Which files are meant by folders and patterns."""
 
+import glob
 from pathlib import Path
 
 import pytest
 
 from encoder.errors import InputError
-from worker.files.find import found_files
+from worker.files.find import found_files, matching
 from worker.files.read import DASH
 
 
@@ -34,6 +35,25 @@ def test_a_pattern_stands_for_what_fits(folder: Path) -> None:
     assert named(folder, folder / "s?b") == ["sub/c.PARQUET", "sub/d.txt.zst"]
     (folder / "[1].csv").write_bytes(b"x")
     assert named(folder, folder / "[1].csv") == ["[1].csv"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["**", "**/*.csv", "sub/**", "**/sub/*", "**/d*", "*/**/c*", "s**/*", "**.csv", "**/.git/*"],
+)
+def test_a_pattern_means_what_python_s_own_does(folder: Path, pattern: str) -> None:
+    (folder / "sub" / "deep").mkdir()
+    (folder / "sub" / "deep" / "d.csv").write_bytes(b"x")
+    whole = str(folder / pattern)
+    expected = {Path(path) for path in glob.glob(whole, recursive=True)}  # noqa: PTH207
+    files = {Path(path) for path in matching(whole) if Path(path).is_file()}
+    assert files == {path for path in expected if path.is_file()}
+
+
+def test_links_that_lead_round_in_circles_are_not_followed(folder: Path) -> None:
+    for name in ("one", "two", "three"):
+        (folder / "sub" / name).symlink_to(folder)  # by them there are 3 ** 40 ways
+    assert named(folder, folder / "**" / "*.zst") == ["sub/d.txt.zst"]
 
 
 def test_files_that_are_named_come_in_that_order(folder: Path) -> None:

@@ -47,14 +47,14 @@ def test_what_would_have_ended_already_is_not_due(age: int, due: int) -> None:
     assert len(later.due(NOW + age, KEEP, 9)) == due
 
 
-def hours(known: Known, until: int, seed: bool, gains: tuple[int, ...] = ()) -> list[int]:
+def hours(known: Known, until: int, seed: bool) -> list[int]:
     """The hours at which an article is read, told one by one."""
     known.seed = "seed" if seed else None
     read = []
     for hour in range(until):
         if known.due(NOW + hour * HOUR):
             read.append(hour)
-            known.tried(NOW + hour * HOUR, gain=len(read) in (1, *gains))
+            known.tried(NOW + hour * HOUR)
     return read
 
 
@@ -63,9 +63,10 @@ def test_a_seed_s_article_is_read_again_ever_more_seldom() -> None:
     assert hours(known, 100, seed=True) == [0, 6, 18, 36, 60, 90]
 
 
-def test_it_begins_anew_once_that_has_brought_something() -> None:
+def test_what_is_left_alone_is_not_read_again() -> None:
     (known,) = followed(entry("a")).articles.values()
-    assert hours(known, 60, seed=True, gains=(3,)) == [0, 6, 18, 24, 36, 54]
+    known.leave()
+    assert hours(known, 1000, seed=False) == []
 
 
 def test_what_no_seed_was_made_of_is_not_read_again() -> None:
@@ -80,7 +81,7 @@ def test_what_fails_for_now_is_tried_so_often_and_no_more() -> None:
         now = NOW + minute * HOUR // 60
         if known.due(now):
             minutes.append(minute)
-            known.tried(now, gain=False, failing=True)
+            known.tried(now, failing=True)
     assert minutes == [0, 15, 45, 105, 225, 465, 945]
     assert len(minutes) == TRIES + 1
 
@@ -88,15 +89,37 @@ def test_what_fails_for_now_is_tried_so_often_and_no_more() -> None:
 def test_an_entry_that_says_something_new_is_due_at_once_and_then_more_seldom() -> None:
     found = followed(entry("a"))
     (known,) = found.articles.values()
-    known.tried(NOW, gain=True)
+    known.tried(NOW)
     at = []
     for minute in range(0, 400, 10):
         now = NOW + minute * HOUR // 60
         found.note([entry("a", mark=str(minute))], now, KEEP)
         if known.due(now):
             at.append(minute)
-            known.tried(now, gain=False)
+            known.tried(now)
     assert at == [0, 60, 180, 360]
+
+
+def test_one_that_changes_at_each_look_is_read_a_few_dozen_times_while_it_is_a_seed() -> None:
+    found, looks = followed(entry("a")), 0
+    (known,) = found.articles.values()
+    for now in range(NOW, NOW + KEEP, HOUR // 4):
+        found.note([entry("a", mark=str(now))], now, KEEP)
+        for known in found.due(now, KEEP, 20):
+            known.seed, looks = "seed", looks + 1
+            known.tried(now)
+    assert 10 < looks < 30
+
+
+def test_an_article_is_known_until_its_seed_is_deleted() -> None:
+    found = followed(entry("a"), entry("b"))
+    found.articles["news.test/a"].seed = "seed"
+    assert found.ended(NOW + KEEP - 1, KEEP) == []
+    found.note([], NOW + 2 * KEEP, KEEP)
+    assert links(found.ended(NOW + KEEP, KEEP)) == ["a"]
+    found.articles["news.test/a"].leave()
+    found.note([], NOW + 2 * KEEP, KEEP)
+    assert found.articles == {}
 
 
 def test_what_the_feed_no_longer_names_is_not_read_again() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.sources.robots import LARGEST, LONGEST_DELAY, Robots
+from worker.sources.robots import LARGEST, LONGEST_DELAY, MOST_RULES, Robots
 
 SITE = "https://news.test"
 
@@ -94,6 +94,12 @@ def test_plain_rules_are_read_as_by_python_itself(rules: list[str], path: str) -
 def test_what_comes_after_so_many_bytes_does_not_count() -> None:
     rules = "User-agent: *\n" + "#" * LARGEST + "\nDisallow: /"
     assert allowed(rules, "/a")
+
+
+def test_so_many_rules_count_and_no_more() -> None:
+    rules = "User-agent: *\n" + "Allow: /\n" * MOST_RULES + "Disallow: /a"
+    assert allowed(rules, "/a")
+    assert len(Robots.read(rules.encode(), "newsift").rules) == MOST_RULES
 
 
 @pytest.mark.parametrize(

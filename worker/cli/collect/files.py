@@ -40,6 +40,8 @@ def files(
     move it here, if that may be too short. Files stay where they are.
     """
     place = os.path.abspath(place)  # noqa: PTH100 - a pattern, perhaps
+    if place != place.encode("utf-8", "replace").decode():
+        raise InputError(f"{place!r}: its name is not in UTF-8; rename it, or link to it")
     if (there := found_in(place, SUFFIXES)) is None:
         raise InputError(f"{place}: there is no such folder; make it, or give a pattern in quotes")
     if not (there or once):

@@ -135,9 +135,14 @@ def _opened(
             path, headers = f"http://{target.netloc}{path}", headers | dict(proxy.headers)
     with closing(connection):
         try:
-            connection.request("GET", path, headers=headers)
-            with _broken_off(connection.sock, bounds.seconds), connection.getresponse() as answer:
-                yield answer
+            if connection.sock is None:
+                connection.connect()
+            with _broken_off(connection.sock, bounds.seconds):
+                if isinstance(connection.sock, ssl.SSLSocket):
+                    connection.sock.do_handshake()
+                connection.request("GET", path, headers=headers)
+                with connection.getresponse() as answer:
+                    yield answer
         except OSError as error:
             if proxy is None:
                 raise
@@ -176,7 +181,10 @@ def _straight(
     # The socket is ours: resolving the name a second time could give another address.
     connection.sock = _connected(host, port, bounds)
     if secure:
-        connection.sock = secure.wrap_socket(connection.sock, server_hostname=host)
+        # The handshake comes later, in bounds: a server may let that drip too.
+        connection.sock = secure.wrap_socket(
+            connection.sock, do_handshake_on_connect=False, server_hostname=host
+        )
     return connection
 
 

@@ -28,7 +28,7 @@ from worker.seeds.values import event_in
 from worker.sources.followed import Followed, read_followed
 from worker.sources.state import locked, state_folder
 
-LARGEST_STATE = 2**26
+LARGEST_STATE = 2**27
 LONGEST_BACKOFF = 6 * 3600.0
 MOST_FAILURES = 16  # that still lengthen the pause
 GONE = 410
@@ -64,8 +64,8 @@ def follow(
     event_in({"event": event})
     plan = Plan(event, round(seconds(keep, "--keep") * 1000), most, dry)
     pause = seconds(every, "--every")
-    host = web_address(feed).hostname
-    web = PoliteWeb(OPEN, host if intranet else None)
+    address = web_address(feed)
+    web = PoliteWeb(OPEN, address if intranet else None)
     file = state or _default_state(feed, config)
     with ended_by_sigterm(), _stored(feed, file, dry) as (followed, store):
         say(f"following {feed}; what is known of it is in {file}")

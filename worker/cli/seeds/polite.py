@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.message import Message
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from encoder.errors import InputError
 from worker.cli.seeds.addresses import OwnNetwork
@@ -18,13 +18,14 @@ from worker.cli.seeds.fetch import (
     web_address,
     within,
 )
+from worker.cli.seeds.proxy import PORTS
 from worker.sources.robots import Robots
 
 PROGRAM = "newsift"  # as robots.txt names us
 PAUSE = 2.0  # seconds between two requests to one site
 NO_ANSWER_S = 60.0  # that a site is left alone which does not answer
 ROBOTS_S = 86_400.0  # that a robots.txt is believed
-MOST_SITES = 500
+MOST_SITES = 100
 FOR_GOOD = (301, 308)
 FOR_NOW = (408, 425, 429)
 
@@ -76,7 +77,7 @@ class PoliteWeb:
     """The web for a program that comes again and again."""
 
     bounds: Bounds
-    inside: str | None = None  # the one host that may stand in the own network
+    inside: SplitResult | None = None  # whose host may stand in the own network
     pause: float = PAUSE
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -84,13 +85,14 @@ class PoliteWeb:
 
     def get(self, url: str, asked: Mapping[str, str] = REQUEST) -> Answer:
         """What stands at an address; refused with a reason where it may not or cannot be read."""
-        moved, for_good = url, True
-        for _ in range(self.bounds.redirects + 1):
-            self._allowed(url)
-            answer = self._one(url, asked)
+        moved, for_good, bounds = url, True, self._bounds(url)
+        for _ in range(bounds.redirects + 1):
+            self._allowed(url, bounds)
+            answer = self._one(url, asked, bounds)
             if not answer.there:
                 return replace(answer, moved=moved)
             url = _next(url, answer.there)
+            bounds = self._after(bounds, url)
             for_good = for_good and answer.status in FOR_GOOD
             moved = url if for_good else moved
         raise InputError(f"{url}: redirects more than {self.bounds.redirects} times")
@@ -102,30 +104,31 @@ class PoliteWeb:
         except InputError:
             return False  # whoever asks is told why
 
-    def _allowed(self, url: str) -> None:
+    def _allowed(self, url: str, bounds: Bounds) -> None:
         """Refuse an address that its site does not want to be read by programs."""
         site = self._site(url)
         if site.robots is None or self.clock() - site.read > ROBOTS_S:
-            site.robots, site.read = self._robots(url), self.clock()
+            site.robots, site.read = self._robots(url, bounds), self.clock()
         if not site.robots.allow(url):
             raise InputError(f"{url}: the site's robots.txt asks programs not to read it")
 
-    def _robots(self, url: str) -> Robots:
+    def _robots(self, url: str, bounds: Bounds) -> Robots:
         """The rules of a site; it has none without such a file, and all wait for one that fails."""
         parts = urlsplit(url)
         url = urlunsplit((parts.scheme, parts.netloc, "/robots.txt", "", ""))
         try:
-            for _ in range(self.bounds.redirects + 1):
-                answer = self._one(url, REQUEST)
+            for _ in range(bounds.redirects + 1):
+                answer = self._one(url, REQUEST, bounds)
                 if not answer.there:
                     return Robots.read(answer.body, PROGRAM)
                 url = _next(url, answer.there)
+                bounds = self._after(bounds, url)
         except StatusError as error:
             if for_now(error):
                 raise
         return Robots()
 
-    def _one(self, url: str, asked: Mapping[str, str]) -> Answer:
+    def _one(self, url: str, asked: Mapping[str, str], bounds: Bounds) -> Answer:
         """One answer, when the site's turn has come."""
         site = self._site(url)
         if (closed := site.closed - self.clock()) > 0:
@@ -133,7 +136,6 @@ class PoliteWeb:
         if (wait := site.free - self.clock()) > 0:
             self.sleep(wait)
         try:
-            bounds = self._bounds(url)
             return within(bounds.seconds, lambda: _answer(url, asked, bounds), url)
         except InputError as error:
             if for_now(error):  # the others of this site need not wait as long as this one
@@ -145,9 +147,19 @@ class PoliteWeb:
             site.free = self.clock() + max(self.pause, delay)
 
     def _bounds(self, url: str) -> Bounds:
-        if self.inside is None or web_address(url).hostname != self.inside:
-            return self.bounds
-        return replace(self.bounds, allow=OwnNetwork())
+        """Where an address and its redirects may lead."""
+        return replace(self.bounds, allow=OwnNetwork()) if self._is_inside(url) else self.bounds
+
+    def _after(self, bounds: Bounds, url: str) -> Bounds:
+        """The same after a redirect: from outside none leads in again."""
+        return bounds if self._is_inside(url) else self.bounds
+
+    def _is_inside(self, url: str) -> bool:
+        """Whether this is the host that may stand inside, at its port or a page's usual ones."""
+        parts, home = web_address(url), self.inside
+        if home is None or parts.hostname != home.hostname:
+            return False
+        return _port(parts) in (_port(home), *PORTS.values())
 
     def _site(self, url: str) -> Visited:
         """What is known of an address's site; of far too many the one asked longest ago goes."""
@@ -172,6 +184,10 @@ def _answer(url: str, asked: Mapping[str, str], bounds: Bounds) -> Answer:
         wait = retry_after(told) if answer.status in (429, 503) else 0.0
         said = f"{url}: answers {answer.status} {answer.reason[:80]}"
         raise StatusError(said, answer.status, wait)
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or PORTS[parts.scheme]
 
 
 def _next(url: str, there: str) -> str:

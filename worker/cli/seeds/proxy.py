@@ -43,14 +43,15 @@ def proxy_for(target: SplitResult) -> Proxy | None:
     known = getproxies_environment()
     named = known.get(target.scheme) or known.get("all")
     place = target.netloc if target.port else f"{target.netloc}:{PORTS[target.scheme]}"
-    if not named or proxy_bypass(place, known):
+    if not named or proxy_bypass(place):
         return None
     return _read(named, f"{target.scheme.upper()}_PROXY")
 
 
 def literal(host: str) -> str | None:
     """The address that a host's name is already, in any form that a resolver would take."""
-    bare = host.rstrip(".")
+    bare = host if host.isascii() else host.encode("idna").decode()  # ① is 1 there
+    bare = bare.rstrip(".").lower()
     if bare == "localhost" or bare.endswith(".localhost"):
         return "127.0.0.1"
     if ":" in bare:

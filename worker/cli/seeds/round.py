@@ -20,6 +20,7 @@ from worker.cli.seeds.polite import Answer, PoliteWeb, for_now
 from worker.cli.seeds.topic import SeedTopic, seed_topic
 from worker.cli.terminal import say
 from worker.config import Config
+from worker.errors import RunError
 from worker.files.apart import read_apart
 from worker.files.articles.extract import article_of
 from worker.files.articles.page import Page
@@ -35,6 +36,9 @@ FEEDS = (
 )
 NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
 THERE, REFUSED = "there already", "refused"
+DAY = 86_400_000
+LINGER = 14 * DAY  # at least, after its end: posts of before may be compared so much later
+MOST_TOLD = 300  # characters of a refusal that are known again
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +89,62 @@ class Follower:
         """Read the articles that are due and publish what they hold; how many came to what."""
         told = Counter[str]()
         due = self.followed.due(_now(), self.plan.keep, self.plan.most)
-        if not due:
+        before = _now() - max(self.plan.keep, LINGER)
+        ended = self.followed.ended(before, self.plan.keep)
+        if not (due or ended):
             return told
         with seed_topic(self.config) as topic:
             self.book.catch_up(topic.cluster, self.config)
+            self._delete(ended, before, topic)
+            if due:
+                self._refuse_too_many()
             for known in due:
                 if not self.web.closed(known.link):
                     told[self._article(known, topic)] += 1
                     self.store()
         return told
 
+    def _delete(self, ended: list[Known], before: int, topic: SeedTopic) -> None:
+        """Delete the seeds that no post is compared with any more; not those of other people."""
+        for known in ended:
+            if not self._is_ours(known):
+                known.leave()
+        over = [known for known in ended if known.seed and self.book.ended(known.seed, before)]
+        if self.plan.dry or not over:
+            return
+        keys = [(known.seed or "").encode() for known in over]
+        topic.publish(dict.fromkeys(keys))
+        for known, key in zip(over, keys, strict=True):
+            self.book.take(key, None)
+            known.leave()
+        self.store()
+        say(f"seeds that ended long ago, deleted: {len(keys):,}")
+
+    def _is_ours(self, known: Known) -> bool:
+        return self.book.versions.get(known.seed or "") == known.version
+
+    def _refuse_too_many(self) -> None:
+        most = self.config.limits.seeds
+        if len(self.book.versions) >= most:
+            raise RunError(
+                f"limits.seeds: {most:,} are allowed, and as many are there; remove some"
+            )
+
     def _article(self, known: Known, topic: SeedTopic) -> str:
         if known.read is None and link_identity(known.link) in self.book.by_link:
-            known.tried(_now(), gain=True)
+            known.tried(_now())
+            known.leave()
             return THERE
         try:
             said = self._publish(known, self._found(known), topic)
         except InputError as error:
-            known.tried(_now(), gain=False, failing=for_now(error))
-            if known.refusal != str(error):
-                known.refusal = str(error)
+            known.tried(_now(), failing=for_now(error))
+            told = str(error)[:MOST_TOLD]
+            if known.refusal != told:
+                known.refusal = told
                 say(f"no seed: {error}")
             return REFUSED
-        known.tried(_now(), gain=said != UNCHANGED)
+        known.tried(_now())
         return said
 
     def _found(self, known: Known) -> dict[str, Any]:
@@ -131,6 +168,7 @@ class Follower:
         if known.seed is not None:
             return self._correct(known, found, topic)
         if seed.version in self.book.by_version or link_identity(found["url"]) in self.book.by_link:
+            known.leave()
             return THERE
         self._put(draft, known, topic, NEW)
         return NEW
@@ -138,8 +176,8 @@ class Follower:
     def _correct(self, known: Known, found: dict[str, Any], topic: SeedTopic) -> str:
         """Give a seed the new text of its article, and leave it what people have set."""
         name = known.seed or ""
-        if self.book.versions.get(name) != known.version:
-            known.seed = None  # somebody has rewritten or removed it: it is no longer ours
+        if not self._is_ours(known):
+            known.leave()
             return UNCHANGED
         record = latest_of(topic.cluster, self.config.topics.seeds, name.encode())
         stored = json.loads((record and record.value) or b"{}")

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from worker.files.find import matching
+
 SETTLED_S = 5.0  # without a change, and nobody is taken to write a file any more
 
 
@@ -27,15 +29,19 @@ class FoundFile:
 
 
 def found_in(place: str, endings: tuple[str, ...]) -> list[FoundFile] | None:
-    """The files that are meant, the oldest first; None where there is no such folder."""
+    """The files that are meant, each by one name, the oldest first; None without such a folder."""
     if Path(place).is_dir():
         paths = _inside(place, endings)
     elif glob.has_magic(place):
-        paths = glob.iglob(place, recursive=True)  # noqa: PTH207 - a pattern of any path
+        paths = matching(place)
     else:
         return None
     found = [file for path in paths if (file := _file(path)) is not None]
-    return sorted(found, key=lambda file: (file.changed, file.path))
+    found.sort(key=lambda file: (file.changed, file.path))
+    by_inode: dict[tuple[int, int], FoundFile] = {}
+    for file in found:
+        by_inode.setdefault((file.device, file.inode), file)
+    return list(by_inode.values())
 
 
 def _inside(place: str, endings: tuple[str, ...]) -> Iterator[str]:

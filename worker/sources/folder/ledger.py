@@ -142,16 +142,18 @@ class FileLedger:
         self._by_path[line.path] = line
         self._by_inode[line.device, line.inode] = line
 
-    def prune(self, there: set[str]) -> None:
+    def prune(self, files: Iterable[FoundFile]) -> None:
         """Forget the files that are gone, the oldest first, where there are too many by far."""
         if len(self._by_path) <= MOST:
             return
+        there = {file.name for file in files}
         gone = [line for path, line in self._by_path.items() if path not in there]
         for line in gone[: len(self._by_path) - MOST // 2]:
             del self._by_path[line.path]
             if self._by_inode.get((line.device, line.inode)) is line:
                 del self._by_inode[line.device, line.inode]
-        self._rewrite()
+        if gone:
+            self._rewrite()
 
     def _append(self, lines: list[BegunFile]) -> None:
         if self._file is None or not lines:

@@ -75,6 +75,8 @@ class Folder:
         while True:
             began = time.monotonic()
             files = found_in(self.place, SUFFIXES)
+            if files is not None:
+                self.ledger.prune(files)
             whole, awaited = self._whole(files or [])
             self._pause = max(self.look_every, (time.monotonic() - began) / SHARE_LOOKING)
             if files is None:
@@ -89,7 +91,6 @@ class Folder:
 
     def _whole(self, files: list[FoundFile]) -> tuple[list[FoundFile], bool]:
         """The files to send, and whether others are still being written."""
-        self.ledger.prune({file.name for file in files})
         fresh = [file for file in files if self._is_new(file)]
         return self.settling.whole(fresh, time.time(), time.monotonic())
 

@@ -105,6 +105,14 @@ def test_what_is_no_folder_is_refused(
     assert "there is no such folder" in done.err
 
 
+def test_a_folder_whose_name_is_no_text_is_refused(newsift: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "a\udcff"
+    folder.mkdir()
+    done = newsift("collect", "files", folder, "--once")
+    assert done.code == 2
+    assert "its name is not in UTF-8; rename it, or link to it" in done.err
+
+
 def test_each_folder_has_a_state_of_its_own(
     newsift: Command, kafka: Kafka, place: Path, tmp_path: Path
 ) -> None:

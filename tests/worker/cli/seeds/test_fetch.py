@@ -70,8 +70,15 @@ def test_a_slow_page_is_given_up(web: str) -> None:
         fetch(f"{web}/slow", Bounds(seconds=0.3, allow=lambda _: True))
 
 
-@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"])
-def test_what_drips_for_ever_is_broken_off(head: bytes) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "head"),
+    [
+        ("http", b"HTTP/1.1 200 OK\r\nX: "),
+        ("http", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"),
+        ("https", b"\x16\x03\x03\x40\x00"),  # a handshake of 16 KiB is to come
+    ],
+)
+def test_what_drips_for_ever_is_broken_off(scheme: str, head: bytes) -> None:
     """Else whoever follows a feed for months would gather such connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         broken = threading.Event()
@@ -79,13 +86,13 @@ def test_what_drips_for_ever_is_broken_off(head: bytes) -> None:
         def drip() -> None:
             connection, _ = server.accept()
             with connection, suppress(OSError):
-                connection.sendall(head or b"HTTP/1.1 200 OK\r\nX: ")
+                connection.sendall(head)
                 while not broken.wait(0.01):
                     connection.sendall(b"x")
             broken.set()
 
         threading.Thread(target=drip, daemon=True).start()
-        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        url = f"{scheme}://127.0.0.1:{server.getsockname()[1]}/"
         with pytest.raises(InputError):
             fetch(url, Bounds(seconds=0.3, allow=lambda _: True))
         assert broken.wait(30)

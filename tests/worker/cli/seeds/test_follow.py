@@ -126,9 +126,10 @@ def test_what_people_did_with_a_seed_stays(
     assert newsift("seeds", *done).code == 0
     mine = seeds_of(kafka)
     site.replies["/a"] = page("Astrid", "Correction: eleven people are missing, not nine. " * 5)
-    site.replies["/feed"] = feed(item("/a", said="Corrected"))
-    assert once().out == ""
-    assert seeds_of(kafka) == mine
+    for said in ("Corrected", "Corrected again", "And again"):
+        site.replies["/feed"] = feed(item("/a", said=said))
+        assert once().out == ""
+        assert seeds_of(kafka) == mine
 
 
 def test_one_article_under_several_links_is_one_seed(once: Any, site: Site, kafka: Kafka) -> None:
@@ -161,6 +162,9 @@ def test_what_somebody_else_has_added_is_not_added_again(
     assert (done.code, done.out) == (0, "")
     assert site.paths() == (["/feed"] if by == "link" else ["/feed", "/a"])
     assert seeds_of(kafka).keys() == {"fire-on-the-astrid", "by hand"}
+    kafka.send(SEEDS, None, b"by hand")
+    site.replies["/feed"] = feed(item("/a", said="More"))
+    assert once("--state", "other.json").out == ""  # what people have removed stays so
 
 
 def test_two_articles_of_one_title_are_two_seeds(once: Any, site: Site, kafka: Kafka) -> None:

@@ -1,6 +1,7 @@
 """Sites asked as they wish: with pauses, within robots.txt, and not while they ask to wait."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +10,7 @@ import pytest
 import worker.cli.seeds.polite
 from encoder.errors import InputError
 from tests.worker.cli.seeds.feed_side import Reply, Site, news_site, page
-from worker.cli.seeds.fetch import Bounds
+from worker.cli.seeds.fetch import Bounds, web_address
 from worker.cli.seeds.polite import PAUSE, PoliteWeb, StatusError, for_now
 
 
@@ -184,6 +185,49 @@ def test_a_site_that_does_not_answer_keeps_its_others_from_waiting(
     clock.now += 61
     with pytest.raises(InputError, match="cannot be fetched"):
         web.get(f"{dead}/b")
+
+
+def inside(site: Site, clock: Clock) -> PoliteWeb:
+    """A web whose feed stands in the own network, and some of whose sites are elsewhere."""
+    resolved = list[str]()
+
+    def resolve(host: str, _port: int) -> list[str]:
+        resolved.append(host)
+        return ["127.0.0.1"]
+
+    bounds = Bounds(allow=lambda _: resolved[-1] == "outside.test", resolve=resolve)
+    feed = web_address(f"{site.url}/feed")
+    return PoliteWeb(bounds, feed, clock=lambda: clock.now, sleep=clock.sleep)
+
+
+@contextmanager
+def outside(there: str) -> Iterator[str]:
+    """A site that is not in the own network, and what its page leads to."""
+    with news_site() as found:
+        found.replies["/hop"] = Reply(status=302, headers={"Location": there})
+        yield found.url.replace("127.0.0.1", "outside.test")
+
+
+def test_the_feed_s_host_may_be_inside_but_nothing_outside_leads_there(
+    site: Site, clock: Clock
+) -> None:
+    web = inside(site, clock)
+    site.replies["/hop"] = Reply(status=302, headers={"Location": "/a"})
+    assert web.get(f"{site.url}/hop").url == f"{site.url}/a"
+    with outside(f"{site.url}/a") as url:
+        before = len(site.asked)
+        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no address"):
+            web.get(f"{url}/hop")
+        assert len(site.asked) == before
+        site.replies["/out"] = Reply(status=302, headers={"Location": f"{url}/hop"})
+        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no address"):
+            web.get(f"{site.url}/out")
+
+
+def test_another_port_of_the_feed_s_host_is_not_inside(site: Site, clock: Clock) -> None:
+    with news_site() as other, pytest.raises(InputError, match="which is no address of the open"):
+        inside(site, clock).get(f"{other.url}/a")
+    assert other.asked == []
 
 
 def test_so_many_sites_are_known_and_no_more(

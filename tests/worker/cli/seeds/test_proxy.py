@@ -76,11 +76,15 @@ def test_each_redirect_goes_by_the_proxy_too(proxy: ProxySide) -> None:
 @pytest.mark.parametrize(
     "host",
     ["127.0.0.1", "localhost", "a.localhost", "10.0.0.1", "[::1]", "169.254.169.254", "2130706433",
-     "0x7f.1", "127.1", "127.0.0.1.", "[::ffff:10.0.0.1]"],
+     "0x7f.1", "127.1", "127.0.0.1.", "[::ffff:10.0.0.1]", "\uff11\uff12\uff17.0.0.1",
+     "127\u30020\u30020\u30021", "\u24db\u24de\u24d2alhost"],
 )  # fmt: skip
-def test_an_address_of_the_own_network_is_not_asked_of_a_proxy(proxy: ProxySide, host: str) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_address_of_the_own_network_is_not_asked_of_a_proxy(
+    proxy: ProxySide, scheme: str, host: str
+) -> None:
     with pytest.raises(InputError, match="which is no address of the open Internet"):
-        fetch(f"http://{host}/article", UNKNOWN)
+        fetch(f"{scheme}://{host}/article", UNKNOWN)
     assert proxy.asked == []
 
 

@@ -106,9 +106,20 @@ def test_of_far_too_many_the_oldest_that_are_gone_are_forgotten(
     before = found(folder)
     for number in range(12):
         (folder / f"{number}.jsonl").unlink()
-    ledger.prune({each.name for each in found(folder)})
+    ledger.prune(found(folder))
     for each in (ledger, again(file, Place(14, ENTIRE))):
         assert [each.known(old) is not None for old in before] == [False] * 9 + [True] * 5
+
+
+def test_of_far_too_many_that_are_all_there_none_is_forgotten(
+    folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "MOST", 3)
+    ledger = begun(folder, file, 8)
+    written = file.stat().st_ino
+    ledger.prune(found(folder))
+    assert all(ledger.known(each) for each in found(folder))
+    assert file.stat().st_ino == written  # not anew at each look
 
 
 def test_a_name_that_is_no_text(folder: Path, file: Path) -> None:

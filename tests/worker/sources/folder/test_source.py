@@ -66,6 +66,19 @@ def test_a_pattern(place: Path, state: Path) -> None:
     assert all_of(watched(place / "**" / "*.log", state))[0] == ["b-0", "c-0"]
 
 
+def test_a_file_of_many_names_comes_once_and_what_is_none_not_at_all(
+    place: Path, state: Path
+) -> None:
+    odd = put(place, "new\nline \udcff.jsonl", posts("a", 2))
+    (place / "again.jsonl").symlink_to(odd)
+    (place / "linked.jsonl").hardlink_to(odd)
+    (place / "itself.jsonl").symlink_to(place / "itself.jsonl")
+    os.mkfifo(place / "pipe.jsonl")
+    keys, mark = all_of(watched(place, state))
+    assert keys == ["a-0", "a-1"]
+    assert all_of(watched(place, state), mark) == ([], mark)
+
+
 class Clock:
     """A clock in the place of the module `time`, which goes on at each look."""
 
