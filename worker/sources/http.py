@@ -171,12 +171,20 @@ def retry_after(headers: Mapping[str, str]) -> float:
     """The seconds that an answer asks to wait, by number or by date; 0 where it does not."""
     said = headers.get("Retry-After", "").strip()
     try:
-        seconds = (
-            float(said) if said.isdigit() else parsedate_to_datetime(said).timestamp() - time()
-        )
+        if said.isdigit():
+            return min(float(said), LONGEST_WAIT_S)
+        return seconds_until(parsedate_to_datetime(said).timestamp(), headers)
     except (ValueError, OverflowError):
         return 0.0
-    return min(max(seconds, 0.0), LONGEST_WAIT_S)
+
+
+def seconds_until(moment: float, headers: Mapping[str, str]) -> float:
+    """The seconds until a time that a server named, by its own clock; an hour at most."""
+    try:
+        now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
+    except (ValueError, OverflowError):
+        now = time()
+    return min(max(0.0, moment - now), LONGEST_WAIT_S)  # 0 where it is not a number
 
 
 def excerpt(said: bytes | str) -> str:

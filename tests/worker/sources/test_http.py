@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from worker.sources.http import (
     excerpt,
     losing,
     retry_after,
+    seconds_until,
     session,
     token,
     whole,
@@ -39,6 +41,15 @@ from worker.sources.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
 def test_how_long_to_stay_away(said: str, seconds: float) -> None:
     assert retry_after({"Retry-After": said}) == seconds
     assert retry_after({}) == 0
+
+
+@pytest.mark.parametrize(
+    ("moment", "date", "seconds"),
+    [(700.0, "Thu, 01 Jan 1970 00:10:00 GMT", 100), (500.0, "Thu, 01 Jan 1970 00:10:00 GMT", 0),
+     (inf, "", LONGEST_WAIT_S), (nan, "", 0), (1e9, "yesterday", 0)],
+)  # fmt: skip
+def test_a_server_s_own_clock_says_how_long(moment: float, date: str, seconds: float) -> None:
+    assert seconds_until(moment, {"Date": date}) == seconds
 
 
 def test_a_date_is_so_many_seconds_away() -> None:

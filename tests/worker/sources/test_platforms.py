@@ -21,8 +21,8 @@ def mastodon(side: mastodon_side.FakeInstance) -> Mastodon:
     return Mastodon(stream_address(str(side.url), None, None), Secret(mastodon_side.TOKEN))
 
 
-def x(side: x_side.FakeX, limit: int | None = None) -> XStream:
-    return XStream(str(side.url), Secret(x_side.TOKEN), None, limit)
+def x(side: x_side.FakeX) -> XStream:
+    return XStream(str(side.url), Secret(x_side.TOKEN))
 
 
 def test_what_was_received_and_not_acknowledged_comes_again_after_a_crash() -> None:
@@ -85,17 +85,5 @@ def test_a_gap_of_x_begins_with_the_last_sign_of_life() -> None:
             assert second.outlet.keys == []
             assert second.outlet.marks[-1].cursor == TWEETS[-1]
             assert second.counted("gap_seconds_total") < 3600
-
-    asyncio.run(story())
-
-
-def test_a_collector_ends_by_itself_when_enough_has_come() -> None:
-    async def story() -> None:
-        async with x_side.streaming() as side, collecting(x(side, limit=4)) as found:
-            await found.until(lambda: bool(side.streams))
-            await side.post(*TWEETS)
-            await found.until(found.task.done)
-        assert found.outlet.keys == TWEETS[:4]
-        assert found.outlet.marks[-1].cursor == TWEETS[3]
 
     asyncio.run(story())

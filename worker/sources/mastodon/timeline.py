@@ -4,20 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from email.utils import parsedate_to_datetime
-from time import time
 
 import msgspec
 from aiohttp import ClientSession
 from yarl import URL
 
-from worker.sources.http import as_documented, check_answer, retry_after, whole
+from worker.sources.http import as_documented, check_answer, retry_after, seconds_until, whole
 from worker.sources.mastodon.statuses import PAGE, order, status_identity
 from worker.sources.source import LIMITED, LostError
 
 BEFORE_ALL = "0"  # an id
 RESERVE = 5  # requests of the limit that are left to others who use the account
-LONGEST_PAUSE_S = 900.0
 LARGEST = 2**24  # bytes of a page
 RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 REFUSED = "give a user token with the scope read:statuses"
@@ -79,11 +76,7 @@ def until_reset(headers: Mapping[str, str]) -> float:
         reset = datetime.fromisoformat(headers.get("X-RateLimit-Reset", "")).timestamp()
     except (ValueError, OverflowError):
         return 0.0
-    try:
-        now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
-    except (ValueError, OverflowError):
-        now = time()
-    return min(max(reset - now, 0.0), LONGEST_PAUSE_S)
+    return seconds_until(reset, headers)
 
 
 def limited(headers: Mapping[str, str], said: str) -> LostError:

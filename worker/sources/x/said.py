@@ -2,19 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
 import msgspec
 
 from worker.errors import AccessError
-from worker.sources.http import excerpt, is_refusal, retry_after
+from worker.sources.http import excerpt, is_refusal, retry_after, seconds_until
 from worker.sources.source import BUSY, LIMITED, TOLD, LostError
 
 IDENTITY = re.compile(r"[0-9]{1,19}")
 EPOCH_MS = 1_288_834_974_657  # of the ids of X, in milliseconds since 1970
 FIRST_SNOWFLAKE = 2**48  # ids below, of before 2011, hold no time
 ENHANCE_YOUR_CALM = 420  # what X said before 429
-LONGEST_WAIT_S = 3600.0
 REMEDIES = {
     401: "give the bearer token of an app",
     402: "buy credits for the app, then start again",
@@ -119,8 +117,6 @@ def until_window(headers: Mapping[str, str]) -> float:
     if headers.get("x-rate-limit-remaining", "0").strip() != "0":
         return 0.0
     try:
-        reset = float(headers.get("x-rate-limit-reset", ""))
-        now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
-    except (ValueError, OverflowError):
+        return seconds_until(float(headers.get("x-rate-limit-reset", "")), headers)
+    except ValueError:
         return 0.0
-    return min(max(reset - now, 0.0), LONGEST_WAIT_S)

@@ -108,18 +108,6 @@ def test_a_token_that_is_refused_is_one_line(
     assert last.endswith("; give a user token with the scope read:statuses")
 
 
-def test_a_closed_feed_is_one_line(
-    kafka: Kafka, served: tuple[FakeInstance, Call], tmp_path: Path, start: Start
-) -> None:
-    side, _ = served
-    side.access = {"local": "public", "remote": "disabled"}
-    code, said = start("mastodon", "--url", side.url, "--state", tmp_path / "state.json",
-                       NEWSIFT_MASTODON_TOKEN=TOKEN).ended()  # fmt: skip
-    assert code == 2
-    assert "timelines_access.live_feeds.remote: disabled" in said.splitlines()[-1]
-    assert not (tmp_path / "state.json").exists()
-
-
 @pytest.mark.parametrize(
     ("args", "said"),
     [
