@@ -17,13 +17,14 @@ from aiokafka.errors import (
 
 from worker.cli.wanted import Wanted
 from worker.cli.watch.counts import WatchCounts
-from worker.cli.watch.lanes import Lanes, Offsets
+from worker.cli.watch.lanes import Lanes
 from worker.cli.watch.notices import notices_of, partition_of
+from worker.cli.watch.places import first_kept, first_places
 from worker.cli.watch.rereading import Rereader
 from worker.cli.watch.running import in_time, together
 from worker.cli.watch.webhook import Webhook
 from worker.config import Config
-from worker.kafka.consumers import group_consumer, lone_consumer
+from worker.kafka.consumers import Offsets, group_consumer, lone_consumer
 
 POLL_MS = 500
 STEP = 200  # records at a time
@@ -161,22 +162,14 @@ class Courier(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _begin(self, places: list[TopicPartition]) -> None:
         """Begin partitions of which the group knows nothing, and have that kept."""
-        epoch, ends = self._epoch, await self._consumer.end_offsets(places)
-        if self._since is not None:
-            times = dict.fromkeys(places, self._since)
-            hits = await self._consumer.offsets_for_times(times)
-            ends |= {place: hit.offset for place, hit in hits.items() if hit is not None}
-        self._seek(ends, epoch)
+        epoch = self._epoch
+        self._seek(await first_places(self._consumer, places, self._since), epoch)
         await self.commit()
 
     async def _begin_anew(self, lost: Offsets) -> None:
         """Go on with the first record that is there, where the next one was deleted."""
-        epoch, first = self._epoch, await self._consumer.beginning_offsets(list(lost))
-        for place, offset in lost.items():
-            gone = max(first[place] - offset, 1)
-            self._counts.lost.inc(gone)
-            log.error("%d offsets of %s-%d were deleted before they were read", gone, *place)
-        self._seek(first, epoch)
+        epoch = self._epoch
+        self._seek(await first_kept(self._consumer, lost, self._counts), epoch)
 
     def _seek(self, offsets: Offsets, epoch: int) -> None:
         """Go on there, unless the partitions were dealt anew: then somebody may be further."""

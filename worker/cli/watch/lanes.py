@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from aiokafka import TopicPartition
 
 from worker.cli.watch.notices import Notice
+from worker.kafka.consumers import Offsets
 
 LANES = 128  # events that wait; while there are more, nothing further is read
 HELD = 100  # matches of an event that are held at once
 ROOM = 2**18  # bytes of them, from which on no further one is held
-
-Offsets = dict[TopicPartition, int]
-
 
 Deliver = Callable[[Notice], Awaitable[None]]
 

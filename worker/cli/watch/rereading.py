@@ -11,6 +11,8 @@ from worker.cli.wanted import Wanted
 from worker.cli.watch.counts import WatchCounts
 from worker.cli.watch.lanes import Lane, Lanes
 from worker.cli.watch.notices import notices_of
+from worker.cli.watch.places import first_kept
+from worker.kafka.consumers import Offsets
 
 POLL_MS = 500
 STEP = 200  # records at a time
@@ -82,14 +84,10 @@ class Rereader:
         if offset >= self._lanes.reached.get(place, 0):
             del lane.behind[place]
 
-    async def _skip(self, lane: Lane, lost: dict[TopicPartition, int]) -> None:
+    async def _skip(self, lane: Lane, lost: Offsets) -> None:
         """Go on with the first record that is there, where the next one was deleted."""
-        first = await self._consumer.beginning_offsets(list(lost))
-        for place, offset in lost.items():
-            gone = max(first[place] - offset, 1)
-            self._counts.lost.inc(gone)
-            log.error("event %s: %d offsets of %s-%d were deleted before they were read",
-                      lane.event, gone, *place)  # fmt: skip
-            self._consumer.seek(place, first[place])
+        first = await first_kept(self._consumer, lost, self._counts, f"event {lane.event}: ")
+        for place, offset in first.items():
+            self._consumer.seek(place, offset)
             if place in lane.behind:  # else it was dropped meanwhile
-                self._note(lane, place, first[place])
+                self._note(lane, place, offset)

@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPar
 from worker.cli.wanted import Wanted
 from worker.cli.watch.counts import WatchCounts
 from worker.cli.watch.notices import narrowed, record_in
+from worker.cli.watch.places import first_places
 from worker.cli.watch.running import in_time
 from worker.config import Config, WebConfig
 from worker.kafka.consumers import Consumer, Offsets, lone_consumer
@@ -134,11 +135,7 @@ class MatchStream(Site):
         if seen is not None:
             begin = await consumer.beginning_offsets(places)
             return _go(consumer, {p: seen.get(p.partition, begin[p]) for p in places})
-        ends = await consumer.end_offsets(places)
-        if self._since is not None:
-            hits = await consumer.offsets_for_times(dict.fromkeys(places, self._since))
-            ends |= {place: hit.offset for place, hit in hits.items() if hit is not None}
-        return _go(consumer, ends)
+        return _go(consumer, await first_places(consumer, places, self._since))
 
     def _event(self, record: Any, at: Places) -> bytes:
         """A record as an event, whose id is the place after it; nothing of what is not wanted."""
