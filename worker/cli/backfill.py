@@ -22,6 +22,7 @@ from worker.match.pipeline import Outcome
 from worker.seeds.profile import Profile, read_record
 from worker.seeds.set import SeedBook
 
+GRACE_S = 2.0  # for what is being published when Ctrl-C ends it
 ORIGIN = ("origin", b"backfill")
 
 
@@ -61,12 +62,17 @@ def backfill(seed: str, start: int, publish: bool, output: Output, config: Confi
                 if outbox:
                     outbox.settle()
         except KeyboardInterrupt:
-            _conclude(total)
+            _conclude(total, _published(outbox, config.topics.matches))
             raise
-    _conclude(total, f"; published to {config.topics.matches}" if publish else "")
+    _conclude(total, _published(outbox, config.topics.matches))
 
 
-def _conclude(total: Sum, sent: str = "") -> None:
+def _published(outbox: Outbox | None, topic: str) -> str:
+    """How many were published, where that is asked for."""
+    return f"; {outbox.drained(GRACE_S):,} published to {topic}" if outbox else ""
+
+
+def _conclude(total: Sum, sent: str) -> None:
     """Tell the sum."""
     over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
     odd = f", no posts: {tallied(total.rejected)}" if total.rejected else ""

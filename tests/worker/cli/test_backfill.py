@@ -81,7 +81,7 @@ def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     done = newsift("backfill", "ferry-fire", "--since", "1w", "--publish", "--json")
     assert "3 matched" in done.err
-    assert "published to matched-tweets" in done.err
+    assert f"; {len(done.out.splitlines())} published to matched-tweets\n" in done.err
     found = kafka.records(MATCHES)
     assert sorted(record.value.decode() for record in found) == sorted(done.out.splitlines())
     assert {record.key for record in found} == {b"5h", b"3h", b"1h"}

@@ -225,11 +225,13 @@ def test_backfill_keeps_what_it_found_before_ctrl_c(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Sum, "add", until_ctrl_c)
-    done = newsift("backfill", "ferry", "--since", "1h", "--out", "m.db")
+    done = newsift("backfill", "ferry", "--since", "1h", "--publish", "--out", "m.db")
     kept = len(rows_in(Path("m.db")))
     assert (done.code, done.out) == (130, "")
     assert kept in (1, 2)
-    assert f"newsift: {kept:,} posts read, {kept:,} matched\n" in done.err
+    told = f"newsift: {kept} posts read, {kept} matched; {kept} published to {MATCHES}\n"
+    assert told in done.err
+    assert len(kafka.records(MATCHES)) == kept
 
 
 def test_a_terminal_is_told_how_long_it_takes(
