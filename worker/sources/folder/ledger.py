@@ -73,6 +73,7 @@ class FileLedger:
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
+        self._lines: dict[int, BegunFile] = {}  # by number
         self._by_path: dict[str, BegunFile] = {}
         self._by_inode: dict[tuple[int, int], BegunFile] = {}
         self._next = 1
@@ -124,9 +125,7 @@ class FileLedger:
         """The line of a file, if it was begun."""
         for found in (self._by_inode.get((file.device, file.inode)), self._by_path.get(file.name)):
             if found is not None and found.is_same(file):
-                self._by_inode.pop((found.device, found.inode), None)
-                found.device, found.inode = file.device, file.inode
-                self._by_inode[file.device, file.inode] = found
+                self._move(found, file)
                 return found
         return None
 
@@ -138,20 +137,33 @@ class FileLedger:
         return found if (found.device, found.inode) == (file.device, file.inode) else None
 
     def _know(self, line: BegunFile) -> None:
-        self._by_path.pop(line.path, None)
+        self._lines[line.number] = line
         self._by_path[line.path] = line
         self._by_inode[line.device, line.inode] = line
 
+    def _move(self, line: BegunFile, file: FoundFile) -> None:
+        if (line.path, line.device, line.inode) == (file.name, file.device, file.inode):
+            return
+        self._forget(line)
+        line.path, line.device, line.inode = file.name, file.device, file.inode
+        self._know(line)
+
+    def _forget(self, line: BegunFile) -> None:
+        del self._lines[line.number]
+        if self._by_path.get(line.path) is line:
+            del self._by_path[line.path]
+        if self._by_inode.get((line.device, line.inode)) is line:
+            del self._by_inode[line.device, line.inode]
+
     def prune(self, files: Iterable[FoundFile]) -> None:
         """Forget the files that are gone, the oldest first, where there are too many by far."""
-        if len(self._by_path) <= MOST:
+        if len(self._lines) <= MOST:
             return
-        there = {file.name for file in files}
-        gone = [line for path, line in self._by_path.items() if path not in there]
-        for line in gone[: len(self._by_path) - MOST // 2]:
-            del self._by_path[line.path]
-            if self._by_inode.get((line.device, line.inode)) is line:
-                del self._by_inode[line.device, line.inode]
+        there = {(file.device, file.inode) for file in files}
+        kept = {line.number for at, line in self._by_inode.items() if at in there}
+        gone = [line for number, line in sorted(self._lines.items()) if number not in kept]
+        for line in gone[: len(self._lines) - MOST // 2]:
+            self._forget(line)
         if gone:
             self._rewrite()
 
@@ -170,7 +182,7 @@ class FileLedger:
     def _rewrite(self) -> None:
         if self._file is None:
             return
-        kept = sorted(self._by_path.values(), key=lambda line: line.number)
+        kept = sorted(self._lines.values(), key=lambda line: line.number)
         begun = [self._under_way[0]] if self._under_way else []
         write_atomically(self._file, ENCODER.encode_lines([*kept, *begun]), 0o600)
 

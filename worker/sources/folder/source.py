@@ -75,9 +75,9 @@ class Folder:
         while True:
             began = time.monotonic()
             files = found_in(self.place, SUFFIXES)
+            whole, awaited = self._whole(files or [])
             if files is not None:
                 self.ledger.prune(files)
-            whole, awaited = self._whole(files or [])
             self._pause = max(self.look_every, (time.monotonic() - began) / SHARE_LOOKING)
             if files is None:
                 self._tell(self.place, f"{self.place}: is not there; it is waited for")

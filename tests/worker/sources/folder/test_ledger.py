@@ -111,6 +111,29 @@ def test_of_far_too_many_the_oldest_that_are_gone_are_forgotten(
         assert [each.known(old) is not None for old in before] == [False] * 9 + [True] * 5
 
 
+def test_logs_that_are_turned_are_known_however_often_it_starts_again(
+    folder: Path, file: Path
+) -> None:
+    ledger, log = FileLedger(file), folder / "log.jsonl"
+    ledger.open(file, None)
+    for number in range(4):
+        for old in sorted(folder.glob("log.*.jsonl"), reverse=True):
+            old.rename(folder / f"log.{int(old.name.split('.')[1]) + 1}.jsonl")
+        if log.exists():
+            log.rename(folder / "log.1.jsonl")
+        put(folder, "log.jsonl", posts(str(number), 1), age=100 - number)
+        new = [each for each in found(folder) if ledger.known(each) is None]
+        assert [each.path for each in new] == [str(log)]
+        ledger.begin(new)
+        for _ in range(2):
+            ledger = again(file, Place(number + 1, ENTIRE))
+    assert all(ledger.known(each) for each in found(folder))
+    with (folder / "log.2.jsonl").open("ab") as late:
+        late.write(posts("late", 1))
+    (changed,) = (each for each in found(folder) if ledger.known(each) is None)
+    assert ledger.changed(changed) is not None
+
+
 def test_of_far_too_many_that_are_all_there_none_is_forgotten(
     folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
