@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -27,8 +27,10 @@ from worker.files.messages import FormatError
 from worker.files.out.delimited import csv_table
 from worker.files.out.formats import format_by_ending
 from worker.files.read import chunks, lines, too_long
-from worker.judge.labels import Label, label_in
+from worker.judge.labels import Label, Verdict, label_in
 
+VERDICTS = get_args(Verdict)
+SHOWN = 60  # letters of what is no label
 NAMES = ("event", "label", "by", "at")
 DRAWN = ("drawn", "probability", "score", "seed_set", "model")
 CSV_COLUMNS = (*NAMES, "platform", "post_id", *OF_POST, *DRAWN)
@@ -36,6 +38,7 @@ NEEDED = ("event", "label", "post_id")
 ANY_TABLE = FileOptions(text="label")  # what is no JSON has a header
 WANTED = (
     '{"event", "label", "post": {"id", "platform", "text"}, "by"?}, or CSV with these columns: '
+    f"{', '.join(CSV_COLUMNS)}"
 )
 
 
@@ -62,7 +65,7 @@ def read_labels(file: Path, given: GivenBy, limits: Limits) -> dict[bytes, Label
             )
         found[label.key] = label
     if not found:
-        raise InputError(f"{file}: holds no label; each line is {WANTED}{', '.join(CSV_COLUMNS)}")
+        raise InputError(f"{file}: holds no label; each line is {WANTED}")
     return found
 
 
@@ -172,6 +175,9 @@ def _nested(cells: dict[str, str]) -> dict[str, Any]:
 
 def _label(row: dict[str, Any], given: GivenBy, limits: Limits, where: str) -> Label:
     """The label in a row, completed where it leaves something out that can be."""
+    if isinstance(said := row.get("label"), str) and said not in VERDICTS:
+        told = one_line(repr(said), SHOWN)
+        raise InputError(f"{where}: label: {told} is none of {', '.join(VERDICTS)}; mend it")
     post = row.get("post")
     if isinstance(post, dict):
         whole = {"text": ""} | {name: part for name, part in post.items() if part is not None}

@@ -24,6 +24,7 @@ STDIN = "stdin"
 BATCHES_CHECKED = 2  # so that small files are read to their ends
 HINTS = {
     Reason.NO_TEXT: "name what holds the text with --text-column",
+    Reason.INVALID_UTF8: "convert it to UTF-8",
     Reason.UNKNOWN_FORM: "name what it is with --format, or what holds the text with --text-column",
 }
 TOO_MUCH = (Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS)  # of what may be a post
@@ -74,8 +75,11 @@ class FileMessages:
     def _understood(self) -> Batches:
         """The rows, refused where none of the first ones is understood."""
         try:
-            understood = False
-            for batch in self._batches():
+            understood, batches = False, self._batches()
+            first = next(batches, [])
+            if self.is_file and all(isinstance(each.found, Rejected) for each in first):
+                first += next(batches, [])  # a last line without an end comes by itself
+            for batch in chain(filter(None, [first]), batches):
                 understood = understood or self._is_understood(batch)
                 yield batch
         except FormatError as error:

@@ -46,17 +46,17 @@ def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
     A line that is too long comes cut: long enough to be refused, so that memory stays bounded.
     """
-    rest, number = b"", 1
+    rest, number = bytearray(), 1
     for chunk in pieces:
-        if len(rest) > LONGEST_LINE and b"\n" not in chunk:
-            continue  # cut already: no byte of it is copied again
-        *rows, rest = (rest + chunk).split(b"\n")
-        rest = rest[: LONGEST_LINE + 1]
-        if rows:
-            yield number, _bare(rows, number)
-            number += len(rows)
+        if b"\n" not in chunk:  # no byte of a long line is copied again and again
+            rest += chunk if len(rest) <= LONGEST_LINE else b""
+            continue
+        *rows, last = (bytes(rest) + chunk).split(b"\n")
+        rest = bytearray(last)
+        yield number, _bare(rows, number)
+        number += len(rows)
     if rest:
-        yield number, _bare([rest], number)
+        yield number, _bare([bytes(rest)], number)
 
 
 def each_line(file: Path) -> Iterator[tuple[int, bytes]]:

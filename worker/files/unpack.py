@@ -55,11 +55,16 @@ def _gunzipped(packed: Pieces) -> Pieces:
     member = zlib.decompressobj(GZIP_WRAPPER)
     try:
         for data in packed:
+            out = bytearray()
             while data := data.lstrip(b"\0") if member.eof else data:
                 if member.eof:
                     member = zlib.decompressobj(GZIP_WRAPPER)
-                yield from filter(None, [member.decompress(data, PIECE)])
+                out += member.decompress(data, PIECE - len(out))
                 data = member.unused_data if member.eof else member.unconsumed_tail
+                if len(out) == PIECE:
+                    yield bytes(out)
+                    out.clear()
+            yield from filter(None, [bytes(out)])
         while rest := member.decompress(b"", PIECE):
             yield rest
     except zlib.error as error:
@@ -88,6 +93,9 @@ def _unzstd(packed: Pieces) -> Pieces:
                     del out[:PIECE]
             yield from filter(None, [bytes(out)])
     except zstandard.ZstdError as error:
+        if "memory" in str(error):
+            told = "the zstd input has a window that takes more memory than there is"
+            raise DamagedError(told, "unpack it with zstd -d --long=31") from error
         raise _damaged("zstd") from error
     if not frame.eof:
         raise _damaged("zstd")

@@ -39,6 +39,11 @@ def test_what_is_cut_off_is_damaged_wherever_it_is(pack: Pack) -> None:
             list(unpacked_text(pieces(packed[:end], 50)))
 
 
+def test_many_small_members_come_in_few_pieces() -> None:
+    packed = gzip.compress(b"a") * 1000
+    assert len(list(unpacked_text(pieces(packed, 2**18)))) == 1
+
+
 def test_gzip_that_is_broken_within_is_damaged() -> None:
     packed = gzip.compress(b"a line\n" * 50 + bytes(range(1, 256)))
     broken = bytearray(packed)

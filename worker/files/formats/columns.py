@@ -16,7 +16,7 @@ LANGS = ("lang", "language", "languageguess", "languages")
 URLS = ("url", "link", "permalink", "tweeturl", "posturl")
 OF_4CAT = {"id", "thread_id", "body", "timestamp"}  # its times are UTC and do not say so
 SIGN = re.compile(r"[\W_]+")
-NUMBER = re.compile(r"[0-9]{1,17}(?:\.[0-9]{1,9})?")
+NUMBER = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # seconds or more; 20241231 is a day
 ROUNDED = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+?[0-9]+")  # 1.23E+18: a spreadsheet lost the rest
 NAIVE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]{5,15}")
 MOST_TOLD = 20  # columns
@@ -69,7 +69,8 @@ class Picked:
 
         text = named("--text-column", wanted.text, TEXTS)
         if text is None:
-            told = f"has no column of texts ({listed(header)}); name it with --text-column"
+            told = f"has no column of texts ({listed(header)}); name it with --text-column, "
+            told += "or what this is with --format"
             raise FormatError(told, place)
         id, time = (
             named("--id-column", wanted.id, IDS),

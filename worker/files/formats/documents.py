@@ -108,7 +108,8 @@ class Documents:
             raise self._broken("does not go on as JSON")
 
     def _broken(self, what: str) -> FormatError:
-        return FormatError(f"the JSON {what} after item {self.count}; mend it")
+        told = f"the JSON {what} after item {self.count}"
+        return FormatError(f"{told}; mend it, or name what it is with --format")
 
     def _listed(self, marks: Marks, done: int, found: list[Item]) -> int:
         """Take the items of the list from here on; how many marks are done with."""

@@ -128,7 +128,7 @@ def _of_objects(start: bytes) -> str:
         found = WHOLE.decode(mended(first))
     except (msgspec.MsgspecError, RecursionError):
         closed = first.rstrip().endswith(b"}") and all(line.startswith(b"{") for line in more[:1])
-        others = len(more) > 1 and all(map(_is_object, more[:2]))
+        others = bool(more) and all(map(_is_object, more[:2]))
         return JSONL if closed or others else JSON
     return JSON if found.messages or found.orderedItems or found.chats else JSONL
 

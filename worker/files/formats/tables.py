@@ -165,7 +165,10 @@ def unique(header: Sequence[str]) -> list[str]:
 
 
 def _first_line(batches: Lines) -> tuple[str, Lines]:
-    head = next(batches, None)
-    if head is None:
-        return "", iter(())
-    return head[1][0].decode("latin-1").strip(" \r"), chain([head], batches)
+    """The first line that is not blank, and all from there on."""
+    for number, rows in batches:
+        at = next((at for at, row in enumerate(rows) if row.strip()), None)
+        if at is not None:
+            line = rows[at].decode("latin-1").strip(" \r")
+            return line, chain([(number + at, rows[at:])], batches)
+    return "", iter(())

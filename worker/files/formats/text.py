@@ -28,5 +28,5 @@ def _message(row: bytes, number: int, maker: Maker) -> FileMessage:
     try:
         return maker.post(plain_post(row.decode()), number, row)
     except UnicodeDecodeError as error:
-        told = f"is not UTF-8 at byte {error.start + 1}; convert the file"
+        told = f"is not UTF-8 at byte {error.start + 1}"
         return maker.bad(number, row, told, Reason.INVALID_UTF8)

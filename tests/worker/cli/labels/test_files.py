@@ -92,7 +92,11 @@ def test_matches_in_a_table_with_a_column_of_labels(
         ("a.jsonl", b"{}\n\n[1]\n", "line 1: value: Object missing"),
         ("a.jsonl", b'{"label": "on"}\n', "line 1: value: Object missing required field"),
         ("a.jsonl", json.dumps(given()).encode() + b"\n\xff", "line 2: is not UTF-8 at byte 1"),
-        ("a.jsonl", json.dumps(given(label="maybe")).encode(), "line 1: label: "),
+        (
+            "a.jsonl",
+            json.dumps(given(label="maybe")).encode(),
+            "line 1: label: 'maybe' is none of on, off, unsure; mend it",
+        ),
         ("a.jsonl", json.dumps(given(event="e" * 241)).encode(), "line 1: event: 241 bytes"),
         ("a.jsonl", json.dumps(given(event="\ud800")).encode(), "line 1: "),
         ("a.jsonl", json.dumps(given(event="")).encode(), "line 1: event: 0 bytes"),

@@ -59,13 +59,17 @@ def test_plain_text_is_read_where_its_name_says_so(tmp_path: Path, name: str) ->
     ]  # fmt: skip
 
 
+WIDE_WINDOW = b"\x28\xb5\x2f\xfd\0" + bytes([(35 - 10) << 3]) + b"\x05\0\0"  # RFC 8878: of 2^35
 REFUSED = [
     ("a.log", b"\n\nsome words\nmore\n", "line 3: is not understood ('some words'); name"),
     ("a.jsonl", b'{"text": "cut\n{"tex', "is cut off"),
     ("a.jsonl", b'{"foo": 1}\n{"foo": 2}\n', "line 1: is not understood: value: has the keys"),
     ("a.jsonl", b'{"foo": 1}\n', "with --format, or what holds the text with --text-column"),
     ("a.json", b'[{"id": "1"}]', "item 1: is not understood: text: missing; name what holds"),
-    ("a.json", b'[{"text": "a"}', "is cut off after item 0"),
+    ("a.json", b'[{"text": "a"}', "is cut off after item 0; mend it, or name what it is with --f"),
+    ("a.txt", b"{ a brace, and no JSON }\nmore", "mend it, or name what it is with --format"),
+    ("a.txt", b"yes,no,maybe\nmore\n", "or what this is with --format"),
+    ("a.csv.zst", WIDE_WINDOW, "a window that takes more memory than there is"),
     ("a.json", b'{"version": 1, "items": [{"text": "a"}]}', "the keys of no known form"),
     ("a.csv", b"id,words,day\n1,a,b\n", "line 1: has no column of texts ('id', 'words', 'day')"),
     ("a.csv", b"id,words,day\n1,a,b\n", "; name it with --text-column"),
@@ -92,6 +96,17 @@ def test_what_is_not_understood_is_refused(
         read(tmp_path / name)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_broken_first_line_is_a_bad_row_where_the_next_is_an_object(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    for content in (b'{"id": "1", "te\n' + ONE, b'{"id": "1", "te\n' + ONE[:-1]):
+        file.write_bytes(content)
+        bad, good = read(file)
+        assert (bad.place, isinstance(bad.found, Rejected)) == ("line 1", True)
+        assert (good.place, isinstance(good.found, Post)) == ("line 2", True)
+    file.write_bytes(b'{"statuses": [\n' + ONE + b"]}")
+    assert isinstance(read(file)[0].found, Post)
 
 
 def test_columns_that_are_named_are_read_and_others_refused(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def test_what_is_refused_names_where_the_row_begins(
     ("content", "header", "cells"),
     [
         ("sep=;\r\nid;text\r\n1;a,b\r\n", ["id", "text"], ["1", "a,b"]),
+        ("\r\n \n\nid;text\n1;a\n", ["id", "text"], ["1", "a"]),
         ("id\ttext\n1\ta b\n", ["id", "text"], ["1", "a b"]),
         ('"id","a;b;c;d"\n1,x\n', ["id", "a;b;c;d"], ["1", "x"]),
         ("\ufefftext\nonly\n", ["text"], ["only"]),
