@@ -16,8 +16,8 @@ from worker.sources.backoff import Backoff
 from worker.sources.frame import Gap, Mark
 from worker.sources.http import TOLD_BYTES, answered, endpoint, excerpt, is_refusal, losing
 from worker.sources.jetstream import POSTS, Jetstream, JetstreamSaid, time_cursor
-from worker.sources.sockets import texts
-from worker.sources.source import BUSY, MALFORMED, STALLED, TOLD, TOO_OLD, Arrivals, LostError
+from worker.sources.sockets import UnreadableFrameError, texts
+from worker.sources.source import BUSY, STALLED, TOLD, TOO_OLD, Arrivals, LostError
 
 HOSTS = (
     "wss://jetstream.us-east.bsky.network/xrpc/network.bsky.jetstream.subscribeEvents",
@@ -28,6 +28,7 @@ HOSTS = (
 PROTOCOL = "xrpc.v1.json"
 LARGEST = 2**24  # bytes of a frame
 CLAMPED_S = 60.0  # from the cursor to the first frame: there was more between them once
+LONGEST_PASS_S = 600.0  # by frames that cannot be read, at once
 TOO_OLD_SAID = "CursorTooOld"
 NUMBER = re.compile(r"\b[0-9]{1,18}\b")
 log = logging.getLogger("newsift.collect")
@@ -88,7 +89,7 @@ class Bluesky:
                 async for found in arrivals:
                     yield found
         except LostError as lost:
-            if lost.reason == MALFORMED:
+            if isinstance(lost, UnreadableFrameError):
                 self._pass_over(mark)
             self._away[self._now] = monotonic() + lost.wait
             lost.wait = max(0.0, min(self._away) - monotonic())
@@ -97,7 +98,9 @@ class Bluesky:
     def _pass_over(self, mark: Mark | None) -> None:
         """Leave more and more out where the same frame comes again and again, and is unreadable."""
         again = mark is not None and mark == self._unread_after
-        self._unread_after, self._passed_s = mark, max(1.0, 2 * self._passed_s) if again else 0.0
+        self._instead = []
+        self._passed_s = min(max(1.0, 2 * self._passed_s), LONGEST_PASS_S) if again else 0.0
+        self._unread_after = mark
 
     def _choose_host(self) -> Jetstream:
         """The host of before, or the next when it failed: who asked to stay away, last."""
@@ -155,10 +158,11 @@ class Bluesky:
         self, session: ClientSession, host: Jetstream, mark: Mark | None
     ) -> AsyncIterator[tuple[ClientWebSocketResponse, int | None]]:
         """A connection from the mark on, or from the oldest there is, and the cursor of it."""
-        if mark is not None and self._passed_s and (at := time_cursor(mark.at, self._passed_s)):
-            self._instead = [at, None]
-        elif mark is not None and mark.place != host.place and not self._instead:
-            self._instead = [host.since(mark), None]
+        if mark is not None and not self._instead:
+            if self._passed_s and (later := time_cursor(mark.at, self._passed_s)):
+                self._instead = [later, None]
+            elif mark.place != host.place:
+                self._instead = [host.since(mark), None]
         while True:
             cursor = self._instead[0] if self._instead else host.since(mark)
             try:

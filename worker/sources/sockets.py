@@ -9,6 +9,10 @@ from worker.sources.http import excerpt, losing
 from worker.sources.source import CLOSED, MALFORMED, LostError
 
 
+class UnreadableFrameError(LostError):
+    """A frame is no text, or too large: whoever asks for the same again will get it again."""
+
+
 async def texts(
     socket: ClientWebSocketResponse, place: str, silent_s: float | None = None
 ) -> AsyncIterator[bytes]:
@@ -30,7 +34,7 @@ def _ended(socket: ClientWebSocketResponse, message: WSMessage, place: str) -> L
         return LostError(MALFORMED, f"{place}: sends binary frames, which nobody asked for")
     if isinstance(message.data, WebSocketError):
         said = excerpt(str(message.data))
-        return LostError(MALFORMED, f"{place}: sends a frame that cannot be read ({said})")
+        return UnreadableFrameError(MALFORMED, f"{place}: sends what cannot be read ({said})")
     why = message.extra or message.data
     said = f" ({excerpt(str(why))})" if why and why != socket.close_code else ""
     return LostError(CLOSED, f"{place}: closed the connection with {socket.close_code}{said}")
