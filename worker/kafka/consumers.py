@@ -88,9 +88,9 @@ def group_consumer(config: Config) -> Consumer:
     )
 
 
-def lone_consumer(config: Config) -> Consumer:
+def lone_consumer(config: Config, **own: Any) -> Consumer:
     """A consumer that belongs to no group, as for the seeds, all of which every worker reads."""
-    return _consumer(config, group_id=None)
+    return _consumer(config, group_id=None, **own)
 
 
 def _consumer(config: Config, **own: Any) -> Consumer:

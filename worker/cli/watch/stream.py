@@ -32,6 +32,7 @@ QUIET_S = 15.0  # after which an id alone shows that both sides are there, and w
 LEAVE_S = 2.0
 SLOW_S = 30.0  # so long a listener may take to make room
 PLACES = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
+FETCH = 2**20  # bytes that a listener's reader asks for at once, as there may be many
 LONGEST_ID = 2**13  # characters
 HEADERS = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 log = logging.getLogger("newsift.watch")
@@ -88,7 +89,8 @@ class MatchStream(Site):
             self._counts.streams.set(len(self._listening))
 
     async def _served(self, request: web.Request, seen: Places | None) -> web.StreamResponse:
-        response, consumer = web.StreamResponse(headers=HEADERS), lone_consumer(self._all)
+        response = web.StreamResponse(headers=HEADERS)
+        consumer = lone_consumer(self._all, fetch_max_bytes=FETCH, max_partition_fetch_bytes=FETCH)
         link = request.transport
         assert link is not None
         try:
