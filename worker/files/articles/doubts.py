@@ -1,4 +1,7 @@
-"""What a text that was taken from a page looks like, where it looks like no article."""
+"""What a text that was taken from a page looks like, where it looks like no article.
+
+Phrases are those of English pages, and a few of German and French ones.
+"""
 
 import re
 
@@ -15,13 +18,12 @@ UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 END = re.compile(r"[.!?…。！？।؟։](?=\W|$)|[。！？]")
 PARTS = re.compile(r"\n|\s[|·•›»/]\s")
 TO_THE_READER = re.compile(
-    r"\b(we|our|us|you|your|wir|unsere|(können|stimmen|klicken|finden) sie|ihre (zustimmung|daten|"
-    r"auswahl|einwilligung)|nous|nos|vous|votre|nosotros|nuestr[oa]s?|usted|noi|nostri|accept|reject|"
-    r"agree|manage|allow|akzeptieren|ablehnen|accepter|refuser|aceptar|rechazar|accetta|rifiuta)\b",
+    r"\b(we|our|us|you|your|accept|reject|agree|manage|allow|wir|unsere|können sie|akzeptieren|"
+    r"nous|nos|vous|votre|accepter|refuser)\b",
     re.IGNORECASE,
 )
 OF_COOKIES = re.compile(
-    r"\b(we|site|website|partners|wir|nous|nosotros)\b[^.\n]{0,60}\b(cookies|traceurs)\b|"
+    r"\b(we|site|website|partners|wir|nous)\b[^.\n]{0,60}\b(cookies|traceurs)\b|"
     r"\b(accept|reject|allow|manage|use of)\b[^.\n]{0,30}\bcookies\b|"
     r"\bcookies?\b[^.\n]{0,30}\b(policy|settings|preferences|notice|consent|banner|to ensure|"
     r"to improve|to give|to provide|on (this|our) (web)?site)\b|\bour (\d+ )?(partners|vendors)\b"
@@ -31,33 +33,27 @@ OF_CONSENT = (
     *("privacy settings", "privacy choices", "privacy preferences", "legitimate interest"),
     *("personal data", "personalised ads", "personalized ads", "personalised content"),
     *("personalized content", "personalised advertising", "personalized advertising", "gdpr"),
-    *("accept all", "reject all", "allow all", "agree to all", "dsgvo", "datenschutze"),
-    *("einwilligung", "personenbezogene", "alle akzeptieren", "traceurs", "consentement"),
-    *("tout accepter", "données personnelles", "donnees personnelles", "consentimiento"),
-    *("datos personales", "aceptar todo", "consenso", "dati personali", "куки", "クッキー"),
-    "ملفات تعريف الارتباط",
+    *("accept all", "reject all", "allow all", "agree to all", "datenschutze", "einwilligung"),
+    *("personenbezogene", "alle akzeptieren", "traceurs", "consentement", "tout accepter"),
+    "données personnelles",
 )
 OF_A_WALL = re.compile(
     r"\b(subscribe|sign (in|up)|log ?in|register) (now )?(to|and) (continue|keep|read|view|unlock)|"
     r"\bto (continue|keep) reading\b|\bthis (article|content|story) is (only |exclusively )?"
     r"(reserved )?for (\w+ )?(subscriber|member)s\b|"
-    r"\breached your (free |monthly )?article limit\b|\bweiterlesen mit\b|"
-    r"\bartikel ist (nur |exklusiv )?für abonnent|\best r[ée]serv[ée]e? aux abonn[ée]s\b|"
-    r"\bexclusivo para suscriptores\b|\briservato agli abbonati\b|"
+    r"\breached your (free |monthly )?article limit\b|\bartikel ist (nur )?für abonnent|"
     r"\"isAccessibleForFree\"\s{0,9}:\s{0,9}\"?false",
     re.IGNORECASE,
 )
 OF_A_STUB = re.compile(
     r"\b(already|not yet) a (subscriber|member)\b|\bfor subscribers( only)?\b|\bsubscribers only\b|"
     r"\bsubscriber[- ](only|exclusive)|\bcreate a free account\b|"
-    r"\bstart your (free )?trial\b|\bfree articles? (left|remaining)\b|\bjetzt abonnieren\b|"
-    r"\bbereits abonnent|\bla suite est\b|\bd[ée]j[àa] abonn[ée]|\bya eres suscriptor",
+    r"\bstart your (free )?trial\b|\bfree articles? (left|remaining)\b|\bjetzt abonnieren\b",
     re.IGNORECASE,
 )
 OF_A_SCRIPT = re.compile(
     r"\b(enable|activate|turn on|requires?|needs?|without) java ?script\b|"
     r"\bjava ?script (is|to be|must be|has been) (disabled|required|enabled|turned off|not)\b|"
-    r"\bjavascript (aktivieren|activ)|\b(activez|activer|active) (le )?javascript\b|"
     r"\bchecking your browser\b|\bverify (that )?you are (a )?human\b|\bare you a robot\b|"
     r"\bcaptcha\b|\bunusual traffic from\b|\bbrowser (is )?(not supported|out of date)\b",
     re.IGNORECASE,
@@ -65,10 +61,9 @@ OF_A_SCRIPT = re.compile(
 OF_AN_ERROR = re.compile(
     r"\bpage (you|was|is|has|could|can|does|not|isn|doesn|no longer)\b.{0,60}?"
     r"\b(found|exist|moved|available|looking for)\b|\bpage not found\b|"
-    r"\b(error|fehler|erreur) ?40[34]\b|\b40[34] (error|not found|forbidden)\b|"
+    r"\berror ?40[34]\b|\b40[34] (error|not found|forbidden)\b|"
     r"\b(can.t|cannot|couldn.t) find (the|that|this) page\b|"
-    r"\bseite (wurde )?(leider )?nicht gefunden\b|\bpage (introuvable|non trouv)|"
-    r"\bp[áa]gina no (encontrada|existe)|^(access denied|something went wrong)\b|"
+    r"\bseite (wurde )?(leider )?nicht gefunden\b|^(access denied|something went wrong)\b|"
     r"\b50[0234] (internal|bad gateway|service|gateway)|^40[34]$",
     re.IGNORECASE | re.MULTILINE,
 )
