@@ -15,7 +15,7 @@ LOOK_AGAIN = 6 * HOUR
 MOST_KNOWN = 10_000
 
 
-class Known(msgspec.Struct):
+class FollowedArticle(msgspec.Struct):
     """An article that a feed has named, and what came of it."""
 
     link: str
@@ -65,7 +65,7 @@ class Followed(msgspec.Struct):
     failures: int = 0  # in a row
     wait_until: int = 0
     seen: int = 0  # when its entries were last read
-    articles: dict[str, Known] = msgspec.field(default_factory=dict)
+    articles: dict[str, FollowedArticle] = msgspec.field(default_factory=dict)
 
     def note(self, entries: Iterable[Entry], now: int, keep: int) -> int:
         """Take over what the feed names now; how many articles of it are new and young enough."""
@@ -83,11 +83,11 @@ class Followed(msgspec.Struct):
             elif (published := min(entry.published or now, now)) + keep > now:
                 fresh += 1
                 link = cleaned(entry.link)
-                self.articles[name] = Known(link, entry.title, published, entry.mark, now)
+                self.articles[name] = FollowedArticle(link, entry.title, published, entry.mark, now)
         self._forget(now - keep)
         return fresh
 
-    def due(self, now: int, keep: int, most: int) -> list[Known]:
+    def due(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
         """What is to be read now of the articles that the feed names: new ones first."""
         found = [
             known for known in self.articles.values()
@@ -95,7 +95,7 @@ class Followed(msgspec.Struct):
         ]  # fmt: skip
         return sorted(found, key=lambda known: (known.read or 0, -known.published))[:most]
 
-    def ended(self, before: int, keep: int) -> list[Known]:
+    def ended(self, before: int, keep: int) -> list[FollowedArticle]:
         """The articles whose seeds should have ended by then."""
         return [
             known for known in self.articles.values()

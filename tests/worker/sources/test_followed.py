@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError
 from worker.sources.feed import Entry
-from worker.sources.followed import HOUR, MOST_KNOWN, TRIES, Followed, Known, read_followed
+from worker.sources.followed import (
+    HOUR,
+    MOST_KNOWN,
+    TRIES,
+    Followed,
+    FollowedArticle,
+    read_followed,
+)
 
 KEEP = 14 * 24 * HOUR
 NOW = 1_800_000_000_000
@@ -24,7 +31,7 @@ def followed(*entries: Entry, at: int = NOW) -> Followed:
     return found
 
 
-def links(due: list[Known]) -> list[str]:
+def links(due: list[FollowedArticle]) -> list[str]:
     return [known.link.rpartition("/")[2] for known in due]
 
 
@@ -47,7 +54,7 @@ def test_what_would_have_ended_already_is_not_due(age: int, due: int) -> None:
     assert len(later.due(NOW + age, KEEP, 9)) == due
 
 
-def hours(known: Known, until: int, seed: bool) -> list[int]:
+def hours(known: FollowedArticle, until: int, seed: bool) -> list[int]:
     """The hours at which an article is read, told one by one."""
     known.seed = "seed" if seed else None
     read = []

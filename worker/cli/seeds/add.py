@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from encoder.errors import InputError
 from worker.cli.events.event import Values, values_of
 from worker.cli.keyed import Latest
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files, undoubted
+from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files, seed_of, undoubted
 from worker.cli.seeds.from_url import confirmed, draft_of_url
 from worker.cli.seeds.offer import known_events, offer_to_learn
 from worker.cli.seeds.show import AutoThresholds, fields, print_told
@@ -21,7 +20,7 @@ from worker.cli.view.table import print_json
 from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.record import RefusedSeed, Seed, read_seed
+from worker.seeds.record import Seed
 
 if TYPE_CHECKING:
     from worker.cli.events.teacher import Teacher
@@ -73,7 +72,7 @@ def add(
     given["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
     changes = {key: value for key, value in given.items() if value is not None}
     drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
-    found = [_article(draft, config) for draft in drafts]
+    found = [seed_of(draft, config) for draft in drafts]
     if url is not None and not yes and not confirmed(found[0]):
         say("nothing was published")
         return
@@ -148,19 +147,6 @@ class Publication:
         if self._teacher is None:
             return None
         return tried(self._topic, self._teacher, self._values, self._seeds)
-
-
-def _article(draft: SeedDraft, config: Config) -> Seed:
-    """The seed as every worker will read it; refused here rather than there."""
-    found = read_seed(draft.key, draft.value, config.limits)
-    if not isinstance(found, Seed):
-        raise draft_refusal(found, draft)
-    return found
-
-
-def draft_refusal(found: RefusedSeed | None, draft: SeedDraft) -> InputError:
-    """What is wrong with a draft that workers would refuse."""
-    return InputError(f"{draft.source}: {'is empty' if found is None else found.reason}")
 
 
 def _said(before: Latest, draft: SeedDraft) -> str:

@@ -8,8 +8,8 @@ import click
 from encoder.errors import InputError
 from worker.cli.events.event import Values, values_of
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.add import add, draft_refusal
-from worker.cli.seeds.files import SeedDraft
+from worker.cli.seeds.add import add
+from worker.cli.seeds.files import SeedDraft, draft_refusal
 from worker.cli.seeds.follow import follow
 from worker.cli.seeds.show import (
     fields,

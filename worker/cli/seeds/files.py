@@ -10,10 +10,12 @@ from typing import Any
 
 from encoder.errors import InputError
 from worker.cli.seeds.naming import seed_id
+from worker.config import Config
 from worker.files.articles.article import Article
 from worker.files.articles.page import Page
 from worker.files.articles.read import PAGES, article_on, saved_page
 from worker.files.read import DASH, read_text
+from worker.seeds.record import RefusedSeed, Seed, read_seed
 
 KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
 AT_ONCE = os.cpu_count() or 1
@@ -81,6 +83,19 @@ def draft_of(article: Article, name: str, source: str) -> SeedDraft:
     """The seed that an article makes."""
     record = {"text": article.text, "title": article.title, "url": article.url}
     return SeedDraft(name, record, source, doubt=article.doubt)
+
+
+def seed_of(draft: SeedDraft, config: Config) -> Seed:
+    """The seed as every worker will read it; refused here rather than there."""
+    found = read_seed(draft.key, draft.value, config.limits)
+    if not isinstance(found, Seed):
+        raise draft_refusal(found, draft)
+    return found
+
+
+def draft_refusal(found: RefusedSeed | None, draft: SeedDraft) -> InputError:
+    """What is wrong with a draft that workers would refuse."""
+    return InputError(f"{draft.source}: {'is empty' if found is None else found.reason}")
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

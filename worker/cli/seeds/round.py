@@ -13,7 +13,7 @@ import msgspec
 
 from encoder.errors import InputError
 from worker.cli.seeds.fetch import PAGES, REQUEST
-from worker.cli.seeds.files import SeedDraft
+from worker.cli.seeds.files import SeedDraft, seed_of
 from worker.cli.seeds.known import KnownSeeds, latest_of
 from worker.cli.seeds.naming import seed_id
 from worker.cli.seeds.polite import Answer, PoliteWeb, for_now
@@ -25,9 +25,8 @@ from worker.files.apart import read_apart
 from worker.files.articles.extract import article_of
 from worker.files.articles.page import Page
 from worker.posts.times import rfc3339
-from worker.seeds.record import Seed, read_seed
 from worker.sources.feed import NewsFeed, read_feed
-from worker.sources.followed import Followed, Known
+from worker.sources.followed import Followed, FollowedArticle
 from worker.sources.links import cleaned, link_identity
 from worker.visible import one_line
 
@@ -104,7 +103,7 @@ class Follower:
                     self.store()
         return told
 
-    def _delete(self, ended: list[Known], before: int, topic: SeedTopic) -> None:
+    def _delete(self, ended: list[FollowedArticle], before: int, topic: SeedTopic) -> None:
         """Delete the seeds that no post is compared with any more; not those of other people."""
         for known in ended:
             if not self._is_ours(known):
@@ -120,7 +119,7 @@ class Follower:
         self.store()
         say(f"seeds that ended long ago, deleted: {len(keys):,}")
 
-    def _is_ours(self, known: Known) -> bool:
+    def _is_ours(self, known: FollowedArticle) -> bool:
         return self.book.versions.get(known.seed or "") == known.version
 
     def _refuse_too_many(self) -> None:
@@ -130,13 +129,15 @@ class Follower:
                 f"limits.seeds: {most:,} are allowed, and as many are there; remove some"
             )
 
-    def _article(self, known: Known, topic: SeedTopic) -> str:
+    def _article(self, known: FollowedArticle, topic: SeedTopic) -> str:
         if known.read is None and link_identity(known.link) in self.book.by_link:
             known.tried(_now())
             known.leave()
             return THERE
         try:
-            said = self._publish(known, self._found(known), topic)
+            found = self._found(known)
+            self.book.catch_up(topic.cluster, self.config)  # that took a while
+            said = self._publish(known, found, topic)
         except InputError as error:
             known.tried(_now(), failing=for_now(error))
             told = str(error)[:MOST_TOLD]
@@ -147,7 +148,7 @@ class Follower:
         known.tried(_now())
         return said
 
-    def _found(self, known: Known) -> dict[str, Any]:
+    def _found(self, known: FollowedArticle) -> dict[str, Any]:
         """The article of a page: its text, its title, its address."""
         answer = self.web.get(known.link)
         kind = answer.headers.get_content_type()
@@ -157,12 +158,12 @@ class Follower:
         text = found.undoubted(answer.url).text
         return {"text": text, "title": found.title or known.title, "url": cleaned(answer.url)}
 
-    def _publish(self, known: Known, found: dict[str, Any], topic: SeedTopic) -> str:
+    def _publish(self, known: FollowedArticle, found: dict[str, Any], topic: SeedTopic) -> str:
         """Publish an article that is new, or says something new; what came of it."""
         ends = rfc3339(known.published + self.plan.keep)
         record = found | {"event": self.plan.event, "expires_at": ends}
         draft = SeedDraft(known.seed or self._free_id(found), record, known.link)
-        seed = self._checked(draft)
+        seed = seed_of(draft, self.config)
         if seed.version == known.version:
             return UNCHANGED
         if known.seed is not None:
@@ -173,7 +174,7 @@ class Follower:
         self._put(draft, known, topic, NEW)
         return NEW
 
-    def _correct(self, known: Known, found: dict[str, Any], topic: SeedTopic) -> str:
+    def _correct(self, known: FollowedArticle, found: dict[str, Any], topic: SeedTopic) -> str:
         """Give a seed the new text of its article, and leave it what people have set."""
         name = known.seed or ""
         if not self._is_ours(known):
@@ -184,21 +185,14 @@ class Follower:
         self._put(SeedDraft(name, stored | found, known.link), known, topic, CORRECTED)
         return CORRECTED
 
-    def _put(self, draft: SeedDraft, known: Known, topic: SeedTopic, said: str) -> None:
-        seed = self._checked(draft)
+    def _put(self, draft: SeedDraft, known: FollowedArticle, topic: SeedTopic, said: str) -> None:
+        seed = seed_of(draft, self.config)
         if not self.plan.dry:
             topic.publish({draft.key: draft.value})
         self.book.take(draft.key, seed)
         known.seed, known.version = seed.id, seed.version
         would = "would be " if self.plan.dry else ""
         click.echo(f"{one_line(seed.id)}  {seed.version}  {would}{said}  {one_line(seed.title)}")
-
-    def _checked(self, draft: SeedDraft) -> Seed:
-        """The seed as every worker will read it."""
-        found = read_seed(draft.key, draft.value, self.config.limits)
-        if not isinstance(found, Seed):
-            raise InputError(f"{draft.source}: {found.reason if found else 'is empty'}")
-        return found
 
     def _free_id(self, found: dict[str, Any]) -> str:
         """An id that no seed has: two articles may have one title."""
