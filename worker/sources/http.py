@@ -210,7 +210,7 @@ def losing(place: str) -> Iterator[None]:
     except aiohttp.InvalidURL as error:
         raise LostError(MALFORMED, f"{place}: redirects to what is no address") from error
     except aiohttp.ClientResponseError as error:
-        said = f"answers {error.status} ({excerpt(error.message)})"
+        said = f"{excerpt(error.message)} ({error.status})"
         raise LostError(UNREACHABLE, f"{place}: {said}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error
