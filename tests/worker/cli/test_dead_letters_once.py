@@ -1,5 +1,6 @@
 """`newsift dead-letters retry`: each letter once, whoever else is at it, and no more is told."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from tests.worker.cli.test_dead_letters import BAD, reject
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, REJECTED, Kafka
 from worker.cli.dead_letters.turn import in_turn
+from worker.config.load import load, overridden
 from worker.errors import RunError
 
 RETRY = "import sys; from worker.cli import run; sys.exit(run(['dead-letters', 'retry', '--all']))"
@@ -23,7 +25,8 @@ def test_two_at_once_go_in_turn(
 ) -> None:
     monkeypatch.setenv("NEWSIFT_CACHE", str(tmp_path))
     name = reject(kafka, 1)
-    with in_turn():
+    config = load(None, dict(os.environ)).config
+    with in_turn(config):
         second = subprocess.Popen([sys.executable, "-c", RETRY], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)  # fmt: skip
         assert second.stderr is not None
@@ -33,6 +36,13 @@ def test_two_at_once_go_in_turn(
     assert (second.returncode, out) == (0, "")
     assert err == "newsift: 0 sent again; not retried: it was sent again before 1\n"
     assert len(kafka.records(POSTS)) == 1
+
+
+def test_who_retries_elsewhere_waits_for_nobody(kafka: Kafka) -> None:
+    with in_turn(load(None, overridden(os.environ, "elsewhere:9092")).config):
+        done = subprocess.run([sys.executable, "-c", RETRY], capture_output=True, text=True,
+                              timeout=60)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "newsift: 0 sent again\n")
 
 
 def test_without_a_place_for_a_lock_it_goes_on(

@@ -92,7 +92,7 @@ def retry(
     if bool(names) + every + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
     wanted = set(names)
-    with in_turn(), connected(config) as cluster:
+    with in_turn(config), connected(config) as cluster:
 
         def chosen() -> Iterable[DeadLetter]:
             for letter in dead_letters_of(cluster, config, start):
