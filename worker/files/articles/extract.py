@@ -46,12 +46,13 @@ def extracted(page: Page) -> Article:
         raise _refusal(page.url, f"is {kind}")
     text = decoded(Page(page.url, PICTURE.sub(b"data:,", page.body), page.charset))
     if "<" not in text:
-        return Article("", text.strip(), _address(page.url), doubt_of("", text))
-    tries = [_taken(text, page.url, False)]
-    if tries[0].doubt:
-        tries.append(_taken(text, page.url, True))
-    found = next((each for each in tries if not each.doubt), tries[0])
-    if not found.text:
+        found = Article("", text.strip(), _address(page.url), doubt_of("", text))
+    else:
+        tries = [_taken(text, page.url, False)]
+        if tries[0].doubt:
+            tries.append(_taken(text, page.url, True))
+        found = next((each for each in tries if not each.doubt), tries[0])
+    if not found.text.strip():
         raise _refusal(page.url, "holds no text that can be read")
     return found
 
