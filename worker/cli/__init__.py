@@ -37,6 +37,7 @@ COMMANDS = {
         "worker.cli.collect.command:collect",
         "Bring posts from a platform to the posts topic.",
     ),
+    "desk": ("worker.cli.desk:desk", "Open the page to watch, judge and steer by."),
     "watch": (
         "worker.cli.watch.command:watch",
         "Send matches on: by webhook, or as a stream of events.",

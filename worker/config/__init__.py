@@ -162,8 +162,11 @@ class WebConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class DeskConfig(Section):
-    """Whom the desk and `newsift labels ask` hear of near misses from."""
+    """Where the desk is served, to whom, and whom it hears of near misses from."""
 
+    host: Annotated[str, rules.LINE] = "127.0.0.1"
+    token: Annotated[Secret | None, rules.SECRET] = None
+    token_file: Annotated[Path | None, rules.FILE] = None
     workers: Annotated[str, rules.SERVERS] = "127.0.0.1:6066"
 
 

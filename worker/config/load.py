@@ -15,7 +15,7 @@ from worker.errors import ConfigError
 PREFIX = "NEWSIFT_"
 SHORT = "NEWSIFT_KAFKA"  # for this key:
 SERVERS = "kafka.bootstrap_servers"
-PASSWORD, PASSWORD_FILE = "kafka.password", "kafka.password_file"
+SECRETS = ("kafka.password", "desk.token")  # each may stand in the file that NAME_file names
 DEFAULT = "default"
 
 
@@ -33,7 +33,7 @@ def load(path: Path | None, env: Mapping[str, str]) -> Loaded:
     file = path or find_file(env)
     given = _from_file(file) if file else {}
     given |= _from_env(env)
-    given |= _from_secret_file(given)
+    given |= _from_secret_files(given)
     sections: dict[str, Any] = {name: _made(cls, name, given) for name, cls in SECTIONS.items()}
     names = [f"{section}.{key}" for section, keys in KEYS.items() for key in keys]
     origins = {name: given[name].origin if name in given else DEFAULT for name in names}
@@ -69,8 +69,8 @@ def _from_file(file: Path) -> dict[str, Given]:
             full, key = f"{section}.{name}", _key(section, name, given.origin)
             if key.kind is Secret and given.value is not None:
                 raise ConfigError(
-                    f"{given.origin}: {full}: a password has no place in this file; "
-                    f"set {variable_of(PASSWORD)}, or {PASSWORD_FILE}"
+                    f"{given.origin}: {full}: a {name} has no place in this file; "
+                    f"set {variable_of(full)}, or {full}_file"
                 )
             found[full] = _read(full, key, given, file.parent)
     return found
@@ -139,11 +139,15 @@ def _made(cls: type[Section], section: str, given: Mapping[str, Given]) -> Secti
         raise ConfigError(f"{source.origin}: {error}") from error
 
 
-def _from_secret_file(given: Mapping[str, Given]) -> dict[str, Given]:
-    """The password that kafka.password_file holds, if one is named."""
-    if PASSWORD_FILE not in given or given[PASSWORD_FILE].value is None:
-        return {}
-    path, where = given[PASSWORD_FILE].value, f"{given[PASSWORD_FILE].origin}: {PASSWORD_FILE}"
-    if PASSWORD in given and given[PASSWORD].value is not None:
-        raise ConfigError(f"{where}: {variable_of(PASSWORD)} is set too; unset one of the two")
-    return {PASSWORD: Given(read_secret(path, where), str(path))}
+def _from_secret_files(given: Mapping[str, Given]) -> dict[str, Given]:
+    """The secrets that the files hold which are named for them."""
+    found = {}
+    for secret in SECRETS:
+        named = given.get(f"{secret}_file")
+        if named is None or named.value is None:
+            continue
+        where = f"{named.origin}: {secret}_file"
+        if secret in given and given[secret].value is not None:
+            raise ConfigError(f"{where}: {variable_of(secret)} is set too; unset one of the two")
+        found[secret] = Given(read_secret(named.value, where), str(named.value))
+    return found

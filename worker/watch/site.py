@@ -11,7 +11,7 @@ from aiohttp import web
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.watch.metrics import CONTENT_TYPE
-from worker.watch.visits import BACKLOG, Visit, asks_for_loopback, is_loopback, visits
+from worker.watch.visits import BACKLOG, LARGEST, Visit, asks_for_loopback, is_loopback, visits
 
 PORT = 6066
 TRIES = 100  # ports after the default one
@@ -27,6 +27,7 @@ class Site:
     """What is served of a process, on the event loop that starts it."""
 
     host_key, port_key = "web.host", "web.port"  # what refusals name
+    first_port, largest = PORT, LARGEST
 
     def __init__(
         self, config: WebConfig, render: Callable[[], bytes], not_ready: Callable[[], str]
@@ -39,8 +40,9 @@ class Site:
 
     async def start(self) -> None:
         """Listen: on the configured port, or on the first free one from the default on."""
-        app = web.Application(middlewares=[self._for_this_machine])
+        app = web.Application(middlewares=[self._for_this_machine], client_max_size=self.largest)
         app.on_response_prepare.append(_close)
+        self.prepare(app)
         app.add_routes(self.routes())
         self._runner = web.AppRunner(
             app, access_log=None, shutdown_timeout=GRACE_S, lingering_time=0
@@ -48,14 +50,21 @@ class Site:
         await self._runner.setup()
         assert self._runner.server is not None
         try:
-            self._server = await self._listen(visits(self._runner.server))
+            self._server = await self._listen(visits(self._runner.server, self.largest))
         except ConfigError:
             await self.stop()
             raise
         self.port = self._server.sockets[0].getsockname()[1]
-        if self._config.port is None and self.port != PORT:
-            log.warning("web: port %d is taken; listening on %d", PORT, self.port)
+        if self._config.port is None and self.port != self.first_port:
+            log.warning("web: port %d is taken; listening on %d", self.first_port, self.port)
+        self.began()
+
+    def began(self) -> None:
+        """Say where it listens."""
         log.info("web: http://%s:%d/metrics", self._config.host, self.port)
+
+    def prepare(self, app: web.Application) -> None:
+        """Give the application what it needs beside its routes."""
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         """What is answered."""
@@ -75,14 +84,15 @@ class Site:
 
     async def _listen(self, make: Callable[[], Visit]) -> asyncio.Server:
         loop, host, fixed = asyncio.get_running_loop(), self._config.host, self._config.port
-        for port in range(PORT, PORT + TRIES) if fixed is None else [fixed]:
+        first = self.first_port
+        for port in range(first, first + TRIES) if fixed is None else [fixed]:
             try:
                 return await loop.create_server(make, host, port, backlog=BACKLOG)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise self._refusal(port, error) from error
         taken = f"{fixed} is taken; free it, or give another"
-        none = f"null: ports {PORT} to {port} are all taken; set web.port to a free one"
+        none = f"null: ports {first} to {port} are all taken; set web.port to a free one"
         raise ConfigError(f"{self.port_key}: {none if fixed is None else taken}")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:

@@ -15,9 +15,11 @@ BACKLOG = 32  # accepted at once
 class Visit(asyncio.Protocol):
     """One connection: what aiohttp makes of it, within bounds of time and bytes."""
 
-    def __init__(self, inner: asyncio.Protocol, links: "dict[Visit, asyncio.Transport]") -> None:
+    def __init__(
+        self, inner: asyncio.Protocol, links: "dict[Visit, asyncio.Transport]", largest: int
+    ) -> None:
         self._inner, self._links = inner, links
-        self._room = LARGEST
+        self._room = largest
         self._overdue: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -62,10 +64,10 @@ class Visit(asyncio.Protocol):
         self._inner.connection_lost(error)
 
 
-def visits(make: Callable[[], asyncio.Protocol]) -> Callable[[], Visit]:
+def visits(make: Callable[[], asyncio.Protocol], largest: int = LARGEST) -> Callable[[], Visit]:
     """What makes the protocol of each connection, around that of aiohttp."""
     links: dict[Visit, asyncio.Transport] = {}
-    return lambda: Visit(make(), links)
+    return lambda: Visit(make(), links, largest)
 
 
 def is_loopback(host: str) -> bool:

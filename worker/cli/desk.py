@@ -1,0 +1,45 @@
+"""`newsift desk`: the page in the browser, served until somebody ends it."""
+
+import asyncio
+
+import click
+
+from worker.cli.options import kafka_options
+from worker.cli.signals import ended_by_sigterm
+from worker.cli.terminal import say
+from worker.cli.watch.running import live
+from worker.config import Config, WebConfig
+from worker.desk.desk import Desk
+from worker.desk.server.site import DeskSite
+from worker.desk.views import ENDPOINTS
+from worker.errors import ConfigError
+from worker.service import log
+from worker.watch.visits import is_loopback
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), metavar="PORT",
+    help="Where it is served; 6067, or the next free one.",
+)  # fmt: skip
+@click.option("--read-only", is_flag=True, help="Show everything, and let nobody change anything.")
+@kafka_options
+def desk(port: int | None, read_only: bool, config: Config) -> None:
+    """Serve the desk: a page in the browser where matches arrive, are judged, and seeds are kept.
+
+    It is for this machine alone. With desk.host another address is served, and then desk.token is
+    what a browser has to show.
+    """
+    own = config.desk
+    if own.token is None and not is_loopback(own.host):
+        raise ConfigError(
+            f"desk.host: {own.host} is open to others; set NEWSIFT_DESK__TOKEN or desk.token_file"
+        )
+    log.set_up(config.log, None)
+    opened = Desk(config, read_only)
+    site = DeskSite(opened, WebConfig(own.host, port), own.token, ENDPOINTS)
+    with ended_by_sigterm():
+        say("Ctrl-C ends the desk")
+        ended = asyncio.run(live(lambda _leave: [site]))
+    if ended is not None:
+        raise ended

@@ -1,0 +1,53 @@
+"""Endpoints: what the page may ask and do, each a function of the desk and of a typed question."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from encoder.errors import InputError
+
+if TYPE_CHECKING:
+    from worker.desk.desk import Desk
+
+Q = TypeVar("Q", bound=msgspec.Struct)
+Answer = Callable[["Desk", Q], object]
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """A question without a detail."""
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants done, and who that is: the name that the page was given."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One thing that the page may ask (GET) or do (POST)."""
+
+    path: str
+    wants: type[msgspec.Struct]
+    answer: Callable[["Desk", Any], object]
+    does: str = ""  # what the audit calls it; nothing where it only reads
+
+    def question(self, given: object, strict: bool) -> msgspec.Struct:
+        """What was asked, or a refusal that names the key."""
+        try:
+            return msgspec.convert(given, self.wants, strict=strict)
+        except msgspec.ValidationError as error:
+            told, _, where = str(error).partition(" - at `$.")
+            raise InputError(f"{where.rstrip('`') or 'question'}: {told}") from None
+
+
+def reads(path: str, wants: type[Q]) -> Callable[[Answer[Q]], Endpoint]:
+    """Make a function the answer to a question that changes nothing."""
+    return lambda answer: Endpoint(path, wants, answer)
+
+
+def acts(path: str, wants: type[Q], does: str) -> Callable[[Answer[Q]], Endpoint]:
+    """Make a function what does something; the audit calls it `does`."""
+    return lambda answer: Endpoint(path, wants, answer, does)

@@ -1,0 +1,98 @@
+// The desk: which page is shown, and what stands around it.
+import { html, render, useEffect, useState } from "/vendor/preact.js";
+import { iam, listen, login, read, useOnline, whoami } from "/lib/api.js";
+import { Do, News, Refused, tell } from "/lib/ui.js";
+
+// The pages by the first word of the address after #/; each is fetched when it is first opened.
+const PAGES = {
+  "": ["Events", () => import("/views/events.js")],
+  event: [null, () => import("/views/event.js")],
+  seeds: ["Seeds", () => import("/views/seeds.js")],
+  health: ["Health", () => import("/views/health.js")],
+};
+
+const place = () => location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
+export const goTo = (...parts) => (location.hash = `#/${parts.map(encodeURIComponent).join("/")}`);
+
+function usePlace() {
+  const [now, set] = useState(place());
+  useEffect(() => {
+    const moved = () => set(place());
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  return now;
+}
+
+function Page({ name, rest, session }) {
+  const [View, set] = useState(null);
+  useEffect(() => {
+    let gone = false;
+    set(null);
+    (PAGES[name] ?? PAGES[""])[1]().then((module) => gone || set(() => module.default));
+    return () => (gone = true);
+  }, [name]);
+  useEffect(() => document.querySelector("main")?.focus({ preventScroll: true }), [name, rest[0]]);
+  return View && html`<${View} rest=${rest} session=${session} />`;
+}
+
+function Who({ session }) {
+  const [name, set] = useState(whoami());
+  const named = (event) => {
+    set(event.target.value);
+    iam(event.target.value.trim() || session.you);
+  };
+  return html`<label class="who">You are <input value=${name} maxlength="80" onChange=${named} autocomplete="off" /></label>`;
+}
+
+function Head({ now, session }) {
+  const online = useOnline();
+  return html`<header>
+    <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" /> newsift</a>
+    <nav aria-label="Pages">
+      ${Object.entries(PAGES).map(([name, [title]]) => title && html`<a href=${`#/${name}`} aria-current=${now === name ? "page" : undefined}>${title}</a>`)}
+    </nav>
+    ${session.read_only && html`<span class="badge">read-only</span>`}
+    ${!online && html`<span class="badge bad" role="alert">the desk does not answer</span>`}
+    <${Who} session=${session} />
+  </header>`;
+}
+
+function Login({ again }) {
+  const [token, set] = useState("");
+  const enter = async () => {
+    try {
+      await login(token);
+      again();
+    } catch (error) {
+      tell(error.message, true);
+    }
+  };
+  return html`<main class="login"><h1>newsift</h1>
+    <label>The desk's token <input type="password" value=${token} onInput=${(event) => set(event.target.value)} onKeyDown=${(event) => event.key === "Enter" && enter()} /></label>
+    <${Do} kind="main" run=${enter}>Enter<//>
+  </main><${News} />`;
+}
+
+function Desk() {
+  const [session, set] = useState(null);
+  const [error, fail] = useState(null);
+  const [name, ...rest] = usePlace();
+  const begin = () =>
+    read("/api/session").then((found) => {
+      if (!localStorage.getItem("newsift.by")) iam(found.you);
+      fail(null);
+      set(found);
+      listen();
+    }, fail);
+  useEffect(() => void begin(), []);
+  if (error?.status === 401) return html`<${Login} again=${begin} />`;
+  if (error) return html`<main><${Refused} error=${error} /><${Do} run=${begin}>Try again<//></main>`;
+  if (!session) return null;
+  return html`<a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.querySelector("main").focus())}>Skip to the page</a>
+    <${Head} now=${PAGES[name] ? name : ""} session=${session} />
+    <main id="main" tabindex="-1"><${Page} name=${name} rest=${rest} session=${session} /></main>
+    <${News} />`;
+}
+
+render(html`<${Desk} />`, document.getElementById("desk"));

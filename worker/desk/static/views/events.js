@@ -1,0 +1,5 @@
+// events
+import { html } from "/vendor/preact.js";
+export default function View() {
+  return html`<h1>events</h1>`;
+}

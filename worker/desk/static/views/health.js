@@ -1,0 +1,5 @@
+// health
+import { html } from "/vendor/preact.js";
+export default function View() {
+  return html`<h1>health</h1>`;
+}

@@ -1,0 +1,5 @@
+// seeds
+import { html } from "/vendor/preact.js";
+export default function View() {
+  return html`<h1>seeds</h1>`;
+}

@@ -1,0 +1,5 @@
+"""What each page of the desk shows and does: questions in, answers out, and nothing of HTTP."""
+
+from worker.desk.views import session
+
+ENDPOINTS = (*session.ENDPOINTS,)
