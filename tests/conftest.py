@@ -27,7 +27,9 @@ SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shar
 
 
 # Folders whose tests start processes and wait for them, and leave the cores to others meanwhile.
-WAITING = ("broker", "faults", "hostile", "worker/cli", "worker/service", "worker/watch")
+WAITING = (
+    "broker", "faults", "hostile", "worker/actions", "worker/cli", "worker/service", "worker/watch",
+)  # fmt: skip
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -17,6 +17,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
+def cut(text: str, width: int) -> str:
+    """The text, cut to a width with a sign that it was."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def escaped(text: str) -> str:
     """A text to be told, in one line: what cannot be seen stands as an escape, as in Python."""
     return _replaced(" ".join(text.splitlines()), lambda char: repr(char)[1:-1])

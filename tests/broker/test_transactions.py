@@ -12,7 +12,7 @@ from tests.broker.clients import until
 from tests.broker.workers import STALL_S, caught_up, configured, lag, matched, metric, status, stays
 from tests.faults.expected import SeedWanted
 from tests.faults.story import PARTITIONS, Story
-from worker.cli.seeds.topic import SeedTopic
+from worker.actions.seeds.topic import SeedTopic
 from worker.errors import RunError
 from worker.kafka.reading import connected
 

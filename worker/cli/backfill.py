@@ -5,10 +5,10 @@ from contextlib import nullcontext
 import click
 
 from encoder.errors import InputError
-from worker.cli.keyed import Latest
-from worker.cli.offline import Sum, idle_profiles, prepared, present
+from worker.actions.keyed import Latest
+from worker.actions.offline import Sum, idle_profiles, prepared, present
+from worker.actions.seeds.topic import SeedTopic, known
 from worker.cli.options import kafka_options, since_option
-from worker.cli.seeds.topic import SeedTopic, known
 from worker.cli.terminal import say
 from worker.cli.view.match import when_written
 from worker.cli.view.output import Output, output_options

@@ -12,11 +12,11 @@ import click
 from click.core import ParameterSource
 
 from encoder.errors import InputError
-from worker.cli.events.event import Values, book_of
+from worker.actions.events.event import Values, book_of
+from worker.actions.offline import Sum, idle_profiles, prepared, present
+from worker.actions.seeds.files import read_seed_files, undoubted
 from worker.cli.events.offline import Textbook, taught_by
-from worker.cli.offline import Sum, idle_profiles, prepared, present
 from worker.cli.options import CONFIG, configuration, file_options, model_options
-from worker.cli.seeds.files import read_seed_files, undoubted
 from worker.cli.terminal import prompt_for_text, say
 from worker.cli.view.match import when_written
 from worker.cli.view.output import Output, output_options

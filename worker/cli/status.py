@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import click
 from kafka.errors import KafkaError
 
-from worker.cli.drift import drift_at, metrics_address
+from worker.actions.drift import drift_at, metrics_address
+from worker.actions.seeds.rows import rows_of
+from worker.actions.seeds.topic import SeedTopic
 from worker.cli.options import ONE_JSON, kafka_options
-from worker.cli.seeds.show import rows_of
-from worker.cli.seeds.topic import SeedTopic
 from worker.cli.view.table import print_json, shown, table
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, connected

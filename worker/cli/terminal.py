@@ -3,7 +3,6 @@
 import os
 import sys
 import termios
-import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,15 +10,13 @@ from contextlib import contextmanager
 import click
 
 from encoder.errors import InputError
+from worker.actions.told import ProgressLine, say
 from worker.visible import escaped
 
-CLEAR = "\r\x1b[K"
-TELL_EVERY = 0.2  # seconds
-
-
-def say(told: str) -> None:
-    """Tell something on standard error, in the place of a line of progress."""
-    click.echo(f"{CLEAR * sys.stderr.isatty()}newsift: {escaped(told)}", err=True)
+__all__ = [
+    "ProgressLine", "colour_wanted", "consented", "prompt_for_text", "refuse_unasked", "say",
+    "single_keys",
+]  # fmt: skip
 
 
 def colour_wanted() -> bool:
@@ -61,39 +58,3 @@ def single_keys() -> Iterator[Callable[[], str]]:
         yield lambda: os.read(terminal, 32).decode("utf-8", "replace")
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-
-
-class ProgressLine:
-    """How much is done, how fast, and how long it takes; shown now and then on a terminal."""
-
-    def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
-        self.done = 0
-        self._share = share  # of all, given what is done; 0 where nobody knows
-        self._began = time.monotonic()
-        self._told = 0.0
-
-    def add(self, count: int, what: str, more: str = "", quiet: bool = False) -> None:
-        """Count what was done, and show it on a terminal; quietly where that shows the data."""
-        self.done += count
-        now = time.monotonic()
-        if not quiet and sys.stderr.isatty() and now - self._told > TELL_EVERY:
-            self._told = now
-            told = f"{self.done:,} {what}{more}, {self.rate()}{self._left(now - self._began)}"
-            click.echo(f"{CLEAR}{told}", nl=False, err=True)
-
-    def rate(self, unit: str = "/s") -> str:
-        """How many a second since the start."""
-        return f"{self.done / max(time.monotonic() - self._began, 1e-3):,.0f}{unit}"
-
-    def _left(self, spent: float) -> str:
-        """How long the rest takes at this rate, where it is known how much that is."""
-        share = self._share(self.done)
-        return f", {span(spent / share - spent)} left" if 0 < share < 1 else ""
-
-
-def span(seconds: float) -> str:
-    """A span of time as a person says it: 40 s, 12 min, 3 h."""
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:,.0f} s"

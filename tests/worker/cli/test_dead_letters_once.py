@@ -13,7 +13,7 @@ import worker.cli.dead_letters.command
 from tests.worker.cli.test_dead_letters import BAD, reject
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, REJECTED, Kafka
-from worker.cli.dead_letters.turn import in_turn
+from worker.actions.dead_letters.turn import in_turn
 from worker.config.load import load, overridden
 from worker.errors import RunError
 

@@ -14,7 +14,7 @@ import worker.cli.seeds.from_url
 from encoder import Encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
-from worker.cli.seeds.fetch import Bounds, fetch
+from worker.actions.seeds.fetch import Bounds, fetch
 from worker.files.articles.page import Page
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}

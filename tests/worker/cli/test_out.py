@@ -24,7 +24,7 @@ from tests.worker.fake import Command
 from tests.worker.interrupted import said_until_ended_by
 from tests.worker.kafka_side import MATCHES, SEEDS, Kafka
 from tests.worker.kafka_side import POSTS as POSTS_TOPIC
-from worker.cli.offline import Sum
+from worker.actions.offline import Sum
 
 ROOT = Path(__file__).parents[3]
 COLUMNS = ("match_id", "post_id", "seed_id", "score")
@@ -239,7 +239,7 @@ def test_a_terminal_is_told_how_long_it_takes(
 ) -> None:
     for n in range(3):
         kafka.send(MATCHES, record(str(n)), partition=n)
-    monkeypatch.setattr("worker.cli.terminal.TELL_EVERY", 0)
+    monkeypatch.setattr("worker.actions.told.TELL_EVERY", 0)
     assert "left" not in newsift("matches", "--no-follow", "--out", "m.db").err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     said = newsift("matches", "--no-follow", "--out", "m.db").err

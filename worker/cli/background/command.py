@@ -7,13 +7,13 @@ import click
 import encoder
 from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
+from worker.actions.seeds.topic import SeedTopic
 from worker.background.draw import SPARE
 from worker.background.file import refuse_small
 from worker.cli.background.build import Build
 from worker.cli.background.show import compared, of_file, of_the_model, print_background
 from worker.cli.background.sources import file_posts, topic_posts
 from worker.cli.options import ONE_JSON, kafka_options
-from worker.cli.seeds.topic import SeedTopic
 from worker.cli.terminal import say
 from worker.config import Config
 from worker.files.read import DASH

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import click
 
 from encoder.errors import InputError
-from worker.cli.dead_letters.read import DeadLetter, Mark, dead_letters_of, sent_again
-from worker.cli.dead_letters.turn import in_turn
+from worker.actions.dead_letters.read import DeadLetter, Mark, dead_letters_of, sent_again
+from worker.actions.dead_letters.turn import in_turn
 from worker.cli.options import JSON, kafka_options, since_option
 from worker.cli.terminal import say
 from worker.cli.view.table import bytes_in_json, print_fields, print_json, tallied

@@ -1,25 +1,23 @@
 """`newsift events`: what events have learned, and what their thresholds promise."""
 
-import time
-from collections.abc import Collection
 from dataclasses import replace
 
 import click
 
 from encoder.errors import InputError
-from worker.cli.events.event import NONE, KnownEvent, the_event
+from worker.actions.events.event import NONE, KnownEvent, the_event
+from worker.actions.events.rows import event_rows
+from worker.actions.events.teacher import Teacher
+from worker.actions.seeds.topic import SeedTopic, seed_topic
 from worker.cli.events.learning import Learning, School, read_events
 from worker.cli.events.promise import promise
-from worker.cli.events.promising import PassRates, lapsed
-from worker.cli.events.show import EventRow, print_event, print_events, row_of
-from worker.cli.events.teacher import Teacher
+from worker.cli.events.show import print_event, print_events
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.topic import SeedTopic, seed_topic
 from worker.cli.terminal import consented, refuse_unasked, say
 from worker.cli.view.table import print_json
 from worker.cli.view.times import seconds
 from worker.config import Config
-from worker.kafka.reading import TopicReader, connected
+from worker.kafka.reading import connected
 from worker.seeds.profile import Profile
 from worker.visible import one_line
 
@@ -51,18 +49,6 @@ def list_events(as_json: bool, config: Config) -> None:
 
 
 events.add_command(promise)
-
-
-def event_rows(
-    cluster: TopicReader, teacher: Teacher, found: Collection[KnownEvent]
-) -> list[EventRow]:
-    """Events as rows, those that promise something with whether that still holds."""
-    bound = any(event.profile and event.profile.promise for event in found)
-    rates = PassRates(cluster, teacher, int(time.time() * 1000)) if bound else None
-    return [
-        row_of(event, lapsed(event, rates.of(event.profile) if rates and event.profile else None))
-        for event in found
-    ]
 
 
 @events.command("show")

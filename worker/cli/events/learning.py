@@ -4,13 +4,14 @@ import time
 from dataclasses import dataclass
 
 from encoder.errors import InputError
-from worker.cli.events.event import KnownEvent, Values, events_in, the_event, values_of
-from worker.cli.events.labelled import labels_of, training
-from worker.cli.events.lesson import Proposal, proposed
-from worker.cli.events.show import print_proposal, proposal_row
-from worker.cli.events.stream import Window
-from worker.cli.events.teacher import Teacher, attempts_at
-from worker.cli.seeds.topic import SeedTopic
+from worker.actions.events.event import KnownEvent, Values, events_in, the_event, values_of
+from worker.actions.events.labelled import labels_of, training
+from worker.actions.events.lesson import Proposal, proposed
+from worker.actions.events.rows import proposal_row
+from worker.actions.events.stream import Window
+from worker.actions.events.teacher import Teacher, attempts_at
+from worker.actions.seeds.topic import SeedTopic
+from worker.cli.events.show import print_proposal
 from worker.cli.signals import ended_by_sigterm
 from worker.cli.terminal import consented, say
 from worker.cli.view.table import print_json

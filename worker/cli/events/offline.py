@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from encoder.errors import InputError
-from worker.cli.events.event import KnownEvent, Values, events_in
-from worker.cli.events.pool import Pool
-from worker.cli.events.teacher import Lesson, Teacher
+from worker.actions.events.event import KnownEvent, Values, events_in
+from worker.actions.events.pool import Pool
+from worker.actions.events.teacher import Lesson, Teacher
 from worker.cli.terminal import ProgressLine, say
 from worker.config import Config
 from worker.files.find import found_files

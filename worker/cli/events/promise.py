@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from worker.cli.events.event import NONE, KnownEvent, Values, the_event
-from worker.cli.events.labelled import labels_of
-from worker.cli.events.learning import read_events
-from worker.cli.events.lesson import made_now, proposed
-from worker.cli.events.promising import (
+from worker.actions.events.event import NONE, KnownEvent, Values, the_event
+from worker.actions.events.labelled import labels_of
+from worker.actions.events.lesson import made_now, proposed
+from worker.actions.events.promising import (
     PassRates,
     Shown,
     Wish,
@@ -18,11 +17,13 @@ from worker.cli.events.promising import (
     promised_profile,
     shown_by,
 )
-from worker.cli.events.show import print_proposal, proposal_row
-from worker.cli.events.teacher import Teacher, attempts_at
-from worker.cli.labels.candidates import matches_of
+from worker.actions.events.rows import proposal_row
+from worker.actions.events.teacher import Teacher, attempts_at
+from worker.actions.labels.candidates import matches_of
+from worker.actions.seeds.topic import SeedTopic
+from worker.cli.events.learning import read_events
+from worker.cli.events.show import print_proposal
 from worker.cli.options import JSON, kafka_options, since_option
-from worker.cli.seeds.topic import SeedTopic
 from worker.cli.terminal import consented, refuse_unasked, say
 from worker.cli.view.table import print_json
 from worker.cli.view.times import since

@@ -1,41 +1,19 @@
-"""How the commands show events and what they would learn: as tables, whole, or as JSON."""
+"""How the commands show events and what they would learn: as tables, or whole."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from worker.cli.events.compare import Scored
-from worker.cli.events.event import KnownEvent
-from worker.cli.events.lesson import Proposal
-from worker.cli.view.table import cut, print_fields, table
+from worker.actions.events.lesson import Proposal
+from worker.actions.events.rows import EventRow
+from worker.cli.view.table import print_fields, table
 from worker.seeds.profile import Profile
-from worker.visible import one_line
+from worker.visible import cut, one_line
 
 HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
 SHOWN = 160  # characters of a post
 WORDS = 10
-
-EventRow = dict[str, Any]
-
-
-def row_of(event: KnownEvent, lapsed: str = "") -> EventRow:
-    """An event as a row of JSON."""
-    made = event.profile.made if event.profile else {}
-    cuts = event.thresholds
-    return {
-        "event": event.name,
-        "seeds": [seed.id for seed in event.seeds],
-        "profile": event.state,
-        "why": event.why or None,
-        "version": event.profile.version if event.profile else None,
-        "threshold": cuts[0] if len(cuts) == 1 else None,
-        "thresholds": list(cuts),
-        "automatic": event.profile.threshold is None if event.profile else None,
-        "promise": event.profile.promise if event.profile else None,
-        "lapsed": lapsed or None,
-        "made": made,
-    }
 
 
 def print_events(rows: Sequence[EventRow]) -> None:
@@ -60,27 +38,6 @@ def print_event(row: EventRow, profile: Profile | None) -> None:
         said = earlier if isinstance(earlier, dict) else {}
         parts = [f"before {number}", said.get("at"), said.get("by"), said.get("method")]
         click.echo("  ".join(one_line(str(part)) for part in parts if part))
-
-
-def proposal_row(proposal: Proposal, published: bool) -> EventRow:
-    """What an event would learn, as a row of JSON."""
-    made = proposal.profile.made
-    compared = proposal.comparison
-    return {
-        "event": proposal.event.name,
-        "published": published,
-        "version": proposal.profile.version,
-        "threshold": {"before": list(proposal.cuts[0]), "after": list(proposal.cuts[1])},
-        "read": compared.read,
-        "hours": round(proposal.hours, 4),
-        "passes": dict(zip(("before", "after"), compared.passes, strict=True)),
-        "per_1000_of_the_background": dict(
-            zip(("before", "after"), proposal.of_background, strict=True)
-        ),
-        "come": [_post_row(each) for each in compared.come],
-        "go": [_post_row(each) for each in compared.go],
-        "made": made,
-    }
 
 
 def print_proposal(proposal: Proposal) -> None:
@@ -159,8 +116,3 @@ def _hourly(proposal: Proposal) -> str:
         return ""
     was, will = (passes / proposal.hours for passes in proposal.comparison.passes)
     return f", {was:,.1f} → {will:,.1f} an hour"
-
-
-def _post_row(each: Scored) -> EventRow:
-    post = each.post
-    return {"platform": post.platform, "id": post.id, "score": each.score, "text": post.text}

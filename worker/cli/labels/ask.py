@@ -5,11 +5,11 @@ import sys
 import click
 
 from encoder.errors import InputError
-from worker.cli.events.promising import Wish, profile_now
-from worker.cli.labels.candidates import Found, matches_of
-from worker.cli.labels.near import near_misses
+from worker.actions.events.promising import Wish, profile_now
+from worker.actions.labels.candidates import Found, matches_of
+from worker.actions.labels.near import near_misses
+from worker.actions.labels.topic import HEADERS, myself, writable
 from worker.cli.labels.session import Session
-from worker.cli.labels.topic import HEADERS, myself, writable
 from worker.cli.options import kafka_options, since_option
 from worker.cli.terminal import say
 from worker.cli.view.times import since

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from worker.actions.labels.topic import label_topic, myself, writable
 from worker.cli.labels.ask import ask
-from worker.cli.labels.topic import label_topic, myself, writable
 from worker.cli.options import JSON, kafka_options
 from worker.cli.terminal import say
 from worker.cli.view.table import print_json, table

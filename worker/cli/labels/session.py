@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import click
 
-from worker.cli.labels.candidates import Found
-from worker.cli.offline import present
+from worker.actions.labels.candidates import Found
+from worker.actions.offline import present
 from worker.cli.terminal import colour_wanted, single_keys
 from worker.cli.view.lit import lit_text
 from worker.cli.view.table import page_width

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from worker.cli.events.event import Values, values_of
-from worker.cli.keyed import Latest
+from worker.actions.events.event import Values, values_of
+from worker.actions.keyed import Latest
+from worker.actions.seeds.files import KEYS, SeedDraft, read_seed_files, seed_of, undoubted
+from worker.actions.seeds.rows import AutoThresholds, fields
+from worker.actions.seeds.topic import SeedTopic, seed_topic
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.files import KEYS, SeedDraft, read_seed_files, seed_of, undoubted
 from worker.cli.seeds.from_url import confirmed, draft_of_url
 from worker.cli.seeds.offer import known_events, offer_to_learn
-from worker.cli.seeds.show import AutoThresholds, fields, print_told
-from worker.cli.seeds.topic import SeedTopic, seed_topic
+from worker.cli.seeds.show import print_told
 from worker.cli.terminal import say
 from worker.cli.view.table import print_json
 from worker.cli.view.times import until
@@ -23,8 +24,8 @@ from worker.posts.times import rfc3339
 from worker.seeds.record import Seed
 
 if TYPE_CHECKING:
-    from worker.cli.events.teacher import Teacher
-    from worker.cli.seeds.look_back import Seen
+    from worker.actions.events.teacher import Teacher
+    from worker.actions.seeds.look_back import Seen
 
 
 @click.command()
@@ -100,7 +101,7 @@ class Publication:
             self._look_at()
 
     def _look_at(self) -> None:
-        from worker.cli.seeds.thresholds import read_by_model, teacher_of
+        from worker.actions.seeds.thresholds import read_by_model, teacher_of
 
         self._teacher = teacher_of(self._config)
         if self._teacher is not None:
@@ -125,7 +126,7 @@ class Publication:
 
     def tell_json(self) -> None:
         """The same for programs."""
-        from worker.cli.seeds.preview import as_row
+        from worker.actions.seeds.preview import as_row
 
         seen = self._tried()
         for draft, seed in zip(self._drafts, self._seeds, strict=True):
@@ -142,11 +143,12 @@ class Publication:
                 say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
 
     def _tried(self) -> "Seen | None":
-        from worker.cli.seeds.preview import tried
+        from worker.actions.seeds.preview import tried
+        from worker.cli.seeds.preview import haste
 
         if self._teacher is None:
             return None
-        return tried(self._topic, self._teacher, self._values, self._seeds)
+        return tried(self._topic, self._teacher, self._values, self._seeds, haste())
 
 
 def _said(before: Latest, draft: SeedDraft) -> str:

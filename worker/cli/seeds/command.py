@@ -6,20 +6,14 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from worker.cli.events.event import Values, values_of
+from worker.actions.events.event import Values, values_of
+from worker.actions.seeds.files import SeedDraft, draft_refusal
+from worker.actions.seeds.rows import fields, rows_of, whole_row
+from worker.actions.seeds.topic import known, seed_topic
 from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.add import add
-from worker.cli.seeds.files import SeedDraft, draft_refusal
 from worker.cli.seeds.follow import follow
-from worker.cli.seeds.show import (
-    fields,
-    print_seed,
-    print_table,
-    print_told,
-    rows_of,
-    whole_row,
-)
-from worker.cli.seeds.topic import known, seed_topic
+from worker.cli.seeds.show import print_seed, print_table, print_told
 from worker.cli.seeds.transfer import export, import_seeds
 from worker.cli.view.table import print_json
 from worker.cli.view.times import until
@@ -52,7 +46,7 @@ seeds.add_command(import_seeds)
 @kafka_options
 def list_seeds(as_json: bool, config: Config) -> None:
     """List the seeds with their thresholds, and those that are refused with the reason."""
-    from worker.cli.seeds.thresholds import with_thresholds
+    from worker.actions.seeds.thresholds import with_thresholds
 
     with seed_topic(config) as topic:
         latest = topic.latest()
@@ -69,8 +63,8 @@ def list_seeds(as_json: bool, config: Config) -> None:
 @kafka_options
 def show_seed(name: str, as_json: bool, config: Config) -> None:
     """Show one seed whole."""
+    from worker.actions.seeds.thresholds import with_thresholds
     from worker.cli.backfill import learned_from
-    from worker.cli.seeds.thresholds import with_thresholds
 
     with seed_topic(config) as topic:
         latest = topic.latest()

@@ -13,10 +13,10 @@ import msgspec
 
 from encoder.errors import InputError
 from encoder.support.files import read_regular, write_atomically
+from worker.actions.seeds.fetch import Bounds, web_address
+from worker.actions.seeds.polite import PoliteWeb, StatusError, for_now
+from worker.actions.seeds.round import Follower, Plan
 from worker.cli.options import kafka_options
-from worker.cli.seeds.fetch import Bounds, web_address
-from worker.cli.seeds.polite import PoliteWeb, StatusError, for_now
-from worker.cli.seeds.round import Follower, Plan
 from worker.cli.signals import ended_by_sigterm
 from worker.cli.terminal import say
 from worker.cli.view.table import tallied
@@ -69,7 +69,7 @@ def follow(
     file = state or _default_state(feed, config)
     with ended_by_sigterm(), _stored(feed, file, dry) as (followed, store):
         say(f"following {feed}; what is known of it is in {file}")
-        Tour(Follower(web, followed, plan, config, store), pause, once or dry).go()
+        Tour(Follower(web, followed, plan, config, store, click.echo), pause, once or dry).go()
 
 
 @dataclass(slots=True)

@@ -5,14 +5,13 @@ import sys
 import click
 
 from encoder.errors import InputError
-from worker.cli.seeds.addresses import OwnNetwork
-from worker.cli.seeds.fetch import Bounds, fetch
-from worker.cli.seeds.files import SeedDraft, draft_of
-from worker.cli.seeds.naming import seed_id
-from worker.cli.view.table import cut
+from worker.actions.seeds.addresses import OwnNetwork
+from worker.actions.seeds.fetch import Bounds, fetch
+from worker.actions.seeds.files import SeedDraft, draft_of
+from worker.actions.seeds.naming import seed_id
 from worker.files.articles.extract import article_of
 from worker.seeds.record import Seed
-from worker.visible import one_line
+from worker.visible import cut, one_line
 
 LEAD = 300
 OPEN = Bounds(besides=", or give --intranet if it is your own network")

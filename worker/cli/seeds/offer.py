@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import click
 
-from worker.cli.events.event import Values
+from worker.actions.events.event import Values
+from worker.actions.seeds.topic import SeedTopic
 from worker.cli.seeds.from_url import at_terminal
-from worker.cli.seeds.topic import SeedTopic
 from worker.cli.terminal import say
 from worker.config import Config
 from worker.seeds.profile import Profile, read_record
@@ -58,8 +58,8 @@ def known_events(values: Values, config: Config, added: Sequence[Seed]) -> Known
 
 
 def _learn(topic: SeedTopic, config: Config, event: str) -> None:
+    from worker.actions.events.teacher import Teacher
     from worker.cli.events.learning import Learning, School
-    from worker.cli.events.teacher import Teacher
 
     school = School(topic.cluster, Teacher(config), Learning(event, span=None, labels=False))
     school.once(yes=False, as_json=False)

@@ -1,43 +1,23 @@
 """What `newsift seeds add` says beyond what it did: what would match, and what is missing."""
 
-from collections.abc import Sequence, Set
 from shutil import get_terminal_size
-from typing import Any
 
-from encoder.errors import NewsiftError
-from worker.cli.events.event import Values
-from worker.cli.events.teacher import Teacher
-from worker.cli.seeds import look_back
+from worker.actions.seeds import look_back
+from worker.actions.seeds.look_back import HOURS, EventSeen, Haste, Seen
 from worker.cli.seeds.from_url import at_terminal
-from worker.cli.seeds.look_back import HOURS, EventSeen, Seen
 from worker.cli.seeds.offer import Known
-from worker.cli.seeds.topic import SeedTopic
 from worker.cli.terminal import say
-from worker.cli.view.table import WIDEST, cut
-from worker.config import Config
-from worker.seeds.profile import Profile, read_record
-from worker.seeds.record import Seed
-from worker.visible import one_line
+from worker.cli.view.table import WIDEST
+from worker.visible import cut, one_line
 
 FEW = 3  # articles of an event: with fewer it finds about half as many posts
 TOLD = 5  # events
 MARGIN = 17  # characters of a line that are no post
 
 
-def tried(topic: SeedTopic, teacher: Teacher, values: Values, added: Sequence[Seed]) -> Seen | None:
-    """What the events of the seeds that were added would have matched.
-
-    The seeds stand published: what comes in the way of this is said, and no matter.
-    """
-    haste = look_back.AT_TERMINAL if at_terminal() else look_back.IN_A_SCRIPT
-    try:
-        events = {seed.event for seed in added}
-        seeds = teacher.seed_set(_of_events(values, events, teacher.config))
-        ids = {seed.id for seed in added}
-        return look_back.look_back(topic.cluster, teacher, seeds, ids, haste)
-    except NewsiftError as error:
-        say(f"published; what would have matched is not told: {error}")
-        return None
+def haste() -> Haste:
+    """How much may be read before whoever waits is told."""
+    return look_back.AT_TERMINAL if at_terminal() else look_back.IN_A_SCRIPT
 
 
 def tell(seen: Seen, events: Known, topic: str) -> None:
@@ -74,15 +54,6 @@ def advise(events: Known) -> None:
     )
 
 
-def as_row(seen: Seen, event: str) -> dict[str, Any]:
-    """The same as JSON."""
-    found = seen.events.get(event, EventSeen())
-    best = [{"score": score, "text": text} for score, text in found.shown]
-    counts = {"posts": seen.posts, "there": seen.there, "whole": seen.is_whole}
-    counts |= {"matched": found.matched, "gained": found.gained}
-    return {"hours": HOURS, **counts, "best": best}
-
-
 def _count(posts: int) -> str:
     return f"{posts:,}" if posts else "none"
 
@@ -91,13 +62,3 @@ def _among(seen: Seen) -> str:
     if seen.is_whole:
         return f"{seen.posts:,} posts"
     return f"a sample of {seen.posts:,} of {seen.there:,} posts"
-
-
-def _of_events(values: Values, events: Set[str], config: Config) -> Values:
-    """The records of these events."""
-    kept: dict[bytes | None, bytes] = {}
-    for key, value in values.items():
-        found = read_record(key, value, config.limits)
-        if isinstance(found, Seed | Profile) and found.event in events:
-            kept[key] = value
-    return kept

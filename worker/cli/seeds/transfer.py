@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from encoder.errors import InputError
-from worker.cli.events.event import values_of
+from worker.actions.events.event import values_of
+from worker.actions.seeds.topic import SeedTopic, seed_topic
 from worker.cli.options import kafka_options
 from worker.cli.seeds.from_url import at_terminal
 from worker.cli.seeds.offer import known_events
-from worker.cli.seeds.topic import SeedTopic, seed_topic
 from worker.cli.terminal import say
 from worker.cli.view.table import bytes_in_json, bytes_of_json
 from worker.config import Config
@@ -78,13 +78,14 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
 
 def preview_events(topic: SeedTopic, config: Config, seeds: list[Seed]) -> None:
     """Say what the events of these seeds would have matched, where they are not too many to try."""
-    from worker.cli.seeds.preview import advise, tell, tried
-    from worker.cli.seeds.thresholds import MOST, teacher_of
+    from worker.actions.seeds.preview import tried
+    from worker.actions.seeds.thresholds import MOST, teacher_of
+    from worker.cli.seeds.preview import advise, haste, tell
 
     values = values_of(topic.latest())
     events = known_events(values, config, seeds)
     teacher = teacher_of(config) if 0 < len(seeds) <= MOST else None
-    if teacher and (seen := tried(topic, teacher, values, seeds)):
+    if teacher and (seen := tried(topic, teacher, values, seeds, haste())):
         tell(seen, events, config.topics.posts)
     advise(events)
 

@@ -7,12 +7,12 @@ import click
 
 from worker.cli.terminal import colour_wanted
 from worker.cli.view.lit import lit_text
-from worker.cli.view.table import cut, page_width
+from worker.cli.view.table import page_width
 from worker.cli.view.wrap import columns, wrapped
 from worker.files.out.rows import Finding
 from worker.match.records import Match, MatchRecord
 from worker.posts.times import rfc3339
-from worker.visible import one_line
+from worker.visible import cut, one_line
 
 EVENT_WIDTH = 20
 ROOM = 40  # characters; where a post has less beside its head, it stands below it

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from worker.visible import escaped_json, one_line
+from worker.visible import cut, escaped_json, one_line
 
 WIDEST = 100  # characters, where nothing says how wide the reader's page is
 NARROWEST = 20
@@ -29,11 +29,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 def page_width() -> int:
     """The width of the terminal; where output goes elsewhere, nothing is cut."""
     return get_terminal_size((WIDEST, 24)).columns if sys.stdout.isatty() else sys.maxsize
-
-
-def cut(text: str, width: int) -> str:
-    """The text, cut to a width with a sign that it was."""
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def shown(cell: object) -> str:

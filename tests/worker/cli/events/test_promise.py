@@ -11,7 +11,7 @@ from encoder import Encoder
 from tests.worker.cli.events.ferry import add_seeds
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
-from worker.cli.offline import present
+from worker.actions.offline import present
 from worker.files.matches import read_match
 from worker.judge.anytime import labels_missing
 from worker.judge.draw import certifies_only, draw_key

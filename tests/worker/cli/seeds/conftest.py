@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+import worker.actions.seeds.round
 import worker.cli.seeds.follow
-import worker.cli.seeds.round
 from tests.worker.cli.seeds.feed_side import Site, news_site
 from tests.worker.fake import Command, Outcome
 from tests.worker.kafka_side import Kafka
 from tests.worker.loaded_once import _loaded_once, enc
-from worker.cli.seeds.fetch import Bounds
-from worker.cli.seeds.polite import PoliteWeb
+from worker.actions.seeds.fetch import Bounds
+from worker.actions.seeds.polite import PoliteWeb
 from worker.files.articles.extract import extracted
 
 __all__ = ["_loaded_once", "enc"]
@@ -27,7 +27,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
     follow = worker.cli.seeds.follow
     monkeypatch.setattr(follow, "OPEN", Bounds(allow=lambda _: True))
     monkeypatch.setattr(follow, "PoliteWeb", partial(PoliteWeb, pause=0.0))
-    monkeypatch.setattr(worker.cli.seeds.round, "article_of", extracted)
+    monkeypatch.setattr(worker.actions.seeds.round, "article_of", extracted)
     with news_site() as found:
         yield found
 

@@ -13,7 +13,7 @@ from encoder.errors import InputError
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.web_side import web_server
-from worker.cli.seeds.fetch import Bounds, fetch, within
+from worker.actions.seeds.fetch import Bounds, fetch, within
 from worker.files.articles.extract import extracted
 from worker.files.articles.page import Page, decoded
 

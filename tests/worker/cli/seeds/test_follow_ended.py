@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-import worker.cli.seeds.round
+import worker.actions.seeds.round
 from tests.worker.cli.seeds.feed_side import Site, feed, item, page, seeds_of
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.learned import profile_value
-from worker.cli.seeds.round import LINGER
+from worker.actions.seeds.round import LINGER
 
 HOUR = 3_600_000
 NAME = "fire-on-the-astrid"
@@ -19,10 +19,10 @@ NAME = "fire-on-the-astrid"
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lets the command believe that so many milliseconds have passed."""
-    now = worker.cli.seeds.round._now
+    now = worker.actions.seeds.round._now
 
     def wait(span: int) -> None:
-        monkeypatch.setattr(worker.cli.seeds.round, "_now", lambda: now() + span)
+        monkeypatch.setattr(worker.actions.seeds.round, "_now", lambda: now() + span)
 
     return wait
 

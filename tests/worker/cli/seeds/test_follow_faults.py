@@ -11,7 +11,7 @@ import worker.cli.seeds.follow
 from tests.worker.cli.seeds.feed_side import Reply, Site, feed, item, page, seeds_of
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
-from worker.cli.seeds.fetch import Bounds
+from worker.actions.seeds.fetch import Bounds
 
 RSS = "application/rss+xml"
 

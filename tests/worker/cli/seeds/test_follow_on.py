@@ -14,11 +14,11 @@ from kafka import KafkaAdminClient
 from tests.broker.clients import until
 from tests.worker.cli.seeds.feed_side import Reply, Site, feed, item, page, seeds_of
 from tests.worker.kafka_side import Kafka
+from worker.actions.seeds.fetch import Bounds
+from worker.actions.seeds.polite import PoliteWeb
+from worker.actions.seeds.round import Follower, Plan
 from worker.cli.options import configuration
-from worker.cli.seeds.fetch import Bounds
 from worker.cli.seeds.follow import Tour
-from worker.cli.seeds.polite import PoliteWeb
-from worker.cli.seeds.round import Follower, Plan
 from worker.errors import RunError
 from worker.sources.followed import Followed
 
@@ -30,7 +30,7 @@ def tour(site: Site, kafka: Kafka) -> Tour:
     web = PoliteWeb(Bounds(allow=lambda _: True), pause=0.0)
     known, plan = Followed(f"{site.url}/feed", f"{site.url}/feed"), Plan("ferry", 14 * DAY, 20)
     config = configuration(str(kafka.address), None)
-    return Tour(Follower(web, known, plan, config, lambda: None), 60.0, once=False)
+    return Tour(Follower(web, known, plan, config, lambda: None, print), 60.0, once=False)
 
 
 def again(tour: Tour) -> None:

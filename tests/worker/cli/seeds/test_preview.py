@@ -12,7 +12,7 @@ from encoder import Encoder
 from tests.worker.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
-from worker.cli.seeds.look_back import BEST, BLOCKS, EventSeen, Haste, spans
+from worker.actions.seeds.look_back import BEST, BLOCKS, EventSeen, Haste, spans
 
 HOUR = 3_600_000
 TITLE, TEXT = ARTICLES["fire"]
@@ -20,7 +20,7 @@ TITLE, TEXT = ARTICLES["fire"]
 
 @pytest.fixture(autouse=True)
 def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.cli.seeds.look_back.IN_A_SCRIPT", Haste(5_000, 60.0))
+    monkeypatch.setattr("worker.actions.seeds.look_back.IN_A_SCRIPT", Haste(5_000, 60.0))
 
 
 @pytest.fixture

@@ -1,0 +1,239 @@
+"""Sites asked as they wish: with pauses, within robots.txt, and not while they ask to wait."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import worker.actions.seeds.polite
+from encoder.errors import InputError
+from tests.worker.cli.seeds.feed_side import Reply, Site, news_site, page
+from worker.actions.seeds.fetch import Bounds, web_address
+from worker.actions.seeds.polite import PAUSE, PoliteWeb, StatusError, for_now
+
+
+@dataclass
+class Clock:
+    """A clock that goes on only where somebody sleeps."""
+
+    now: float = 1000.0
+    slept: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with news_site() as found:
+        found.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
+        yield found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def web(clock: Clock) -> PoliteWeb:
+    bounds = Bounds(allow=lambda _: True, resolve=lambda *_: ["127.0.0.1"])
+    return PoliteWeb(bounds, clock=lambda: clock.now, sleep=clock.sleep)
+
+
+def robots(text: str) -> Reply:
+    return Reply(text.encode(), "text/plain")
+
+
+def test_between_two_requests_to_a_site_there_is_a_pause(
+    web: PoliteWeb, site: Site, clock: Clock
+) -> None:
+    for path in ("/a", "/b"):
+        web.get(site.url + path)
+    assert clock.slept == [PAUSE, PAUSE]  # robots.txt was the first
+    clock.now += 0.5
+    web.get(f"{site.url}/a")
+    assert clock.slept == [PAUSE, PAUSE, PAUSE - 0.5]
+
+
+def test_another_site_need_not_wait(web: PoliteWeb, site: Site, clock: Clock) -> None:
+    web.get(f"{site.url}/a")
+    web.get(f"{site.url.replace('127.0.0.1', 'other.test')}/a")
+    assert clock.slept == [PAUSE, PAUSE]
+    assert [path for path, _ in site.asked] == ["/robots.txt", "/a"] * 2
+
+
+@pytest.mark.parametrize(("delay", "pause"), [("9", 9.0), ("0.5", PAUSE), ("86400", 600.0)])
+def test_crawl_delay(web: PoliteWeb, site: Site, clock: Clock, delay: str, pause: float) -> None:
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {delay}")
+    for path in ("/a", "/b"):
+        web.get(site.url + path)
+    assert clock.slept[1] == pause
+
+
+def test_robots_are_asked_for_once_a_day(web: PoliteWeb, site: Site, clock: Clock) -> None:
+    for _ in range(3):
+        web.get(f"{site.url}/a")
+    assert [path for path, _ in site.asked].count("/robots.txt") == 1
+    clock.now += 86_401
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /")
+    with pytest.raises(InputError, match="robots"):
+        web.get(f"{site.url}/a")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_a_site_without_robots_may_be_read(web: PoliteWeb, site: Site, status: int) -> None:
+    site.replies["/robots.txt"] = Reply(status=status)
+    assert web.get(f"{site.url}/a").status == 200
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_site_whose_robots_fail_is_left_alone_and_asked_again(
+    web: PoliteWeb, site: Site, status: int
+) -> None:
+    site.replies["/robots.txt"] = Reply(status=status)
+    for _ in range(2):
+        with pytest.raises(StatusError) as caught:
+            web.get(f"{site.url}/a")
+        assert for_now(caught.value)
+    assert [path for path, _ in site.asked] == ["/robots.txt"] * 2
+    site.replies["/robots.txt"] = robots("")
+    assert web.get(f"{site.url}/a").status == 200
+
+
+def test_robots_that_stand_elsewhere(web: PoliteWeb, site: Site) -> None:
+    site.replies |= {
+        "/robots.txt": Reply(status=301, headers={"Location": "/r"}),
+        "/r": robots("User-agent: *\nDisallow: /a"),
+    }
+    with pytest.raises(InputError, match="robots"):
+        web.get(f"{site.url}/a")
+    assert web.get(f"{site.url}/b").status == 200
+
+
+def test_a_redirect_is_asked_of_the_robots_too(web: PoliteWeb, site: Site) -> None:
+    site.replies |= {
+        "/robots.txt": robots("User-agent: *\nDisallow: /b"),
+        "/hop": Reply(status=302, headers={"Location": "/b"}),
+    }
+    with pytest.raises(InputError, match="/b: the site's robots"):
+        web.get(f"{site.url}/hop")
+    assert [path for path, _ in site.asked] == ["/robots.txt", "/hop"]
+
+
+def in_a_minute() -> str:
+    return f"{datetime.now(UTC) + timedelta(seconds=60):%a, %d %b %Y %H:%M:%S} GMT"
+
+
+@pytest.mark.parametrize(
+    ("told", "least", "most"),
+    [("60", 60, 60), ("a date", 1, 60), ("soon", 0, 0), ("-5", 0, 0), ("", 0, 0)],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after(
+    web: PoliteWeb, site: Site, clock: Clock, status: int, told: str, least: float, most: float
+) -> None:
+    told = in_a_minute() if told == "a date" else told
+    site.replies["/a"] = Reply(status=status, headers={"Retry-After": told})
+    with pytest.raises(StatusError) as caught:
+        web.get(f"{site.url}/a")
+    assert least <= caught.value.wait <= most
+    assert web.closed(f"{site.url}/b") == bool(least)
+    site.asked.clear()
+    if least:
+        with pytest.raises(StatusError, match="is left alone for"):
+            web.get(f"{site.url}/b")
+        assert site.asked == []
+    clock.now += 61
+    assert not web.closed(f"{site.url}/b")
+    assert web.get(f"{site.url}/b").status == 200
+
+
+@pytest.mark.parametrize(
+    ("status", "later"),
+    [(400, False), (404, False), (408, True), (410, False), (429, True), (500, True), (503, True)],
+)
+def test_what_may_go_well_later(web: PoliteWeb, site: Site, status: int, later: bool) -> None:
+    site.replies["/a"] = Reply(status=status)
+    with pytest.raises(StatusError, match=f"answers {status}") as caught:
+        web.get(f"{site.url}/a")
+    assert for_now(caught.value) == later
+
+
+@pytest.mark.parametrize(
+    ("url", "later"),
+    [("http://127.0.0.1:1/", True), ("javascript:x", False), ("http://[::1", False)],
+)
+def test_what_is_no_site_or_not_there(web: PoliteWeb, url: str, later: bool) -> None:
+    with pytest.raises(InputError) as caught:
+        web.get(url)
+    assert for_now(caught.value) == later
+
+
+def test_a_site_that_does_not_answer_keeps_its_others_from_waiting(
+    web: PoliteWeb, clock: Clock
+) -> None:
+    dead = "http://127.0.0.1:1"
+    with pytest.raises(InputError, match="cannot be fetched"):
+        web.get(f"{dead}/a")
+    assert web.closed(f"{dead}/b")
+    with pytest.raises(StatusError, match="is left alone for 60 s"):
+        web.get(f"{dead}/b")
+    clock.now += 61
+    with pytest.raises(InputError, match="cannot be fetched"):
+        web.get(f"{dead}/b")
+
+
+def inside(site: Site, clock: Clock) -> PoliteWeb:
+    """A web whose feed stands in the own network, and some of whose sites are elsewhere."""
+    resolved = list[str]()
+
+    def resolve(host: str, _port: int) -> list[str]:
+        resolved.append(host)
+        return ["127.0.0.1"]
+
+    bounds = Bounds(allow=lambda _: resolved[-1] == "outside.test", resolve=resolve)
+    feed = web_address(f"{site.url}/feed")
+    return PoliteWeb(bounds, feed, clock=lambda: clock.now, sleep=clock.sleep)
+
+
+@contextmanager
+def outside(there: str) -> Iterator[str]:
+    """A site that is not in the own network, and what its page leads to."""
+    with news_site() as found:
+        found.replies["/hop"] = Reply(status=302, headers={"Location": there})
+        yield found.url.replace("127.0.0.1", "outside.test")
+
+
+def test_the_feed_s_host_may_be_inside_but_nothing_outside_leads_there(
+    site: Site, clock: Clock
+) -> None:
+    web = inside(site, clock)
+    site.replies["/hop"] = Reply(status=302, headers={"Location": "/a"})
+    assert web.get(f"{site.url}/hop").url == f"{site.url}/a"
+    with outside(f"{site.url}/a") as url:
+        before = len(site.asked)
+        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no address"):
+            web.get(f"{url}/hop")
+        assert len(site.asked) == before
+        site.replies["/out"] = Reply(status=302, headers={"Location": f"{url}/hop"})
+        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no address"):
+            web.get(f"{site.url}/out")
+
+
+def test_another_port_of_the_feed_s_host_is_not_inside(site: Site, clock: Clock) -> None:
+    with news_site() as other, pytest.raises(InputError, match="which is no address of the open"):
+        inside(site, clock).get(f"{other.url}/a")
+    assert other.asked == []
+
+
+def test_so_many_sites_are_known_and_no_more(
+    web: PoliteWeb, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.actions.seeds.polite, "MOST_SITES", 3)
+    for name in "abcd":
+        web.get(f"{site.url.replace('127.0.0.1', f'{name}.test')}/a")
+    assert len(web._sites) == 3

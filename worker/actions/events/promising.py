@@ -1,0 +1,157 @@
+"""What the labels of an event show of its threshold, and what was promised of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from worker.actions.events.event import IN_FORCE, KnownEvent
+from worker.actions.events.teacher import MOST_ATTEMPTS, Teacher, promises_of
+from worker.actions.labels.candidates import Found
+from worker.actions.seeds.topic import SeedTopic
+from worker.config import Config
+from worker.files.matches import read_match
+from worker.judge.labels import Label, PostId, verdicts
+from worker.judge.promise import confidence_of_version, lapses
+from worker.judge.queues import CertifyQueue
+from worker.kafka.reading import TopicReader
+from worker.posts.times import milliseconds, utc
+from worker.seeds.background import sides_of
+from worker.seeds.profile import Profile, read_record
+from worker.seeds.record import PREFIX
+
+HOUR = 3_600_000
+ENOUGH = 1_000  # posts of the last hour; fewer tell no rate
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be promised of a version of a profile."""
+
+    precision: float
+    confidence: float
+    version: int  # of those that were tested: the more, the more labels it takes
+
+    @classmethod
+    def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
+        """What is to be promised of a profile."""
+        known = (profile.promise or {}).get("version") if profile else None
+        if type(known) is int and 0 < known <= MOST_ATTEMPTS:
+            return cls(precision, confidence, known)
+        return cls(precision, confidence, promises_of(profile) + 1)
+
+    @property
+    def tested(self) -> float:
+        """The confidence to test at, so that all versions together keep what is said."""
+        return confidence_of_version(self.confidence, self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What labels show of a profile's matches."""
+
+    threshold: float | None
+    missing: int  # labels until more is shown, if none is wrong
+    more: bool  # whether more can be shown with these matches
+    labels: int
+    on: int
+    matches: int
+
+
+def shown_by(
+    labels: Sequence[Label], found: Mapping[PostId, Found], profile: Profile, wish: Wish
+) -> Shown:
+    """What labels of matches that were drawn at random show of a profile.
+
+    Matches that came after the last label are of another draw.
+    """
+    drawn = [label for label in labels if label.drawn == "certify"]
+    until = max((milliseconds(utc(label.at)) for label in drawn), default=None)
+    own = [each for each in found.values() if is_by(each, profile) and came_by(each, until)]
+    said = verdicts(drawn)
+    known = [said[each.candidate.post_id] for each in own if each.candidate.post_id in said]
+    look = CertifyQueue([each.candidate for each in own], wish.precision, wish.tested).look(said)
+    can = look.ask is not None
+    return Shown(look.threshold, look.missing, can, len(known), sum(known), len(own))
+
+
+def profile_now(cluster: TopicReader, config: Config, event: str) -> Profile | None:
+    """The profile that an event has by the latest record, whatever its state."""
+    key = (PREFIX + event).encode("utf-8", "surrogatepass")
+    record = SeedTopic(cluster, config).latest().get(key)
+    found = None if record is None else read_record(key, record.value, config.limits)
+    return found if isinstance(found, Profile) else None
+
+
+def is_by(found: Found, profile: Profile) -> bool:
+    """Whether a match was made by this version of a profile."""
+    return (found.match.seed_id, found.match.seed_version) == (profile.id, profile.version)
+
+
+def came_by(found: Found, until: int | None) -> bool:
+    """Whether a match was there by this time."""
+    return until is None or milliseconds(utc(found.record.processed_at)) <= until
+
+
+def promised_profile(
+    teacher: Teacher, profile: Profile, wish: Wish, shown: Shown, made: dict[str, Any]
+) -> Profile:
+    """The profile with the threshold that was shown, and what it promises."""
+    assert shown.threshold is not None
+    promise = {
+        "precision": wish.precision, "confidence": wish.confidence, "version": wish.version,
+        "labels": shown.labels, "on": shown.on, "matches": shown.matches,
+        "rate": rate_of(teacher, profile, shown.threshold), **made,
+    }  # fmt: skip
+    before = profile.before if profile.promise else profile.history()
+    return replace(profile, threshold=shown.threshold, promise=promise, before=before)
+
+
+def rate_of(teacher: Teacher, profile: Profile, threshold: float) -> float:
+    """The share of the background that passes: about what passes without the event."""
+    scores = profile.vector.scores(sides_of(teacher.background)[1])  # [n]
+    return float((scores >= np.float32(threshold)).mean())
+
+
+class PassRates:
+    """How many of the last hour's posts match each profile."""
+
+    def __init__(self, cluster: TopicReader, teacher: Teacher, now: int) -> None:
+        topics = teacher.config.topics
+        since = cluster.at(topics.posts, now - HOUR)
+        self._posts = sum(end - since[part] for part, end in cluster.ends(topics.posts).items())
+        self._matched: Counter[tuple[str, str]] = Counter()
+        for batch in cluster.read(topics.matches, cluster.at(topics.matches, now - HOUR)):
+            self._count(message.value for message in batch)
+
+    def of(self, profile: Profile) -> float | None:
+        """The share of posts that match a profile; None where too few came."""
+        if self._posts < ENOUGH:
+            return None
+        return self._matched[profile.id, profile.version] / self._posts
+
+    def _count(self, values: Iterable[bytes | None]) -> None:
+        for record in filter(None, map(read_match, values)):
+            self._matched.update({(match.seed_id, match.seed_version) for match in record.matches})
+
+
+def lapsed(event: KnownEvent, rate: float | None) -> str:
+    """Why an event's promise holds no longer; empty while it does, or where there is none."""
+    profile = event.profile
+    if profile is None or profile.promise is None:
+        return ""
+    if event.state != IN_FORCE:
+        return f"its profile is {event.state}"
+    precision, before = profile.promise.get("precision"), profile.promise.get("rate")
+    if not (isinstance(precision, float) and isinstance(before, float)):
+        return "its record cannot be read"
+    if not (0 < precision < 1 and 0 <= before <= 1):
+        return "its record cannot be read"
+    if rate is None or not lapses(rate, before, precision):
+        return ""
+    return (
+        f"{1000 * rate:.2g} of 1,000 posts passed in the last hour; "
+        f"{1000 * before:.2g} do without the event"
+    )

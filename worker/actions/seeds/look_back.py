@@ -1,0 +1,144 @@
+"""What seeds would have matched: a bounded look at the last posts of the topic.
+
+Where there are more posts than are read, blocks of them from all over that time stand for all.
+"""
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from worker.actions.events.teacher import Teacher
+from worker.actions.offline import present
+from worker.actions.told import ProgressLine
+from worker.background.draw import place_of
+from worker.files.matches import read_match
+from worker.kafka.reading import Offsets, StoredMessage, TopicReader
+from worker.match.pipeline import Outcome
+from worker.match.records import MatchRecord
+from worker.seeds.set import SeedSet
+
+HOURS = 24
+BLOCKS = 10
+BEST = 3  # posts that are shown of an event
+
+
+@dataclass(frozen=True, slots=True)
+class Haste:
+    """How much is read at most, and for how long."""
+
+    posts: int
+    seconds: float
+
+
+AT_TERMINAL = Haste(20_000, 5.0)
+IN_A_SCRIPT = Haste(5_000, 2.0)
+
+
+@dataclass
+class EventSeen:
+    """What an event would have matched."""
+
+    matched: int = 0
+    gained: int = 0  # posts that only what was added matches
+    best: dict[int, tuple[float, str]] = field(default_factory=dict)  # by what the posts say
+
+    def add(self, score: float, text: str, gained: bool) -> None:
+        """Count a post, and keep it if it is among the best that say something of their own."""
+        self.matched += 1
+        self.gained += gained
+        said = place_of(text) or 0
+        self.best[said] = max(self.best.get(said, (score, text)), (score, text))
+        if len(self.best) > BEST:
+            del self.best[min(self.best, key=lambda place: self.best[place])]
+
+    @property
+    def shown(self) -> list[tuple[float, str]]:
+        """The best posts, the best first."""
+        return sorted(self.best.values(), reverse=True)
+
+
+@dataclass
+class Seen:
+    """What was read, out of how much, and what of it each event would have matched."""
+
+    there: int = 0
+    posts: int = 0
+    is_whole: bool = True  # all that was there was read
+    events: dict[str, EventSeen] = field(default_factory=dict)
+
+    def add(self, outcome: Outcome, added: Set[str]) -> None:
+        """Take over what came of a batch."""
+        self.posts += outcome.read - outcome.passed_over.total() - outcome.rejected.total()
+        for record in outcome.records:
+            if record.kind == "match" and (found := read_match(record.value)):
+                self._match(found, added)
+
+    def _match(self, record: MatchRecord, added: Set[str]) -> None:
+        by_event: dict[str, list[tuple[float, str]]] = {}
+        for match in record.matches:
+            by_event.setdefault(match.event, []).append((match.score, match.seed_id))
+        for event, by in by_event.items():
+            gained = all(seed in added for _, seed in by)
+            self.events.setdefault(event, EventSeen()).add(max(by)[0], record.post.text, gained)
+
+
+def look_back(
+    cluster: TopicReader, teacher: Teacher, seeds: SeedSet, added: Set[str], haste: Haste
+) -> Seen:
+    """What these seeds would have matched, and what of it by the added ones alone."""
+    topic = teacher.config.topics.posts
+    seen, progress = Seen(), ProgressLine()
+    if not cluster.exists(topic):
+        return seen
+    since = int(time.time() - HOURS * 3600) * 1000
+    start, end = cluster.at(topic, since), cluster.ends(topic)
+    seen.there = sum(end[place] - start[place] for place in end)
+    parts, until = spans(start, end, haste.posts), time.monotonic() + haste.seconds
+    reached = {place: start[place] for place in end}
+    for batch in _batches(cluster, topic, parts, until):
+        late = [message for message in batch if message.timestamp >= since]
+        seen.add(teacher.pipeline.run(late, seeds, present), added)
+        progress.add(len(batch), "posts of the last 24 hours read")
+        reached |= {message.partition: message.offset + 1 for message in batch}
+    seen.is_whole = len(parts) <= 1 and (reached == end or time.monotonic() <= until)
+    return seen
+
+
+def _batches(
+    cluster: TopicReader, topic: str, parts: Sequence[tuple[Offsets, Offsets]], until: float
+) -> Iterator[Sequence[StoredMessage]]:
+    for start, end in parts:
+        for batch in cluster.read(topic, start, end, until):
+            yield batch
+            if time.monotonic() > until:
+                return
+
+
+def spans(
+    start: Mapping[int, int], end: Mapping[int, int], most: int
+) -> list[tuple[Offsets, Offsets]]:
+    """From where to where to read so many posts: all, or blocks from all over, in a mixed order.
+
+    Mixed, so that what time is left for is from all over too; always the same way.
+    """
+    there = sum(end[place] - start[place] for place in end)
+    if there <= most:
+        return [(dict(start), dict(end))] if there else []
+    size = most // BLOCKS
+    found = [_block(start, end, n * there // BLOCKS, size) for n in range(BLOCKS)]
+    random.Random(0).shuffle(found)
+    return found
+
+
+def _block(
+    start: Mapping[int, int], end: Mapping[int, int], at: int, size: int
+) -> tuple[Offsets, Offsets]:
+    """A block that begins at this place of all partitions laid end to end, within one of them."""
+    for place in sorted(end):
+        length = end[place] - start[place]
+        if at < length:
+            first = start[place] + min(at, max(length - size, 0))
+            return {**end, place: first}, {**end, place: min(first + size, end[place])}
+        at -= length
+    return dict(end), dict(end)
