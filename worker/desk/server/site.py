@@ -13,6 +13,7 @@ from worker.config import WebConfig
 from worker.config.secret import Secret
 from worker.desk.desk import Desk, note
 from worker.desk.server.api import Act, Endpoint
+from worker.desk.server.attachment import Attachment, sent
 from worker.desk.server.guard import Guard, harmless
 from worker.desk.server.pages import all_pages
 from worker.watch.site import FRESH, Site, json_answer
@@ -101,7 +102,7 @@ class DeskSite(Site):
         return response
 
     def _answering(self, endpoint: Endpoint) -> Any:
-        async def answer(request: web.Request) -> web.Response:
+        async def answer(request: web.Request) -> web.StreamResponse:
             if refused := self._guard.refusal(request):
                 return _refused(*refused)
             if endpoint.does and self._desk.read_only:
@@ -116,7 +117,7 @@ class DeskSite(Site):
 
         return answer
 
-    async def _answered(self, endpoint: Endpoint, request: web.Request) -> web.Response:
+    async def _answered(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
         try:
             question = endpoint.question(*await _given(request, bool(endpoint.does)))
         except InputError as error:
@@ -130,13 +131,18 @@ class DeskSite(Site):
         except Exception as error:  # one page's question ends nobody else's
             log.exception("%s failed", endpoint.path)
             return _refused(500, f"{type(error).__name__}: {error}")
+        if isinstance(body, Attachment):
+            return await sent(request, body)
         return web.Response(body=body, headers=JSON)
 
-    def _done(self, endpoint: Endpoint, question: msgspec.Struct) -> bytes:
+    def _done(self, endpoint: Endpoint, question: msgspec.Struct) -> bytes | Attachment:
         """Answer, by one of the desk's hands; of an action the audit is told."""
         outcome = "done"
         try:
-            return msgspec.json.encode({"answer": endpoint.answer(self._desk, question)})
+            answer = endpoint.answer(self._desk, question)
+            if isinstance(answer, Attachment):
+                return answer
+            return msgspec.json.encode({"answer": answer})
         except Exception as error:
             outcome = str(error)
             raise
