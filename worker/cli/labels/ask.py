@@ -5,21 +5,18 @@ import sys
 import click
 
 from encoder.errors import InputError
-from worker.actions.events.promising import Wish, profile_now
-from worker.actions.labels.candidates import Found, matches_of
-from worker.actions.labels.near import near_misses
+from worker.actions.labels.answers import Answers
+from worker.actions.labels.asking import NOTHING, Kind, frozen
 from worker.actions.labels.topic import HEADERS, myself, writable
 from worker.cli.labels.session import Session
 from worker.cli.options import kafka_options, since_option
 from worker.cli.terminal import say
 from worker.cli.view.times import since
 from worker.config import Config
-from worker.judge.labels import PostId
-from worker.judge.queues import CertifyQueue, LearnQueue, Queue
 from worker.kafka.sending import sending
 from worker.seeds.values import EVENT_BYTES
 
-DAY_S = "24h"
+DAY = "24h"
 
 
 @click.command()
@@ -31,7 +28,7 @@ DAY_S = "24h"
 @click.option("--by", metavar="NAME", help="Who answers; else you.")
 @since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
 @kafka_options
-def ask(event: str, kind: str, by: str | None, start: int | None, config: Config) -> None:
+def ask(event: str, kind: Kind, by: str | None, start: int | None, config: Config) -> None:
     """Ask whether posts are on EVENT, one at a time; each answer is published at once.
 
     certify draws matches at random, one of those that say the same, so that the answers can show
@@ -50,29 +47,14 @@ def ask(event: str, kind: str, by: str | None, start: int | None, config: Config
             raise InputError(f"{option}: give a name of 1 to {EVENT_BYTES} bytes")
     with writable(config) as topic:
         known = topic.book().of(event)
-        found = matches_of(topic.cluster, config, event, since(DAY_S) if start is None else start)
-        wish = Wish.of(profile_now(topic.cluster, config, event))
-    queue = _queue(kind, found, config, event, wish)
+        asked = frozen(topic.cluster, config, event, kind, since(DAY) if start is None else start)
+    if asked.queue.next({}) is None:
+        say(f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
+            "`newsift backfill`, or wait for more")  # fmt: skip
     with sending(config) as outbox:
 
         def publish(key: bytes, value: bytes | None) -> None:
             outbox.send(config.topics.labels, value, key, HEADERS)
             outbox.settle()
 
-        Session(event, name, queue, found, known, publish).run()
-
-
-def _queue(kind: str, found: dict[PostId, Found], config: Config, event: str, wish: Wish) -> Queue:
-    candidates = [each.candidate for each in found.values()]
-    if kind == "certify":
-        queue: Queue = CertifyQueue(candidates, wish.precision, wish.tested)
-        nothing = "no matches"
-    else:
-        near, edge = near_misses(config, event)
-        newest = [each.match.threshold for each in found.values()][-1:]
-        queue = LearnQueue([*candidates, *near], (newest or [edge or 0.0])[0])
-        nothing = "no matches and no near misses"
-    if queue.next({}) is None:
-        say(f"event {event!r}: {nothing} to ask about; --since an earlier time, `newsift backfill`,"
-            " or wait for more")  # fmt: skip
-    return queue
+        Session(asked, Answers(event, name, asked.found, known, publish)).run()

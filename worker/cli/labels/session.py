@@ -1,17 +1,17 @@
 """Somebody at a terminal who is asked about posts, and may take back what he said."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import click
 
-from worker.actions.labels.candidates import Found
-from worker.actions.offline import present
+from worker.actions.labels.answers import Answers
+from worker.actions.labels.asking import Frozen
 from worker.cli.terminal import colour_wanted, single_keys
 from worker.cli.view.lit import lit_text
 from worker.cli.view.table import page_width
 from worker.cli.view.wrap import wrapped
-from worker.judge.labels import Label, PostId, Verdict
-from worker.judge.queues import Question, Queue
+from worker.judge.labels import Verdict
+from worker.judge.queues import Question
 from worker.visible import one_line
 
 ANSWERS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
@@ -19,43 +19,35 @@ UNDO, QUIT, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
 MOST_LINES = 40  # of a post as it was written; one of more is shown as running text
 KEYS = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
 
-Publish = Callable[[bytes, bytes | None], None]  # until the broker has acknowledged it
-
 
 class Session:
     """The questions of a queue, and the answers of one person."""
 
-    def __init__(
-        self, event: str, by: str, queue: Queue, found: Mapping[PostId, Found],
-        known: Sequence[Label], publish: Publish,
-    ) -> None:  # fmt: skip
-        self._event, self._by, self._queue = event, by, queue
-        self._found, self._publish = found, publish
-        self._labels = {label.post_id: label for label in known if label.by == by}
+    def __init__(self, asked: Frozen, answers: Answers) -> None:
+        self._asked, self._queue, self._answers = asked, asked.queue, answers
         self._pressed = ""
-        self._given: list[tuple[Label, Label | None]] = []  # with what stood there before
 
     def run(self) -> None:
         """Ask until there is nothing left, or nobody who answers."""
         with single_keys() as keys:
-            while (question := self._queue.next(self._said())) is not None:
+            while (question := self._queue.next(self._answers.said())) is not None:
                 self._show(question)
                 while (answer := self._answer(question, self._key(keys))) is None:
                     pass
                 if not answer:
                     break
-        click.echo(f"{len(self._given):,} labels given; {self._queue.told(self._said())}")
-
-    def _said(self) -> dict[PostId, bool]:
-        return {name: label.label == "on" for name, label in self._labels.items()}
+        told = self._queue.told(self._answers.said())
+        click.echo(f"{self._answers.given:,} labels given; {told}")
 
     def _answer(self, question: Question, key: str) -> bool | None:
         """Act on one key: whether to go on; None where it means nothing."""
         if key in ANSWERS:
-            self._give(question, ANSWERS[key])
+            self._answers.give(question, ANSWERS[key])
+            click.echo(f"  {ANSWERS[key]}")
             return True
-        if key in UNDO and self._given:
-            self._take_back()
+        if key in UNDO and self._answers.given:
+            self._answers.take_back()
+            click.echo("  undone")
             return True
         return False if key in QUIT else None
 
@@ -68,30 +60,9 @@ class Session:
         key, self._pressed = self._pressed[:1], self._pressed[1:]
         return key
 
-    def _give(self, question: Question, verdict: Verdict) -> None:
-        candidate = question.candidate
-        found = self._found.get(candidate.post_id)
-        scored = (found.record.seed_set, found.record.model) if found else (None, None)
-        label = Label(
-            verdict, self._event, candidate.post, self._by, present(), question.drawn,
-            question.probability, candidate.score, *scored,
-        )  # fmt: skip
-        self._publish(label.key, label.value)
-        self._given.append((label, self._labels.get(label.post_id)))
-        self._labels[label.post_id] = label
-        click.echo(f"  {verdict}")
-
-    def _take_back(self) -> None:
-        label, before = self._given.pop()
-        self._publish(label.key, None if before is None else before.value)
-        del self._labels[label.post_id]
-        if before is not None:
-            self._labels[label.post_id] = before
-        click.echo("  undone")
-
     def _show(self, question: Question) -> None:
         """The post whole, its words lit, and how far it is."""
-        post, found = question.candidate.post, self._found.get(question.candidate.post_id)
+        post, found = question.candidate.post, self._asked.found.get(question.candidate.post_id)
         colour, why = colour_wanted(), found.match.why if found else ()
         score = f"{question.candidate.score:.3f}"
         score += f" (threshold {found.match.threshold:.3f})" if found else " (below the threshold)"
@@ -101,4 +72,4 @@ class Session:
         whole = paragraphs if len(paragraphs) <= MOST_LINES else [one_line(post.text)]
         for line in (line for each in whole for line in wrapped(each, page_width() - 2)):
             click.echo(f"  {lit_text(line, why, colour)}", color=colour)
-        click.echo(f"{self._queue.told(self._said())}   {KEYS}")
+        click.echo(f"{self._queue.told(self._answers.said())}   {KEYS}")
