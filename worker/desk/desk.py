@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from worker.config import Config
+from worker.desk.model import Model
 from worker.desk.server.pulse import Pulse
 from worker.visible import one_line
 
@@ -22,10 +23,12 @@ class Desk:
     def __init__(self, config: Config, read_only: bool = False) -> None:
         self.config, self.read_only = config, read_only
         self.pulse = Pulse()
+        self.model = Model(config, lambda: self.pulse.moved("events", "seeds"))
         self.hands = ThreadPoolExecutor(WORKERS, "desk")
 
     def start(self) -> None:
-        """Begin to follow the topics."""
+        """Begin to follow the topics, and to load the model."""
+        self.model.start()
 
     def stop(self) -> None:
         """Follow nothing any more; harmless if it never began."""

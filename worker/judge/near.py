@@ -40,12 +40,15 @@ class NearWatch:
                 self._seeds = seeds
             return self._edges
 
-    def add(self, edges: Edges, found: Sequence[tuple[list[Post], Nears]]) -> None:
-        """Take over the near misses of a batch, unless the seeds are others by now."""
+    def add(self, edges: Edges, found: Sequence[tuple[list[Post], Nears]], posts: int) -> None:
+        """Take over the near misses of a batch of posts, unless the seeds are others by now."""
         with self._lock:
-            for posts, nears in found if edges is self._edges else ():
+            if edges is not self._edges:
+                return
+            self._kept.look(posts)
+            for of, nears in found:
                 near = (nears.posts, nears.events, nears.strata, nears.scores)
-                self._kept.add(posts, *near)
+                self._kept.add(of, *near)
 
     def answer(self, event: str) -> NearAnswer | None:
         """What there is of an event; None of one that is not there, or beyond the bounds."""
@@ -56,8 +59,9 @@ class NearWatch:
             at = edges.events.index(event)
             own = range(edges.starts[at], edges.starts[at + 1])
             of_seeds = {seeds.seeds[edges.seeds[n]].id: tuple(edges.edges[n].tolist()) for n in own}
-            strata = self._kept.strata(_name(event, edges.marks[at]))
-            return NearAnswer(event, seeds.digest, of_seeds, strata)
+            name = _name(event, edges.marks[at])
+            kept = self._kept
+            return NearAnswer(event, seeds.digest, of_seeds, kept.strata(name), kept.seen(name))
 
 
 def _names(edges: Edges) -> list[str]:

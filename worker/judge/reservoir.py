@@ -47,6 +47,7 @@ class NearAnswer(msgspec.Struct, frozen=True):
     seed_set: str
     edges: dict[str, tuple[float, ...]]  # of each seed: its threshold, and the strata's lower ends
     strata: tuple[Stratum, ...]  # the one next to the threshold first
+    seen: int = 0  # posts that they are of, matches included
 
     @property
     def threshold(self) -> float:
@@ -69,10 +70,12 @@ class NearMisses:
         self.events = tuple(events)
         self._cells = {event: slice(2 * n, 2 * n + 2) for n, event in enumerate(self.events)}
         self._count = np.zeros(2 * len(self.events), np.int64)
+        self._seen = dict.fromkeys(self.events, 0)
         self._last = np.full(2 * len(self.events), NEVER, np.uint64)  # below it one is kept
         self._kept: list[dict[int, NearMiss]] = [{} for _ in self._count]
         if before is not None:
             for event in before._cells.keys() & self._cells.keys():
+                self._seen[event] = before._seen[event]
                 self._take_over(self._cells[event], before, before._cells[event])
 
     def add(self, posts: Sequence[Post], which: I64, events: I64, strata: I64, scores: F32) -> None:
@@ -87,6 +90,15 @@ class NearMisses:
         for n in taken.tolist():
             post = int(which[n])
             self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
+
+    def look(self, posts: int) -> None:
+        """Count posts that were looked at, whatever they came near to."""
+        for event in self._seen:
+            self._seen[event] += posts
+
+    def seen(self, event: str) -> int:
+        """How many posts were looked at for an event."""
+        return self._seen[event]
 
     def strata(self, event: str) -> tuple[Stratum, ...]:
         """What there is of an event, the stratum next to its threshold first."""

@@ -108,8 +108,8 @@ class Flow:
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
         outcome = self._pipeline.run(batch.messages, seeds, now, edges)
-        if outcome.nears and self._ledger.holds(batch):
-            self.near.add(edges, outcome.nears)
+        if self._ledger.holds(batch):
+            self.near.add(edges, outcome.nears, len(outcome.best))
         if outcome.sample is not None:
             counted = outcome.hits, outcome.told, outcome.sample
             self.drift.add(seeds, len(outcome.best), *counted)

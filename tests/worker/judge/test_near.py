@@ -21,7 +21,7 @@ def near_to(watch: NearWatch, edges: Edges, event: str) -> None:
     """Add the post as a near miss of the event, in the first stratum."""
     zero = np.zeros(1, np.int64)
     found = Nears(zero, zero + edges.events.index(event), zero, np.array([LOW]))
-    watch.add(edges, [([POST], found)])
+    watch.add(edges, [([POST], found)], 5)
 
 
 def test_an_event_tells_of_its_edges_and_near_misses() -> None:
@@ -42,6 +42,7 @@ def test_an_event_tells_of_its_edges_and_near_misses() -> None:
     assert answer.threshold == min(lowest[name] for name in answer.edges)
     assert [stratum.count for stratum in answer.strata] == [1, 0]
     assert answer.strata[0].kept == (NearMiss(POST, float(LOW)),)
+    assert answer.seen == 5
     assert near.answer("e9") is None
     assert near.answer("") is None
 
@@ -58,7 +59,8 @@ def test_an_event_that_changes_begins_anew_and_the_others_go_on() -> None:
     near.edges(changed)
     counts = {event: near.answer(event) for event in ("e0", "e1")}
     assert {e: a and a.strata[0].count for e, a in counts.items()} == {"e0": 1, "e1": 0}
+    assert {e: a and a.seen for e, a in counts.items()} == {"e0": 10, "e1": 0}
     near_to(near, edges, "e0")  # a batch that was matched with the set before
     again = near.answer("e0")
     assert again is not None
-    assert again.strata[0].count == 1
+    assert (again.strata[0].count, again.seen) == (1, 10)

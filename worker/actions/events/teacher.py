@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import encoder
@@ -61,7 +62,7 @@ class Start:
 
 
 class Teacher:
-    """A model with its background, as the workers have it."""
+    """A model with its background, as the workers have it; from several threads."""
 
     def __init__(self, config: Config) -> None:
         chosen = config.model
@@ -71,14 +72,17 @@ class Teacher:
         self._embedder_of_one = assembled(self.enc, config)[1]  # lest either forget what it knows
         self.background = self._embedder.background
         self.nothing = SeedSet.empty(self.enc)
+        self._making = Lock()  # what makes sets of seeds keeps what it knows of them
 
     def seed_set(self, values: Values) -> SeedSet:
         """What a worker compares posts with that has read these records."""
-        return self._embedder.make(book_of(values, self.config.limits))
+        with self._making:
+            return self._embedder.make(book_of(values, self.config.limits))
 
     def set_of_one(self, values: Values) -> SeedSet:
         """The same for the records of one event."""
-        return self._embedder_of_one.make(book_of(values, self.config.limits))
+        with self._making:
+            return self._embedder_of_one.make(book_of(values, self.config.limits))
 
     def start(self, seeds: Sequence[Seed]) -> Start:
         """Where these seeds start from."""
