@@ -18,7 +18,7 @@ from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.inbox import Inbox
 from worker.sources.outlet import Outlet
 from worker.sources.source import BUSY, CLOSED, EnoughError, LiveSource, LostError
-from worker.sources.state import Keeper
+from worker.sources.state import Unkept
 
 STORE_EVERY_S = 1.0  # a mark more often would only wear the disk
 REFUSED_S = 3600.0  # for so long who let us in may refuse before it is believed
@@ -40,7 +40,7 @@ class Collector:
         outlet: Outlet,
         counts: Counts,
         size: StreamConfig,
-        keeper: Keeper,
+        keeper: Unkept,
     ) -> None:
         self._source, self._outlet, self._counts, self._size = source, outlet, counts, size
         self._keeper, self._mark = keeper, keeper.mark

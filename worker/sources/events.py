@@ -7,9 +7,8 @@ line, a line with nothing ends an event, a colon at the start of a line is a com
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
+from worker.sources.lines import LARGEST, LineParser
 from worker.sources.source import MALFORMED, LostError
-
-LARGEST = 2**22  # bytes of an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +23,7 @@ class EventParser:
     """Takes bytes as they come, and gives the events that they complete."""
 
     def __init__(self, largest: int = LARGEST) -> None:
-        self._largest = largest
-        self._rest: list[bytes] = []  # of a line whose end has not come
+        self._largest, self._lines = largest, LineParser(largest)
         self._skip_lf = False  # the last line ended with CR: an LF would be of the same end
         self._name, self._data = b"", list[bytes]()
         self._size = 0
@@ -37,33 +35,23 @@ class EventParser:
         if not chunk:
             return
         self._skip_lf = chunk.endswith(b"\r")
-        *lines, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in lines:
-            self._grow(len(line))
-            whole = b"".join((*self._rest, line))
-            self._rest.clear()
-            yield from self._line(whole)
-        if rest:
-            self._grow(len(rest))
-            self._rest.append(rest)
+        for line in self._lines.feed(chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")):
+            if not line:
+                yield from self._event()
+            elif line.startswith(b":"):
+                yield SentEvent("", b"")
+            else:
+                self._add(line)
 
-    def _grow(self, size: int) -> None:
-        self._size += size + 1
+    def _add(self, line: bytes) -> None:
+        self._size += len(line) + 1
         if self._size > self._largest:
             raise LostError(MALFORMED, f"an event has more than {self._largest:,} bytes")
-
-    def _line(self, line: bytes) -> Iterator[SentEvent]:
         field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if not line:
-            yield from self._event()
-        elif not field:
-            self._size -= min(self._size, len(line) + 1)
-            yield SentEvent("", b"")
-        elif field == b"event":
-            self._name = value
+        if field == b"event":
+            self._name = value.removeprefix(b" ")
         elif field == b"data":
-            self._data.append(value)
+            self._data.append(value.removeprefix(b" "))
 
     def _event(self) -> Iterator[SentEvent]:
         name, data = self._name, b"\n".join(self._data)

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import msgspec
 
@@ -54,40 +54,26 @@ def default_state(name: str) -> Path:
     return state_folder() / f"collect-{name}.json"
 
 
-class Keeper(Protocol):
-    """Keeps how far it came, and what is lost for good."""
-
-    mark: Mark | None
-
-    def store(self, mark: Mark) -> None:
-        """Keep how far it was acknowledged."""
-        ...
-
-    def note(self, gap: Gap) -> None:
-        """Count posts that are lost; kept with the next mark."""
-        ...
-
-
 class Unkept:
-    """For a dry run, which goes on from a mark and keeps none."""
+    """How far it came and what is lost for good, kept nowhere: a dry run's, and what others are."""
 
     def __init__(self, mark: Mark | None) -> None:
         self.mark = mark
 
     def store(self, mark: Mark) -> None:
-        """Keep nothing."""
+        """Keep how far it was acknowledged."""
 
     def note(self, gap: Gap) -> None:
-        """Keep nothing."""
+        """Count posts that are lost for good; kept with the next mark."""
 
 
-class State:
+class State(Unkept):
     """The state file of one collector, locked against a second one while it is open."""
 
     def __init__(self, path: Path, source: str) -> None:
         """`source` is who alone may use it, as in `newsift collect SOURCE`."""
+        super().__init__(None)
         self.path, self._source = path, source
-        self.mark: Mark | None = None  # as far as is stored
         self._gaps, self._gap_seconds = 0, 0.0
         self._lock = -1
 

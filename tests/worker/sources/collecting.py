@@ -13,12 +13,13 @@ from worker.sources.counts import Counts
 from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.http import session
 from worker.sources.source import LiveSource
+from worker.sources.state import Unkept
 
 PATIENCE_S = 60.0
 
 
 @dataclass
-class Kept:
+class Kept(Unkept):
     """An outlet that keeps what is delivered, the marks too, and can be held up."""
 
     mark: Mark | None = None

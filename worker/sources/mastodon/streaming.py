@@ -6,8 +6,9 @@ import msgspec
 from aiohttp import ClientSession, ClientWSTimeout, WSServerHandshakeError
 from yarl import URL
 
-from worker.sources.events import LARGEST, sent_events
+from worker.sources.events import sent_events
 from worker.sources.http import WEB_SCHEMES, answered, check_answer, excerpt, limits
+from worker.sources.lines import LARGEST
 from worker.sources.mastodon.statuses import Happened, event_value
 from worker.sources.mastodon.timeline import REFUSED
 from worker.sources.sockets import texts

@@ -11,7 +11,6 @@ from encoder.support.files import read_regular
 MOST = 1_000
 LONGEST = 1_024  # characters
 LARGEST = 2**23  # bytes of a file
-JSON_STARTS = ("{", "[")  # no rule starts so
 
 
 class StreamRule(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """The filtered stream of X as a source: what was published while it was away is told as a gap."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from time import time
@@ -11,8 +11,8 @@ from worker.config.secret import Secret
 from worker.sources.backoff import Backoff
 from worker.sources.frame import Frame, Gap, Mark
 from worker.sources.http import endpoint, limits, losing, whole, without_login
+from worker.sources.lines import LineParser
 from worker.sources.source import BUSY, CLOSED, LIMITED, Arrivals, EnoughError, LostError
-from worker.sources.x.lines import LineParser
 from worker.sources.x.rule_book import RuleBook
 from worker.sources.x.said import delivered_id, posted_at, turned_away, until_window
 
@@ -112,18 +112,18 @@ class XStream:
         last = max(self._alive or 0.0, mark.at or 0.0)
         return Gap("X gives nothing twice", max(0.0, time() - last) if last else None)
 
-    def _frames(self, lines: list[bytes]) -> tuple[list[Frame], Exception | None]:
+    def _frames(self, lines: Iterator[bytes]) -> tuple[list[Frame], Exception | None]:
         """The frames of lines, as many as are wanted, and by what the connection ends, if so."""
         found = list[Frame]()
-        for line in lines:
-            try:
+        try:
+            for line in filter(None, map(bytes.strip, lines)):
                 found.append(self._frame(line))
-            except LostError as lost:
-                return found, lost
-            if self._left is not None:
-                self._left -= 1
-                if self._left <= 0:
-                    return found, EnoughError()
+                if self._left is not None:
+                    self._left -= 1
+                    if self._left <= 0:
+                        return found, EnoughError()
+        except LostError as lost:
+            return found, lost
         return found, None
 
     def _begin_again(self) -> None:

@@ -5,13 +5,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.errors import AccessError
 from worker.sources.source import LostError
-from worker.sources.x.lines import LineParser
 from worker.sources.x.said import delivered_id, posted_at, turned_away
 
 VALUES: st.SearchStrategy[Any] = st.one_of(
@@ -38,23 +36,6 @@ def test_no_answer_is_too_odd(status: int, body: bytes) -> None:
     found = turned_away(status, {"x-rate-limit-reset": "soon"}, body, "x.example")
     assert isinstance(found, AccessError | LostError)
     assert str(found).isprintable()
-
-
-@given(st.binary(max_size=80), st.lists(st.integers(0, 80), max_size=6))
-def test_lines_are_the_same_however_the_bytes_fall(whole: bytes, cuts: list[int]) -> None:
-    parser, found = LineParser(), list[bytes]()
-    places = sorted({min(cut, len(whole)) for cut in cuts})
-    for low, high in zip([0, *places], [*places, len(whole)], strict=True):
-        found += parser.feed(whole[low:high])
-    ended = whole.split(b"\n")[:-1]
-    assert found == [line.strip() for line in ended if line.strip()]
-
-
-def test_a_line_without_end_is_given_up() -> None:
-    parser = LineParser(largest=100)
-    parser.feed(b"\n".join([b"x" * 90] * 5))
-    with pytest.raises(LostError, match="more than 100 bytes"):
-        parser.feed(b"x" * 20)
 
 
 def test_an_id_holds_its_time() -> None:
