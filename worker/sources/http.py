@@ -4,7 +4,7 @@ import os
 from asyncio import timeout
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +36,10 @@ LONGEST_WAIT_S = 3600.0  # of what Retry-After may ask for
 TOLD_BYTES = 2**12  # of an answer that is an error
 SAID = 200  # characters of it
 WEB_SCHEMES = {"ws": "http", "wss": "https"}
+
+
+class TooLargeError(LostError):
+    """An answer has more bytes than are read."""
 
 
 def limits(stall_s: float) -> aiohttp.ClientTimeout:
@@ -85,14 +89,18 @@ def environment_proxy(url: URL) -> URL | None:
     return found
 
 
+def address(url: str, *schemes: str) -> URL | None:
+    """The address of a server that is written so; None where it is none of these schemes."""
+    with suppress(ValueError):
+        found = URL(url)
+        if found.scheme in schemes and found.host and found.port is not None:
+            return found
+    return None
+
+
 def endpoint(url: str, *schemes: str) -> URL:
     """An address that --url gave, refused where it is none of these schemes."""
-    try:
-        found = URL(url)
-        good = found.scheme in schemes and bool(found.host) and found.port is not None
-    except ValueError:
-        good = False
-    if not good:
+    if (found := address(url, *schemes)) is None:
         raise InputError(f"--url: {_bare(url)!r}; give an address with {' or '.join(schemes)}")
     return found
 
@@ -153,7 +161,8 @@ async def whole(answer: aiohttp.ClientResponse, largest: int) -> bytes:
             parts.append(part)
             size += len(part)
             if size > largest:
-                raise LostError(MALFORMED, f"{answer.url.host} answers more than {largest:,} bytes")
+                said = f"{answer.url.host} answers more than {largest:,} bytes"
+                raise TooLargeError(MALFORMED, said)
     return b"".join(parts)
 
 

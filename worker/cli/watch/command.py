@@ -24,6 +24,7 @@ from worker.config.secret import Secret
 from worker.kafka.reading import connected
 from worker.kafka.settings import broker_error
 from worker.service import log
+from worker.sources.http import address
 
 GROUP = "newsift-watch"
 LOCAL = "127.0.0.1"
@@ -87,12 +88,7 @@ def _run(
 
 def receiver(url: str) -> URL:
     """The address of a webhook."""
-    try:
-        found = URL(url)
-        good = found.scheme in ("http", "https") and bool(found.host) and found.port is not None
-    except ValueError:
-        good = False
-    if not good:
+    if (found := address(url, "http", "https")) is None:
         raise InputError("--webhook: is no address; give one as https://newsroom.example/matches")
     return found
 

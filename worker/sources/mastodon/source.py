@@ -39,6 +39,7 @@ class Mastodon:
         self._stall_s = min(stall_s, STALL_S)
         self._address, self._token, self._most_pages = address, token, most_pages
         self._newest = Newest()
+        self._foreign: Mark | None = None  # the state of another instance, once that is told
         self._pauses = Backoff(0.5, 60.0)
         self._limited = Backoff(30.0, 300.0)
 
@@ -53,7 +54,7 @@ class Mastodon:
                 await anext(stream)
                 async for frames in self._caught_up(missed):
                     yield frames
-                if lost := gap(self.place, missed, mark):
+                if lost := self._gap(missed, mark):
                     yield lost
                 yield self._newest.note()  # from here on nothing is missed
                 stood = monotonic()
@@ -99,20 +100,21 @@ class Mastodon:
             arrived = [self._newest.status(status, id) for id, status in page]
             yield [frame for frame in arrived if frame is not None]
 
+    def _gap(self, missed: Catching, mark: Mark | None) -> Gap | None:
+        """What the timeline could not give of what was missed; what another place has, once."""
+        if mark is None or mark == self._foreign:
+            return None
+        if mark.place != self.place:
+            self._foreign = mark
+            said = f"the state is of {mark.place}, whose ids {self.place} does not know"
+            return Gap(said, _ago(mark.at))
+        since = made_at(missed.since) or mark.at
+        if missed.ended_early:
+            return Gap("more was missed than is asked for", _ago(since))
+        return None if missed.there else Gap("no timeline can be read to fill it from", _ago(since))
+
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._token.reveal()}"}
-
-
-def gap(place: str, missed: Catching, mark: Mark | None) -> Gap | None:
-    """What the timeline could not give of what was missed."""
-    if mark is None:
-        return None
-    if mark.place != place:
-        return Gap(f"the state is of {mark.place}, whose ids {place} does not know", _ago(mark.at))
-    since = made_at(missed.since) or mark.at
-    if missed.ended_early:
-        return Gap("more was missed than is asked for", _ago(since))
-    return None if missed.there else Gap("there is no timeline to fill it from", _ago(since))
 
 
 def _ago(at: float | None) -> float | None:

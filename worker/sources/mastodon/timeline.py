@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,11 +10,19 @@ import msgspec
 from aiohttp import ClientSession
 from yarl import URL
 
-from worker.sources.http import as_documented, check_answer, retry_after, seconds_until, whole
+from worker.sources.http import (
+    TooLargeError,
+    as_documented,
+    check_answer,
+    retry_after,
+    seconds_until,
+    whole,
+)
 from worker.sources.mastodon.statuses import PAGE, order, status_identity
 from worker.sources.source import LIMITED, LostError
 
 BEFORE_ALL = "0"  # an id
+PAGES = (PAGE, 5, 1)  # statuses to ask for, where more are too large together
 RESERVE = 5  # requests of the limit that are left to others who use the account
 LARGEST = 2**24  # bytes of a page
 RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
@@ -25,7 +34,8 @@ class StatusPage:
     """The statuses right after an id, oldest first, and how long to wait before the next page."""
 
     statuses: list[tuple[str, bytes]]  # by id
-    pause: float = 0.0
+    is_full: bool  # has as many as it may have
+    pause: float
 
 
 class Timeline:
@@ -35,26 +45,29 @@ class Timeline:
         self._session, self._url, self._headers = session, url, headers
 
     async def after(self, id: str) -> StatusPage | None:
-        """The page right after an id; None where the server has no such timeline."""
-        return await self._page({"min_id": id, "limit": str(PAGE)})
+        """The page right after an id, a short one if need be; None where none can be read."""
+        for most in PAGES:
+            with suppress(TooLargeError):
+                return await self._page(most, min_id=id)
+        return None
 
     async def newest(self) -> str | None:
         """The id of its last status, or before all; None where there is no timeline."""
-        page = await self._page({"limit": "1"})
+        page = await self._page(1)
         if page is None:
             return None
         return page.statuses[-1][0] if page.statuses else BEFORE_ALL
 
-    async def _page(self, query: dict[str, str]) -> StatusPage | None:
-        url = self._url.update_query(query)
+    async def _page(self, most: int, **query: str) -> StatusPage | None:
+        url = self._url.update_query(limit=most, **query)
         async with self._session.get(url, headers=self._headers) as answer:
             if answer.status == 404:
                 return None
             if answer.status == 429:
                 raise limited(answer.headers, f"{url.host} answers 429 for its timeline")
             await check_answer(answer, REFUSED)
-            body = await whole(answer, LARGEST)
-            return StatusPage(statuses(body, f"{url.host}"), pause(answer.headers))
+            found = statuses(await whole(answer, LARGEST), f"{url.host}")
+            return StatusPage(found, len(found) >= most, pause(answer.headers))
 
 
 def statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
@@ -90,7 +103,7 @@ class Catching:
     def __init__(self, timeline: Timeline, since: str, most_pages: int) -> None:
         self._timeline, self.since = timeline, since
         self._left = most_pages
-        self.there = True  # whether the server has such a timeline
+        self.there = True  # whether there is a timeline that can be read
 
     @property
     def ended_early(self) -> bool:
@@ -111,7 +124,7 @@ class Catching:
                 return
             self.since = new[-1][0]
             yield new
-            if len(page.statuses) < PAGE:
+            if not page.is_full:
                 short += 1  # nearly there: the reserve is for this
                 continue
             short = 0

@@ -77,6 +77,68 @@ def test_what_cannot_be_filled_is_a_gap(place: str | None) -> None:
     assert len(asyncio.run(story()).gaps) == 1
 
 
+def test_the_state_of_another_instance_is_one_gap_however_often_it_connects() -> None:
+    """Nothing is known here: there is no timeline, and no post comes."""
+
+    async def story() -> Followed:
+        async with standing() as side:
+            gone = [web.Response(status=404) for _ in range(20)]
+            side.answers += [("/api/v1/timelines", answer) for answer in gone]
+            async with following(made(side), Mark(status_id(0), "other.example", 1.0)) as seen:
+                for count in range(1, 4):
+                    await side.opened.wait()
+                    await until(lambda: seen.gaps)
+                    side.cut()
+                    await until(lambda count=count: len(seen.lost) == count)  # type: ignore[misc]
+                await side.opened.wait()
+                await side.post(status_id(1))
+                await until(lambda: seen.keyed() == [status_id(1)])
+        return seen
+
+    assert len(asyncio.run(story()).gaps) == 1
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What people elsewhere write may be long; nothing is left out, and it does not go round."""
+    monkeypatch.setattr("worker.sources.mastodon.timeline.LARGEST", 20_000)
+    every = [status_id(second) for second in range(1, 91)]
+
+    async def story() -> Followed:
+        async with standing() as side:
+            await side.post(*every)
+            for number in (50, 51, 60):
+                side.statuses[number] |= {"content": "x" * 9_000}
+            start = Mark(status_id(0), side.url.authority)
+            async with following(made(side), start) as seen:
+                await until(lambda: seen.noted)
+            assert not seen.lost
+        return seen
+
+    assert ids(asyncio.run(story()).frames) == every
+
+
+def test_a_status_that_is_too_large_is_a_gap_and_the_stream_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.sources.mastodon.timeline.LARGEST", 20_000)
+
+    async def story() -> Followed:
+        async with standing() as side:
+            await side.post(*[status_id(second) for second in range(1, 4)])
+            side.statuses[1] |= {"content": "x" * 20_000}
+            start = Mark(status_id(0), side.url.authority)
+            async with following(made(side), start) as seen:
+                await until(lambda: seen.gaps)
+                await side.post(status_id(4))
+                await until(lambda: status_id(4) in seen.keyed())
+            assert not seen.lost
+        return seen
+
+    seen = asyncio.run(story())
+    assert ids(seen.frames) == [status_id(1), status_id(4)]
+    assert len(seen.gaps) == 1
+
+
 def test_pages_wait_for_the_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = list[float]()
 
