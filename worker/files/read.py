@@ -110,11 +110,15 @@ def _begun(file: Path, handle: int) -> bytes:
 
 def read_text(file: Path) -> str:
     """The text of a file, which has to be UTF-8."""
+    return text_in(read_whole(file), input_name(file))
+
+
+def text_in(content: bytes, name: str) -> str:
+    """The text in the bytes of a file of this name, which have to be UTF-8."""
     try:
-        return read_whole(file).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        said = f"{input_name(file)}: is not UTF-8 at byte {error.start + 1}; convert it"
-        raise InputError(said) from error
+        raise InputError(f"{name}: is not UTF-8 at byte {error.start + 1}; convert it") from error
 
 
 @contextmanager

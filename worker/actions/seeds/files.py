@@ -14,7 +14,7 @@ from worker.config import Config
 from worker.files.articles.article import Article
 from worker.files.articles.page import Page
 from worker.files.articles.read import PAGES, article_on, saved_page
-from worker.files.read import DASH, read_text
+from worker.files.read import DASH, text_in
 from worker.seeds.record import RefusedSeed, Seed, read_seed
 
 KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
@@ -110,13 +110,18 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _read(file: Path) -> Iterator[SeedDraft]:
-    """The seeds of one file; a seed's id is its `id`, else the file's name without its ending."""
+    return drafts_in(saved_page(file), file)
+
+
+def drafts_in(page: Page, file: Path) -> Iterator[SeedDraft]:
+    """The seeds in the bytes of a file; a seed's id is its `id`, else the name without its ending.
+
+    Of a file without a name, which is -, it is made of the title.
+    """
     suffix = file.suffix.lower()
     if suffix in JSON:
-        yield from _from_text(read_text(file), file, suffix == ".jsonl")
-        return
-    page = saved_page(file)
-    if file != DASH:
+        yield from _from_text(text_in(page.body, page.url), file, suffix == ".jsonl")
+    elif file != DASH:
         yield draft_of(article_on(page, suffix in PAGES), file.stem, str(file))
     elif page.body.lstrip().startswith(b"{"):
         yield from _from_text(page.body.decode("utf-8", "replace"), Path(page.url), False)

@@ -20,7 +20,7 @@ from worker.seeds.set import SeedSet
 
 HOURS = 24
 BLOCKS = 10
-BEST = 3  # posts that are shown of an event
+BEST = 5  # posts that are shown of an event
 
 
 @dataclass(frozen=True, slots=True)

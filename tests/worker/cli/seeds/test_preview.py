@@ -230,7 +230,7 @@ def test_small_partitions_are_sampled_within_them() -> None:
 def test_the_best_are_those_that_say_something_of_their_own() -> None:
     seen = EventSeen()
     posts = [(0.5, "Smoke on the ferry"), (0.6, "smoke on the ferry https://t.co/1"), (0.4, "b")]
-    for score, text in [*posts, (0.3, "c"), (0.7, "d")]:
+    for score, text in [*posts, (0.3, "c"), (0.7, "d"), (0.2, "e"), (0.1, "f")]:
         seen.add(score, text, gained=score > 0.5)
-    assert [score for score, _ in seen.shown] == [0.7, 0.6, 0.4]
-    assert (seen.matched, seen.gained) == (5, 2)
+    assert [score for score, _ in seen.shown] == [0.7, 0.6, 0.4, 0.3, 0.2]
+    assert (seen.matched, seen.gained) == (7, 2)
