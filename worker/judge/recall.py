@@ -37,15 +37,30 @@ def recall_interval(
     return low, 1 / (1 + _lower_ratio(misses, hits))
 
 
-def _share_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
-    """How many posts above the threshold are on the event, by Clopper and Pearson.
+def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.9) -> Interval:
+    """Which share of all posts is on the event, by the labels of some, at least one.
 
     Draws of unequal probability count as the fewer equal ones that would say as much (Kish).
     """
+    weight = finite("weights", weights)
+    _, right = labelled(weight, labels)
+    promised(0.5, confidence)
+    return _share(_weights(weight, len(right)), right, 1 - confidence)
+
+
+def _share(weight: F64, right: Bools, alpha: float) -> Interval:
+    """The share by Clopper and Pearson."""
     total, n = weight.sum(), weight.sum() ** 2 / (weight**2).sum()
-    share = weight[right].sum() / total
-    low, high = clopper_pearson(share * n, n, alpha)
-    return float(total * low), float(total * share), float(total * high)
+    share = float(weight[right].sum() / total)
+    low, high = clopper_pearson(share * float(n), float(n), alpha)
+    return low, share, high
+
+
+def _share_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
+    """How many posts above the threshold are on the event."""
+    total = float(weight.sum())
+    low, share, high = _share(weight, right, alpha)
+    return total * low, total * share, total * high
 
 
 def _sum_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
