@@ -1,6 +1,7 @@
 """What a look at a threshold says is what a slow count over everything says."""
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from math import inf
 
 import numpy as np
@@ -116,7 +117,8 @@ def test_the_walks_draws_are_true_on_average() -> None:
 def test_every_glance_is_what_its_labels_say(
     marks: list[tuple[float, Verdict]], drawn: list[tuple[float, bool, float]], reach: float
 ) -> None:
-    draws = Draws(*zip(*drawn, strict=True), reach) if drawn else Draws()
+    scores, on, weights = zip(*drawn, strict=True) if drawn else ((), (), ())
+    draws = Draws(scores, on, weights, reach)
     found = glances(tuple(Mark(*each) for each in marks), draws)
     assert [each.least for each in found] == sorted(
         {s for s, _ in marks} | {s for s, _, _ in drawn}, reverse=True
@@ -145,13 +147,13 @@ def test_very_many_labels_are_looked_at_at_some_scores() -> None:
 
 
 def answer(
-    seen: int, edges: dict[str, tuple[float, ...]], *strata: tuple[int, list[tuple[str, float]]]
+    seen: int, edges: Mapping[str, tuple[float, ...]], *strata: tuple[int, list[tuple[str, float]]]
 ) -> NearAnswer:
     kept = [
         Stratum(count, tuple(NearMiss(Post(name, "x", "t"), s) for name, s in own))
         for count, own in strata
     ]
-    return NearAnswer("fire", "0" * 12, edges, tuple(kept), seen)
+    return NearAnswer("fire", "0" * 12, dict(edges), tuple(kept), seen)
 
 
 def test_near_misses_stand_for_those_that_were_only_counted() -> None:
