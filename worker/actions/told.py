@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -70,6 +71,11 @@ def span(seconds: float) -> str:
         if seconds >= 1.5 * size:
             return f"{seconds / size:,.0f} {unit}"
     return f"{seconds:,.0f} s"
+
+
+def tallied(counts: Counter[str]) -> str:
+    """What was counted, the most first."""
+    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
 
 
 def _seen() -> bool:

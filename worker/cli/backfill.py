@@ -8,11 +8,11 @@ from encoder.errors import InputError
 from worker.actions.keyed import Latest
 from worker.actions.offline import Sum, idle_profiles, prepared, present
 from worker.actions.seeds.topic import SeedTopic, known
+from worker.actions.told import tallied
 from worker.cli.options import kafka_options, since_option
 from worker.cli.terminal import say
 from worker.cli.view.match import when_written
 from worker.cli.view.output import Output, output_options
-from worker.cli.view.table import tallied
 from worker.config import Config
 from worker.files.matches import read_match
 from worker.files.out.rows import IN_TOPIC, Add, Finding

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from worker.actions.told import tallied
 from worker.cli.options import file_options, kafka_options
 from worker.cli.terminal import ProgressLine, prompt_for_text, say
-from worker.cli.view.table import tallied
 from worker.config import Config
 from worker.files.find import found_files
 from worker.files.formats.columns import FileOptions

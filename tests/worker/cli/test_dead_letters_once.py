@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import worker.cli.dead_letters.command
+import worker.actions.dead_letters.retry
 from tests.worker.cli.test_dead_letters import BAD, reject
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, REJECTED, Kafka
@@ -106,7 +106,7 @@ def test_what_the_broker_does_not_have_is_not_listed(
         yield FullBroker()
 
     names = [reject(kafka, n) for n in range(4)]
-    monkeypatch.setattr(worker.cli.dead_letters.command, "sending", full)
+    monkeypatch.setattr(worker.actions.dead_letters.retry, "sending", full)
     done = newsift("dead-letters", "retry", "--all")
     assert done.code == 1
     assert [line.split()[0] for line in done.out.splitlines()] == names[:2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import encoder
-import worker.cli.seeds.from_url
+import worker.actions.seeds.from_url
 from encoder import Encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
@@ -143,7 +143,7 @@ def rude(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     def any_page(url: str, _: Bounds) -> Page:
         return fetch(url, here)
 
-    monkeypatch.setattr(worker.cli.seeds.from_url, "fetch", any_page)
+    monkeypatch.setattr(worker.actions.seeds.from_url, "fetch", any_page)
     server = HTTPServer(("127.0.0.1", 0), Rude)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import worker.cli.status
+import worker.actions.standing
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
-from worker.cli.status import Reading, rates
+from worker.actions.standing import Reading, rates
 from worker.stream.offsets import Backlog
 
 GROUP = "newsift-ingest"
@@ -17,7 +17,7 @@ GROUP = "newsift-ingest"
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.cli.status, "APART", 0.05)
+    monkeypatch.setattr(worker.actions.standing, "APART", 0.05)
 
 
 def status(newsift: Command) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from encoder.errors import InputError
+from worker.actions.told import tallied
 from worker.cli.collect.running import DRY_RUN, STATE, run_source
 from worker.cli.options import file_options, kafka_options
 from worker.cli.terminal import say
-from worker.cli.view.table import tallied
 from worker.config import Config
 from worker.errors import RunError
 from worker.files.find import SUFFIXES

@@ -1,24 +1,21 @@
 """`newsift dead-letters`: messages that the worker could not work on, and another attempt."""
 
-from collections import Counter, deque
-from collections.abc import Iterable
+from collections import Counter
 
 import click
 
-from encoder.errors import InputError
-from worker.actions.dead_letters.read import DeadLetter, Mark, dead_letters_of, sent_again
-from worker.actions.dead_letters.turn import in_turn
+from worker.actions.dead_letters.read import DeadLetter, dead_letters_of
+from worker.actions.dead_letters.retry import Choice, retry_letters, unknown
+from worker.actions.told import tallied
 from worker.cli.options import JSON, kafka_options, since_option
 from worker.cli.terminal import say
-from worker.cli.view.table import bytes_in_json, print_fields, print_json, tallied
+from worker.cli.view.table import print_fields, print_json
 from worker.config import Config
 from worker.kafka.reading import connected
-from worker.kafka.sending import sending
 from worker.posts.read import Reason
-from worker.visible import one_line
+from worker.visible import bytes_in_json, one_line
 
 DETAIL = 60
-GRACE_S = 5.0
 SINCE = since_option("Only from this time on: 2h, or RFC 3339.")
 
 
@@ -66,7 +63,7 @@ def show_letter(name: str, as_json: bool, config: Config) -> None:
     with connected(config) as cluster:
         found = [letter for letter in dead_letters_of(cluster, config) if letter.id == name]
     if not found:
-        raise _unknown(name)
+        raise unknown(name)
     row, key, value = found[-1].row(), found[-1].message.key, found[-1].message.value
     if as_json:
         print_json([row | {"key": bytes_in_json(key), "value": bytes_in_json(value)}])
@@ -91,19 +88,11 @@ def retry(
     """
     if bool(names) + every + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
-    wanted = set(names)
-    with in_turn(config), connected(config) as cluster:
+    retry_letters(config, Choice(frozenset(names), reason, start), _print_sent)
 
-        def chosen() -> Iterable[DeadLetter]:
-            for letter in dead_letters_of(cluster, config, start):
-                if letter.id in wanted if wanted else reason in (None, letter.reason):
-                    yield letter
 
-        cluster.partitions(config.topics.posts)
-        done = sent_again(cluster, config, chosen())
-        if wanted:
-            _check(wanted, done, chosen())
-        _resend(config, chosen(), done)
+def _print_sent(letter: DeadLetter) -> None:
+    click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}")
 
 
 def _print_line(letter: DeadLetter) -> None:
@@ -111,60 +100,6 @@ def _print_line(letter: DeadLetter) -> None:
     told = one_line(letter.detail)[:DETAIL]
     attempt, reason = f"attempt {letter.attempt}", one_line(letter.reason)
     click.echo(f"{one_line(letter.id):<24}  {when}  {reason:<16}  {attempt}  {told}".rstrip())
-
-
-def _check(wanted: set[str], done: set[Mark], there: Iterable[DeadLetter]) -> None:
-    """Refuse, before anything is sent, ids that are unknown or that cannot be retried."""
-    found = {letter.id: _obstacle(letter, done) for letter in there}
-    for name in sorted(wanted):
-        if name not in found:
-            raise _unknown(name)
-        if obstacle := found[name]:
-            raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
-
-
-def _resend(config: Config, chosen: Iterable[DeadLetter], done: set[Mark]) -> None:
-    """Send the chosen ones again, list those that the broker has, and count all others."""
-    kept: Counter[str] = Counter()
-    with sending(config) as outbox:
-        told = Told()
-        try:
-            for letter in chosen:
-                if obstacle := _obstacle(letter, done):
-                    kept[obstacle] += 1
-                    continue
-                message = letter.message
-                told.sent.append(letter)
-                outbox.send(config.topics.posts, message.value, message.key, letter.again)
-                told.tell(outbox.delivered)
-            outbox.settle()
-        finally:
-            told.tell(outbox.drained(GRACE_S))
-            others = f"; not retried: {tallied(kept)}" if kept else ""
-            say(f"{told.count:,} sent again{others}")
-
-
-class Told:
-    """What is sent again, and how many of it the broker has, and were listed."""
-
-    def __init__(self) -> None:
-        self.sent: deque[DeadLetter] = deque()
-        self.count = 0
-
-    def tell(self, delivered: int) -> None:
-        """List those that are delivered by now."""
-        for _ in range(delivered - self.count):
-            letter = self.sent.popleft()
-            click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}")
-            self.count += 1
-
-
-def _obstacle(letter: DeadLetter, done: set[Mark]) -> str | None:
-    return letter.obstacle or ("it was sent again before" if letter.mark in done else None)
-
-
-def _unknown(name: str) -> InputError:
-    return InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
 
 
 def _text(value: bytes | None) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import click
 
+from worker.actions.told import tallied
 from worker.cli.demo.script import Change, Script
 from worker.cli.view.lit import lit_text
-from worker.cli.view.table import tallied
 from worker.match.records import MatchRecord
 from worker.visible import one_line
 

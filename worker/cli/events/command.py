@@ -1,15 +1,14 @@
 """`newsift events`: what events have learned, and what their thresholds promise."""
 
-from dataclasses import replace
-
 import click
 
 from encoder.errors import InputError
-from worker.actions.events.event import NONE, KnownEvent, the_event
+from worker.actions.events.event import NONE, the_event
+from worker.actions.events.learning import Learning, School, earlier, go_back, read_events
 from worker.actions.events.rows import event_rows
 from worker.actions.events.teacher import Teacher
 from worker.actions.seeds.topic import SeedTopic, seed_topic
-from worker.cli.events.learning import Learning, School, read_events
+from worker.cli.events.learn import go_on, learn_once
 from worker.cli.events.promise import promise
 from worker.cli.events.show import print_event, print_events
 from worker.cli.options import JSON, kafka_options
@@ -18,7 +17,6 @@ from worker.cli.view.table import print_json
 from worker.cli.view.times import seconds
 from worker.config import Config
 from worker.kafka.reading import connected
-from worker.seeds.profile import Profile
 from worker.visible import one_line
 
 NAME = click.argument("name", metavar="EVENT")
@@ -95,9 +93,10 @@ def learn_event(
     stream = None if background else seconds(span or "24h", "--since")
     pause = None if every is None else seconds(every, "--every")
     with connected(config) as cluster:
-        school = School(cluster, Teacher(config), Learning(name, stream, labels, pause))
-        if school.once(yes, as_json) and pause is not None:
-            school.go_on()
+        school = School(cluster, Teacher(config), Learning(name, stream, labels))
+        well = learn_once(school, yes, as_json, again=pause is not None)
+        if well and pause is not None:
+            go_on(school, pause)
 
 
 @events.command()
@@ -116,19 +115,8 @@ def forget(name: str, yes: bool, config: Config) -> None:
         said = "the version before" if before else "no profile: its seeds serve"
         if not consented(yes, f"Go back to {said}?"):
             return
-        topic.publish({event.key: before.value(config.limits) if before else None})
-        event = read_events(topic, teacher)[0].get(name, KnownEvent(name))
+        event = go_back(topic, teacher, event)
     version = event.profile.version if event.profile else "-"
     click.echo(f"{one_line(name)}  {version}  back to {said}")
     if event.why:
         say(f"it is {event.state}: {event.why}; the seeds serve")
-
-
-def earlier(profile: Profile | None) -> Profile | None:
-    """The newest version before that can be read."""
-    while profile is not None and profile.before:
-        try:
-            return profile.previous()
-        except InputError:
-            profile = replace(profile, before=profile.before[1:])
-    return None

@@ -1,34 +1,28 @@
 """`newsift events promise`: the threshold that the labels of an event show, and setting it."""
 
-import time
-from typing import Any
-
 import click
 
-from encoder.errors import InputError
 from worker.actions.events.event import NONE, KnownEvent, Values, the_event
-from worker.actions.events.labelled import labels_of
-from worker.actions.events.lesson import made_now, proposed
-from worker.actions.events.promising import (
-    PassRates,
-    Shown,
-    Wish,
-    lapsed,
-    promised_profile,
-    shown_by,
+from worker.actions.events.learning import read_events
+from worker.actions.events.lesson import proposed
+from worker.actions.events.promise import (
+    missing,
+    promisable,
+    promise_row,
+    promise_shown,
+    set_promise,
 )
+from worker.actions.events.promising import Shown, Wish
 from worker.actions.events.rows import proposal_row
 from worker.actions.events.teacher import Teacher, attempts_at
-from worker.actions.labels.candidates import matches_of
 from worker.actions.seeds.topic import SeedTopic
-from worker.cli.events.learning import read_events
 from worker.cli.events.show import print_proposal
 from worker.cli.options import JSON, kafka_options, since_option
 from worker.cli.terminal import consented, refuse_unasked, say
 from worker.cli.view.table import print_json
 from worker.cli.view.times import since
 from worker.config import Config
-from worker.kafka.reading import TopicReader, connected
+from worker.kafka.reading import connected
 from worker.seeds.profile import Profile
 from worker.visible import one_line
 
@@ -61,23 +55,17 @@ def promise(
         if event.state == NONE:
             _first_profile(topic, teacher, event, values, yes, as_json)
             return
-        if event.profile is None or event.why:
-            raise InputError(
-                f"event {name!r}: its profile is {event.state} ({event.why}); "
-                f"`newsift events learn` makes another"
-            )
-        wish = Wish.of(event.profile, precision, confidence)
-        found = matches_of(cluster, config, name, since("24h") if start is None else start)
-        shown = shown_by(labels_of(cluster, config, name), found, event.profile, wish)
+        profile = promisable(event)
+        wish = Wish.of(profile, precision, confidence)
+        begin = since("24h") if start is None else start
+        shown = promise_shown(cluster, config, profile, wish, begin)
         if not as_json:
             click.echo(_told(wish, shown))
-        set_it = _agreed(event.profile, shown, yes)
+        set_it = _agreed(profile, shown, yes)
         if set_it:
-            made = promised_profile(teacher, event.profile, wish, shown, made_now())
-            topic.publish({event.key: made.value(config.limits)})
-            _check(cluster, topic, teacher, name)
+            set_promise(topic, teacher, profile, wish, shown)
     if as_json:
-        print_json([_row(name, wish, shown, set_it)])
+        print_json([promise_row(name, wish, shown, set_it)])
 
 
 def _first_profile(
@@ -110,49 +98,9 @@ def _told(wish: Wish, shown: Shown) -> str:
 def _agreed(profile: Profile, shown: Shown, yes: bool) -> bool:
     """Whether the threshold is to be set; else what is missing is said."""
     if shown.threshold is None:
-        say(_missing(profile, shown))
+        say(missing(profile, shown))
         return False
     if shown.more:
         say(f"{shown.missing} more labels would show a lower threshold, if none is wrong")
     refuse_unasked(yes, "promise")
     return consented(yes, f"Set the threshold of {profile.event!r} to {shown.threshold:.4f}?")
-
-
-def _missing(profile: Profile, shown: Shown) -> str:
-    if not shown.matches:
-        return (
-            "no post has matched this version of the profile yet; wait, or --since an earlier time"
-        )
-    if shown.more:
-        name = one_line(profile.event)
-        return f"{shown.missing} labels are missing, if none is wrong: newsift labels ask {name}"
-    return (
-        "these matches can show no more: their best are not as often right, or are too few; wait "
-        "for more, or let the profile learn"
-    )
-
-
-def _check(cluster: TopicReader, topic: SeedTopic, teacher: Teacher, name: str) -> None:
-    """Say whether what was set is in force, and holds."""
-    event = the_event(read_events(topic, teacher)[0], name)
-    if event.profile is None:
-        return
-    rate = PassRates(cluster, teacher, int(time.time() * 1000)).of(event.profile)
-    why = lapsed(event, rate)
-    say(f"lapsed at once: {why}" if why else "set; newsift events list says when it lapses")
-
-
-def _row(name: str, wish: Wish, shown: Shown, set_it: bool) -> dict[str, Any]:
-    return {
-        "event": name,
-        "precision": wish.precision,
-        "confidence": wish.confidence,
-        "tested_at": wish.tested,
-        "version": wish.version,
-        "threshold": shown.threshold,
-        "missing": shown.missing if shown.more else None,
-        "labels": shown.labels,
-        "on": shown.on,
-        "matches": shown.matches,
-        "set": set_it,
-    }

@@ -1,31 +1,22 @@
 """`newsift seeds add`: articles read, checked, published, and tried on the last day's posts."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from worker.actions.events.event import Values, values_of
-from worker.actions.keyed import Latest
-from worker.actions.seeds.files import KEYS, SeedDraft, read_seed_files, seed_of, undoubted
-from worker.actions.seeds.rows import AutoThresholds, fields
-from worker.actions.seeds.topic import SeedTopic, seed_topic
+from worker.actions.seeds.files import KEYS, read_seed_files, seed_of, undoubted
+from worker.actions.seeds.publication import Publication
+from worker.actions.seeds.topic import seed_topic
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.from_url import confirmed, draft_of_url
-from worker.cli.seeds.offer import known_events, offer_to_learn
+from worker.cli.seeds.from_url import asked_for, confirmed
+from worker.cli.seeds.offer import offer_to_learn
 from worker.cli.seeds.show import print_told
 from worker.cli.terminal import say
 from worker.cli.view.table import print_json
 from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.record import Seed
-
-if TYPE_CHECKING:
-    from worker.actions.events.teacher import Teacher
-    from worker.actions.seeds.look_back import Seen
 
 
 @click.command()
@@ -64,7 +55,7 @@ def add(
         raise click.UsageError("give files, or --url with one address")
     if intranet and url is None:
         raise click.UsageError("--intranet is for --url")
-    drafts = read_seed_files(files) if url is None else [draft_of_url(url, yes, intranet)]
+    drafts = read_seed_files(files) if url is None else [asked_for(url, yes, intranet)]
     if not force:
         undoubted(drafts, ", or give --force")
     if len(drafts) > 1 and (name or title):
@@ -81,78 +72,34 @@ def add(
     with seed_topic(config) as topic:
         publication = Publication(topic, config, drafts, found, preview)
         publication.publish()
-        publication.tell_json() if as_json else publication.tell()
+        _tell_json(publication) if as_json else _tell(publication, config)
         offer_to_learn(topic, config, publication.events, ask=not (yes or as_json))
 
 
-class Publication:
-    """Seeds on their way to the topic, and what is said of them."""
+def _tell(made: Publication, config: Config) -> None:
+    """Say what was published, and what would have matched."""
+    from worker.cli.seeds.preview import advise, haste, tell
 
-    def __init__(
-        self, topic: SeedTopic, config: Config, drafts: Sequence[SeedDraft],
-        seeds: Sequence[Seed], preview: bool,
-    ) -> None:  # fmt: skip
-        self._topic, self._config, self._drafts, self._seeds = topic, config, drafts, seeds
-        self._before: Latest = topic.latest()
-        self._values: Values = {}
-        self._teacher: Teacher | None = None
-        self._auto: AutoThresholds = {}
-        if preview:
-            self._look_at()
-
-    def _look_at(self) -> None:
-        from worker.actions.seeds.thresholds import read_by_model, teacher_of
-
-        self._teacher = teacher_of(self._config)
-        if self._teacher is not None:
-            self._auto = read_by_model(self._teacher, self._drafts)
-
-    def publish(self) -> None:
-        """Publish all of them, and read the topic back."""
-        self._topic.publish({draft.key: draft.value for draft in self._drafts})
-        self._values = values_of(self._topic.latest())
-        self.events = known_events(self._values, self._config, self._seeds)
-
-    def tell(self) -> None:
-        """Say what was published, and what would have matched."""
-        from worker.cli.seeds.preview import advise, tell
-
-        for draft, seed in zip(self._drafts, self._seeds, strict=True):
-            print_told(seed, _said(self._before, draft), self._config, self._auto)
-        self._tell_ignored()
-        if seen := self._tried():
-            tell(seen, self.events, self._config.topics.posts)
-        advise(self.events)
-
-    def tell_json(self) -> None:
-        """The same for programs."""
-        from worker.actions.seeds.preview import as_row
-
-        seen = self._tried()
-        for draft, seed in zip(self._drafts, self._seeds, strict=True):
-            row: dict[str, Any] = fields(seed) | {"published": _said(self._before, draft)}
-            if seed.id in self._auto and seed.threshold is None:
-                row["auto_threshold"] = self._auto[seed.id]
-            print_json([row | ({"preview": as_row(seen, seed.event)} if seen else {})])
-        self._tell_ignored()
-
-    def _tell_ignored(self) -> None:
-        for draft in self._drafts:
-            if draft.ignored:
-                named = ", ".join(draft.ignored)
-                say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
-
-    def _tried(self) -> "Seen | None":
-        from worker.actions.seeds.preview import tried
-        from worker.cli.seeds.preview import haste
-
-        if self._teacher is None:
-            return None
-        return tried(self._topic, self._teacher, self._values, self._seeds, haste())
+    for draft, seed in made.pairs:
+        print_told(seed, made.said(draft), config, made.auto)
+    _tell_ignored(made)
+    if seen := made.tried(haste()):
+        tell(seen, made.events, config.topics.posts)
+    advise(made.events)
 
 
-def _said(before: Latest, draft: SeedDraft) -> str:
-    record = before.get(draft.key)
-    if record is None or record.value is None:
-        return "new"
-    return "unchanged" if record.value == draft.value else "replaced"
+def _tell_json(made: Publication) -> None:
+    """The same for programs."""
+    from worker.cli.seeds.preview import haste
+
+    seen = made.tried(haste())
+    for draft, seed in made.pairs:
+        print_json([made.row(draft, seed, seen)])
+    _tell_ignored(made)
+
+
+def _tell_ignored(made: Publication) -> None:
+    for draft, _ in made.pairs:
+        if draft.ignored:
+            named = ", ".join(draft.ignored)
+            say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")

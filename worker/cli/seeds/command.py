@@ -1,13 +1,12 @@
 """`newsift seeds`: the articles that posts are compared with, on the control topic."""
 
-import json
 from typing import Any
 
 import click
 
 from encoder.errors import InputError
 from worker.actions.events.event import Values, values_of
-from worker.actions.seeds.files import SeedDraft, draft_refusal
+from worker.actions.seeds.change import changed, removed
 from worker.actions.seeds.rows import fields, rows_of, whole_row
 from worker.actions.seeds.topic import known, seed_topic
 from worker.cli.options import JSON, kafka_options
@@ -19,8 +18,7 @@ from worker.cli.view.table import print_json
 from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.profile import read_record
-from worker.seeds.record import PREFIX, RefusedSeed
+from worker.seeds.record import PREFIX
 from worker.visible import one_line
 
 AUTO = "auto"
@@ -83,8 +81,7 @@ def show_seed(name: str, as_json: bool, config: Config) -> None:
 def remove(names: tuple[str, ...], config: Config) -> None:
     """Delete seeds; all of them, or none if one is unknown."""
     with seed_topic(config) as topic:
-        latest = topic.latest()
-        topic.publish(dict.fromkeys([known(latest, name) for name in names]))
+        removed(topic, names)
     for name in names:
         click.echo(f"{one_line(name)}  removed")
 
@@ -119,28 +116,11 @@ def change(
             raise click.UsageError("of a profile only the threshold can be set")
         changes["promise"] = None  # it was of another threshold
     with seed_topic(config) as topic:
-        latest = topic.latest()
-        key = known(latest, name)
-        draft = SeedDraft(name, _record(name, latest[key].value) | changes, f"seed {name!r}")
-        seed = read_record(key, draft.value, config.limits)
-        if seed is None or isinstance(seed, RefusedSeed):
-            raise draft_refusal(seed, draft)
-        topic.publish({key: draft.value})
+        seed = changed(topic, name, changes, config)
     if as_json:
         print_json([fields(seed) | {"published": "changed"}])
     else:
         print_told(seed, "changed", config)
-
-
-def _record(name: str, value: bytes | None) -> dict[str, Any]:
-    """The latest record of a seed as it is, unknown keys included."""
-    try:
-        found = json.loads(value or b"")
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise InputError(f"seed {name!r}: its record is no JSON object; add the seed again")
-    return found
 
 
 def _score(text: str) -> float | None:

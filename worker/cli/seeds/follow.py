@@ -16,10 +16,10 @@ from encoder.support.files import read_regular, write_atomically
 from worker.actions.seeds.fetch import Bounds, web_address
 from worker.actions.seeds.polite import PoliteWeb, StatusError, for_now
 from worker.actions.seeds.round import Follower, Plan
+from worker.actions.told import tallied
 from worker.cli.options import kafka_options
 from worker.cli.signals import ended_by_sigterm
 from worker.cli.terminal import say
-from worker.cli.view.table import tallied
 from worker.cli.view.times import seconds
 from worker.config import Config
 from worker.errors import RunError

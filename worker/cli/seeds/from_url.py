@@ -1,29 +1,23 @@
-"""A seed article out of a page of the web: fetched, extracted, shown, and confirmed."""
+"""A seed article out of a page of the web, shown and confirmed."""
 
 import sys
 
 import click
 
 from encoder.errors import InputError
-from worker.actions.seeds.addresses import OwnNetwork
-from worker.actions.seeds.fetch import Bounds, fetch
-from worker.actions.seeds.files import SeedDraft, draft_of
-from worker.actions.seeds.naming import seed_id
-from worker.files.articles.extract import article_of
+from worker.actions.seeds.files import SeedDraft
+from worker.actions.seeds.from_url import draft_of_url
 from worker.seeds.record import Seed
 from worker.visible import cut, one_line
 
 LEAD = 300
-OPEN = Bounds(besides=", or give --intranet if it is your own network")
 
 
-def draft_of_url(url: str, yes: bool, intranet: bool) -> SeedDraft:
-    """The article behind an address, as a seed that is not published yet."""
+def asked_for(url: str, yes: bool, intranet: bool) -> SeedDraft:
+    """The article behind an address; nothing is fetched where nobody could be asked about it."""
     if not yes and not at_terminal():
         raise InputError("--url asks before it publishes, and there is no terminal; give --yes")
-    page = fetch(url, Bounds(allow=OwnNetwork()) if intranet else OPEN)
-    article = article_of(page)
-    return draft_of(article, seed_id(article.title, page.url), url)
+    return draft_of_url(url, intranet)
 
 
 def at_terminal() -> bool:

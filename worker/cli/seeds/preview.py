@@ -3,9 +3,9 @@
 from shutil import get_terminal_size
 
 from worker.actions.seeds import look_back
+from worker.actions.seeds.known_events import Known
 from worker.actions.seeds.look_back import HOURS, EventSeen, Haste, Seen
 from worker.cli.seeds.from_url import at_terminal
-from worker.cli.seeds.offer import Known
 from worker.cli.terminal import say
 from worker.cli.view.table import WIDEST
 from worker.visible import cut, one_line

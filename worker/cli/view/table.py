@@ -1,9 +1,7 @@
 """Tables for people, and lines of JSON for programs."""
 
-import base64
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any
@@ -36,30 +34,10 @@ def shown(cell: object) -> str:
     return "-" if cell is None or cell == "" else one_line(str(cell))
 
 
-def tallied(counts: Counter[str]) -> str:
-    """What was counted, the most first."""
-    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
-
-
 def print_json(rows: Iterable[Any]) -> None:
     """Print one JSON object a line."""
     for row in rows:
         click.echo(escaped_json(json.dumps(row, ensure_ascii=False)))
-
-
-def bytes_in_json(raw: bytes | None) -> Any:
-    """Bytes as JSON: text where they are UTF-8, else base64."""
-    try:
-        return None if raw is None else raw.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(raw or b"").decode()}
-
-
-def bytes_of_json(told: Any) -> bytes:
-    """What `bytes_in_json` told; ValueError, TypeError or AttributeError if it did not."""
-    if isinstance(told, dict):
-        return base64.b64decode(told["base64"], validate=True)
-    return bytes(told.encode())
 
 
 def print_fields(row: Mapping[str, object]) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+import worker.actions.seeds.from_url
 import worker.cli.seeds.from_url
 from encoder.errors import InputError
 from tests.worker.fake import Command
@@ -204,7 +205,7 @@ def open_web(web: str, monkeypatch: pytest.MonkeyPatch) -> str:
     def any_page(url: str, _: Bounds) -> Page:
         return fetch(url, HERE)
 
-    monkeypatch.setattr(worker.cli.seeds.from_url, "fetch", any_page)
+    monkeypatch.setattr(worker.actions.seeds.from_url, "fetch", any_page)
     return web
 
 

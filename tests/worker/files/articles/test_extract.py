@@ -73,7 +73,7 @@ def test_a_page_that_takes_all_memory_is_given_up(monkeypatch: pytest.MonkeyPatc
 
 def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     script = (
-        "import sys, worker.cli, worker.cli.seeds.from_url as s\n"
+        "import sys, worker.cli, worker.actions.seeds.from_url as s\n"
         "from tests.worker.files.articles.test_extract import BUSY_PAGE\n"
         "s.fetch = lambda *_: BUSY_PAGE\n"
         "sys.exit(worker.cli.run(['seeds', 'add', '--yes', '--url', 'http://news.test/ferry']))"

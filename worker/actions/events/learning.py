@@ -1,34 +1,30 @@
-"""An event learns: once, shown and consented to, and then again for as long as it is safe."""
+"""An event learns: what it would, whether that is safe, and the way there and back."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from encoder.errors import InputError
 from worker.actions.events.event import KnownEvent, Values, events_in, the_event, values_of
 from worker.actions.events.labelled import labels_of, training
 from worker.actions.events.lesson import Proposal, proposed
-from worker.actions.events.rows import proposal_row
 from worker.actions.events.stream import Window
 from worker.actions.events.teacher import Teacher, attempts_at
 from worker.actions.seeds.topic import SeedTopic
-from worker.cli.events.show import print_proposal
-from worker.cli.signals import ended_by_sigterm
-from worker.cli.terminal import consented, say
-from worker.cli.view.table import print_json
+from worker.actions.told import say
 from worker.judge.feedback import ENOUGH_ON
 from worker.kafka.reading import TopicReader
+from worker.seeds.profile import Profile
 
 TOO_MANY = 3  # times as many passes as before are not safe
 
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """What an event is to learn from, and how often."""
+    """What an event is to learn from."""
 
     name: str
     span: float | None  # seconds of the stream; None for no stream
     labels: bool
-    every: float | None = None  # seconds
 
 
 class School:
@@ -39,43 +35,8 @@ class School:
         self._topic = SeedTopic(cluster, teacher.config)
         self._attempts = 0
 
-    def once(self, yes: bool, as_json: bool) -> bool:
-        """Show what the event would learn, and publish it on consent; whether all is well."""
-        proposal = self._propose()
-        comment(proposal)
-        danger = unsafe(proposal) if self._learning.every and yes else ""
-        if not as_json:
-            print_proposal(proposal)
-        agreed = proposal.is_news and not danger and consented(yes, self._question(proposal))
-        if agreed:
-            self._publish(proposal)
-        elif not proposal.is_news:
-            say("nothing new: the profile stays as it is")
-        if danger:
-            say(f"nothing was published, it would not be safe: {danger}")
-        if as_json:
-            print_json([proposal_row(proposal, agreed)])
-        elif agreed:
-            say(f"published: {proposal.profile.id} {proposal.profile.version}")
-        return agreed or not (proposal.is_news or danger)
-
-    def go_on(self) -> None:
-        """Learn again and again, for as long as it is safe; SIGTERM ends it."""
-        assert self._learning.every is not None
-        with ended_by_sigterm():
-            while True:
-                time.sleep(self._learning.every)
-                proposal = self._propose()
-                if danger := unsafe(proposal):
-                    say(f"stopped, the profile stays as it is: {danger}")
-                    return
-                if proposal.is_news:
-                    self._publish(proposal)
-                    read, passes = proposal.comparison.read, proposal.comparison.passes
-                    said = f"{passes[0]:,} → {passes[1]:,} of {read:,} posts pass"
-                    say(f"published: {proposal.profile.version}, {said}")
-
-    def _propose(self) -> Proposal:
+    def propose(self) -> Proposal:
+        """What the event would learn now."""
         events, values = read_events(self._topic, self._teacher)
         event = the_event(events, self._learning.name).taught()
         refuse_promised(event)
@@ -89,11 +50,8 @@ class School:
             labels = training(labels_of(self._cluster, self._teacher.config, event.name))
         return proposed(self._teacher, event, values, window, labels, self._attempts)
 
-    def _question(self, proposal: Proposal) -> str:
-        further = ", and those to come while it is safe" if self._learning.every else ""
-        return f"Publish this profile of {proposal.event.name!r}{further}?"
-
-    def _publish(self, proposal: Proposal) -> None:
+    def publish(self, proposal: Proposal) -> None:
+        """Give the event this profile, and say so where it is not in force."""
         self._topic.publish({proposal.event.key: proposal.value})
         event = read_events(self._topic, self._teacher)[0].get(proposal.event.name)
         if event and event.why:
@@ -144,3 +102,20 @@ def comment(proposal: Proposal) -> None:
         say("there is too little history to tell whether posts are more than before")
     elif not made["burst"]:
         say("no more posts match than before: what they say counts little")
+
+
+def go_back(topic: SeedTopic, teacher: Teacher, event: KnownEvent) -> KnownEvent:
+    """Give an event the version of its profile before, or none; how it is then."""
+    before = earlier(event.profile)
+    topic.publish({event.key: before.value(teacher.config.limits) if before else None})
+    return read_events(topic, teacher)[0].get(event.name, KnownEvent(event.name))
+
+
+def earlier(profile: Profile | None) -> Profile | None:
+    """The newest version before that can be read."""
+    while profile is not None and profile.before:
+        try:
+            return profile.previous()
+        except InputError:
+            profile = replace(profile, before=profile.before[1:])
+    return None
