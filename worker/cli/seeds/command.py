@@ -18,7 +18,6 @@ from worker.cli.view.table import print_json
 from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.record import PREFIX
 from worker.visible import one_line
 
 AUTO = "auto"
@@ -111,10 +110,6 @@ def change(
         changes["paused"] = paused or None
     if not changes:
         raise click.UsageError("nothing to change; see newsift seeds set --help")
-    if name.startswith(PREFIX):
-        if changes.keys() != {"threshold"}:
-            raise click.UsageError("of a profile only the threshold can be set")
-        changes["promise"] = None  # it was of another threshold
     with seed_topic(config) as topic:
         seed = changed(topic, name, changes, config)
     if as_json:
