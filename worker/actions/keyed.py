@@ -35,11 +35,7 @@ class KeyedTopic:
         for batch in self.cluster.read(self._topic, start):
             for record in batch:
                 other = found.get(record.key)
-                if (
-                    other is None
-                    or other.partition == record.partition
-                    or other.timestamp <= record.timestamp
-                ):
+                if other is None or later(record, other):
                     found[record.key] = record
         return found
 
@@ -63,3 +59,8 @@ class KeyedTopic:
                     f"{self._what} {name!r}: another record was published at the same moment; "
                     f"look at it with `newsift {self._what}s list`, then try again"
                 )
+
+
+def later(record: StoredMessage, before: StoredMessage) -> bool:
+    """Whether a record that was read after another of its key takes effect."""
+    return record.partition == before.partition or record.timestamp >= before.timestamp

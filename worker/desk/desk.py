@@ -7,6 +7,9 @@ from typing import Any
 import msgspec
 
 from worker.config import Config
+from worker.desk.board import Board
+from worker.desk.following import Following
+from worker.desk.known import Known
 from worker.desk.model import Model
 from worker.desk.server.pulse import Pulse
 from worker.visible import one_line
@@ -24,15 +27,28 @@ class Desk:
         self.config, self.read_only = config, read_only
         self.pulse = Pulse()
         self.model = Model(config, lambda: self.pulse.moved("events", "seeds"))
+        self.known = Known(config, self.pulse.moved)
+        self.board = Board(config, self._events_with_seeds)
+        self.of_matches = Following(
+            config, config.topics.matches, self.board, lambda: self.pulse.moved("matches")
+        )
         self.hands = ThreadPoolExecutor(WORKERS, "desk")
 
     def start(self) -> None:
         """Begin to follow the topics, and to load the model."""
         self.model.start()
+        self.known.start()
+        self.of_matches.start()
 
     def stop(self) -> None:
         """Follow nothing any more; harmless if it never began."""
+        self.known.stop()
+        self.of_matches.stop()
         self.hands.shutdown(wait=False, cancel_futures=True)
+
+    def _events_with_seeds(self) -> set[str]:
+        book = self.known.control.book
+        return {seed.event for seed in (*book.seeds, *book.paused)}
 
 
 def note(does: str, by: str, asked: Any, outcome: str) -> None:

@@ -1,6 +1,7 @@
 """A topic that the desk follows: a thread of its own, through outages, till the desk is closed."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from threading import Event, Thread
 from typing import Protocol
@@ -10,6 +11,7 @@ from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader, connected
 
 AGAIN_S = 1.0  # after an outage, before the broker is asked again
+LOOK_S = 30.0  # after which the broker is asked whether the topic has more partitions now
 log = logging.getLogger("newsift.desk")
 
 
@@ -58,22 +60,47 @@ class Following:
             self._ended.wait(AGAIN_S)
 
     def _follow(self, cluster: TopicReader) -> None:
-        end = cluster.ends(self._topic)
-        if not self._at or not _lies_within(self._at, cluster.beginnings(self._topic), end):
+        if not self._awaited(cluster):
+            return
+        first, end = cluster.beginnings(self._topic), cluster.ends(self._topic)
+        if not self._at or not _lies_within(self._at, first, end):
             self.ready.clear()
             self._at = self._follower.begin(cluster)
+        self._at = first | self._at  # a partition may have been added
+        looked = time.monotonic()
         for batch in cluster.follow(self._topic, self._at):
-            if self._ended.is_set():
+            if self._ended.is_set() or not self._taken(batch, cluster, end):
                 return
-            if batch:
-                self._follower.take(batch)
-                self._at |= {found.partition: found.offset + 1 for found in batch}
-            if batch or self.away:
-                self._moved()
-            self.away = ""
-            if not self.ready.is_set() and all(self._at.get(p, 0) >= end[p] for p in end):
-                self.ready.set()
-                self._moved()
+            if time.monotonic() - looked > LOOK_S:
+                looked = time.monotonic()
+                if cluster.look_again(self._topic) != sorted(self._at):
+                    return
+
+    def _taken(self, batch: Sequence[StoredMessage], cluster: TopicReader, end: Offsets) -> bool:
+        """Keep what came; False where it is of a topic that was made again meanwhile."""
+        if batch:
+            self._follower.take(batch)
+        now = cluster.positions(self._topic)
+        if any(now[part] < at for part, at in self._at.items()):
+            self._at = {}
+            return False
+        self._at = now
+        news = bool(batch or self.away)
+        self.away = ""
+        if not self.ready.is_set() and all(now[part] >= end[part] for part in end):
+            self.ready.set()
+            news = True
+        if news:
+            self._moved()
+        return True
+
+    def _awaited(self, cluster: TopicReader) -> bool:
+        """Wait until there is such a topic; False where the desk is closed before."""
+        while not cluster.exists(self._topic):
+            self._tell(str(cluster.missing(self._topic)))
+            if self._ended.wait(AGAIN_S):
+                return False
+        return True
 
     def _tell(self, why: str) -> None:
         if self.away != why:
@@ -84,4 +111,4 @@ class Following:
 
 def _lies_within(at: Offsets, first: Offsets, end: Offsets) -> bool:
     """Whether the topic still is the one that was read so far."""
-    return at.keys() == end.keys() and all(first[p] <= at[p] <= end[p] for p in end)
+    return at.keys() <= end.keys() and all(first[p] <= at[p] <= end[p] for p in at)

@@ -120,6 +120,13 @@ class LabelBook:
         self._room -= size
         self._latest[key], self._sizes[key] = found, size
 
+    def copied(self) -> "LabelBook":
+        """A book of the same labels, which goes its own way from now on."""
+        book = LabelBook(self._limits, self._room)
+        book._latest, book._sizes = dict(self._latest), dict(self._sizes)
+        book.left_out = self.left_out
+        return book
+
     def of(self, event: str) -> tuple[Label, ...]:
         """The labels on the posts of an event, in the order of their keys."""
         return self.by_event().get(event, ())

@@ -69,15 +69,26 @@ class TopicReader:
         """The partitions of a topic, which has to exist."""
         found = sorted(self._consumer.partitions_for_topic(topic))
         if not found:
-            where = self._config.kafka.bootstrap_servers
-            raise AccessError(
-                f"{where} has no topic {topic!r}; make it with `newsift topics create`"
-            )
+            raise self.missing(topic)
         return found
+
+    def missing(self, topic: str) -> AccessError:
+        """What is to be said of a topic that is not there."""
+        where = self._config.kafka.bootstrap_servers
+        return AccessError(f"{where} has no topic {topic!r}; make it with `newsift topics create`")
 
     def exists(self, topic: str) -> bool:
         """Whether the broker has a topic of this name and lets us see it."""
         return bool(self._consumer.partitions_for_topic(topic))
+
+    def look_again(self, topic: str) -> list[int]:
+        """The partitions of a topic as the broker has them now, not as it had them a while ago."""
+        self._consumer.topics()
+        return self.partitions(topic)
+
+    def positions(self, topic: str) -> Offsets:
+        """Where the reading stands that follows a topic, past markers and gaps."""
+        return {place.partition: self._consumer.position(place) for place in self._places(topic)}
 
     def beginnings(self, topic: str) -> Offsets:
         """The first offset of each partition that is still there."""

@@ -86,6 +86,12 @@ class SeedBook:
         else:
             self._latest[key] = found
 
+    def copied(self) -> "SeedBook":
+        """A book of the same records, which goes its own way from now on."""
+        book = SeedBook(self._limits)
+        book._latest = dict(self._latest)
+        return book
+
     def standing(self, model: str, refusal: Fit) -> Standing:
         """What posts are compared with by this model: profiles in force, and the other seeds."""
         over = too_many(self._latest.values(), self._limits)
