@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from worker.cli.view.times import since
+from worker.actions.times import since
 from worker.config import Config
 from worker.files.formats.columns import FileOptions
 from worker.files.formats.recognise import FORMATS

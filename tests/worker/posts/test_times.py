@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from worker.cli.view.times import since, until
+from worker.actions.times import since, until
 from worker.posts.times import FIRST_MS, LAST_MS, rfc3339
 
 

@@ -10,6 +10,7 @@ from worker.seeds.profile import Profile, read_record
 from worker.seeds.record import PREFIX, RefusedSeed, Seed
 
 ENOUGH = 2  # seeds: the mean of one is no better than itself
+FEW = 3  # with fewer an event finds about half as many posts
 
 
 @dataclass(slots=True)
@@ -24,6 +25,11 @@ class EventSeeds:
     def may_learn(self) -> bool:
         """Whether one profile of its seeds would tell more than they do."""
         return self.seeds >= ENOUGH and not self.has_profile
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether more articles would find many more posts."""
+        return self.seeds < FEW and not self.has_profile
 
 
 Known = Mapping[str, EventSeeds]

@@ -160,7 +160,7 @@ def tried(
     """
     try:
         events = {seed.event for seed in added}
-        seeds = teacher.seed_set(_of_events(values, events, teacher.config))
+        seeds = teacher.seed_set(of_events(values, events, teacher.config))
         ids = {seed.id for seed in added}
         return look_back(topic.cluster, teacher, seeds, ids, haste)
     except NewsiftError as error:
@@ -177,8 +177,8 @@ def as_row(seen: Seen, event: str) -> dict[str, Any]:
     return {"hours": HOURS, **counts, "best": best}
 
 
-def _of_events(values: Values, events: Set[str], config: Config) -> Values:
-    """The records of these events."""
+def of_events(values: Values, events: Set[str], config: Config) -> Values:
+    """The records of the seeds and profiles of these events."""
     kept: dict[bytes | None, bytes] = {}
     for key, value in values.items():
         found = read_record(key, value, config.limits)

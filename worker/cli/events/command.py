@@ -8,13 +8,13 @@ from worker.actions.events.learning import Learning, School, earlier, go_back, r
 from worker.actions.events.rows import event_rows
 from worker.actions.events.teacher import Teacher
 from worker.actions.seeds.topic import SeedTopic, seed_topic
+from worker.actions.times import seconds
 from worker.cli.events.learn import go_on, learn_once
 from worker.cli.events.promise import promise
 from worker.cli.events.show import print_event, print_events
 from worker.cli.options import JSON, kafka_options
 from worker.cli.terminal import consented, refuse_unasked, say
 from worker.cli.view.table import print_json
-from worker.cli.view.times import seconds
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.visible import one_line

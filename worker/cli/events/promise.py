@@ -16,11 +16,11 @@ from worker.actions.events.promising import Shown, Wish
 from worker.actions.events.rows import proposal_row
 from worker.actions.events.teacher import Teacher, attempts_at
 from worker.actions.seeds.topic import SeedTopic
+from worker.actions.times import since
 from worker.cli.events.show import print_proposal
 from worker.cli.options import JSON, kafka_options, since_option
 from worker.cli.terminal import consented, refuse_unasked, say
 from worker.cli.view.table import print_json
-from worker.cli.view.times import since
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.seeds.profile import Profile

@@ -8,10 +8,10 @@ from encoder.errors import InputError
 from worker.actions.labels.answers import Answers
 from worker.actions.labels.asking import NOTHING, Kind, frozen
 from worker.actions.labels.topic import HEADERS, myself, writable
+from worker.actions.times import since
 from worker.cli.labels.session import Session
 from worker.cli.options import kafka_options, since_option
 from worker.cli.terminal import say
-from worker.cli.view.times import since
 from worker.config import Config
 from worker.kafka.sending import sending
 from worker.seeds.values import EVENT_BYTES

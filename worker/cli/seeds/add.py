@@ -8,13 +8,13 @@ import click
 from worker.actions.seeds.files import KEYS, read_seed_files, seed_of, undoubted
 from worker.actions.seeds.publication import Publication
 from worker.actions.seeds.topic import seed_topic
+from worker.actions.times import until
 from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.from_url import asked_for, confirmed
 from worker.cli.seeds.offer import offer_to_learn
 from worker.cli.seeds.show import print_told
 from worker.cli.terminal import say
 from worker.cli.view.table import print_json
-from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
 

@@ -9,13 +9,13 @@ from worker.actions.events.event import Values, values_of
 from worker.actions.seeds.change import changed, removed
 from worker.actions.seeds.rows import fields, rows_of, whole_row
 from worker.actions.seeds.topic import known, seed_topic
+from worker.actions.times import until
 from worker.cli.options import JSON, kafka_options
 from worker.cli.seeds.add import add
 from worker.cli.seeds.follow import follow
 from worker.cli.seeds.show import print_seed, print_table, print_told
 from worker.cli.seeds.transfer import export, import_seeds
 from worker.cli.view.table import print_json
-from worker.cli.view.times import until
 from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.visible import one_line

@@ -5,19 +5,22 @@ import sys
 import click
 
 from encoder.errors import InputError
+from worker.actions.seeds.addresses import OwnNetwork
+from worker.actions.seeds.fetch import Bounds
 from worker.actions.seeds.files import SeedDraft
 from worker.actions.seeds.from_url import draft_of_url
 from worker.seeds.record import Seed
 from worker.visible import cut, one_line
 
 LEAD = 300
+OPEN = Bounds(besides=", or give --intranet if it is your own network")
 
 
 def asked_for(url: str, yes: bool, intranet: bool) -> SeedDraft:
     """The article behind an address; nothing is fetched where nobody could be asked about it."""
     if not yes and not at_terminal():
         raise InputError("--url asks before it publishes, and there is no terminal; give --yes")
-    return draft_of_url(url, intranet)
+    return draft_of_url(url, Bounds(allow=OwnNetwork()) if intranet else OPEN)
 
 
 def at_terminal() -> bool:

@@ -10,7 +10,6 @@ from worker.cli.terminal import say
 from worker.cli.view.table import WIDEST
 from worker.visible import cut, one_line
 
-FEW = 3  # articles of an event: with fewer it finds about half as many posts
 TOLD = 5  # events
 MARGIN = 17  # characters of a line that are no post
 
@@ -42,7 +41,7 @@ def tell(seen: Seen, events: Known, topic: str) -> None:
 
 def advise(events: Known) -> None:
     """Say which events have few articles, as that is what costs most matches."""
-    few = [name for name, known in events.items() if known.seeds < FEW and not known.has_profile]
+    few = [name for name, known in events.items() if known.is_thin]
     if not few:
         return
     named = ", ".join(map(repr, few[:TOLD])) + (f" and {len(few) - TOLD} more" * (len(few) > TOLD))

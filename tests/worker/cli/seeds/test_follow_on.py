@@ -17,8 +17,8 @@ from tests.worker.kafka_side import Kafka
 from worker.actions.seeds.fetch import Bounds
 from worker.actions.seeds.polite import PoliteWeb
 from worker.actions.seeds.round import Follower, Plan
+from worker.actions.seeds.tour import Tour
 from worker.cli.options import configuration
-from worker.cli.seeds.follow import Tour
 from worker.errors import RunError
 from worker.sources.followed import Followed
 
