@@ -26,8 +26,10 @@ class Desk:
     def __init__(self, config: Config, read_only: bool = False) -> None:
         self.config, self.read_only = config, read_only
         self.pulse = Pulse()
-        self.model = Model(config, lambda: self.pulse.moved("events", "seeds"))
         self.known = Known(config, self.pulse.moved)
+        self.model = Model(
+            config, lambda: self.known.control, lambda: self.pulse.moved("events", "seeds")
+        )
         self.board = Board(config, self._events_with_seeds)
         self.of_matches = Following(
             config, config.topics.matches, self.board, lambda: self.pulse.moved("matches")

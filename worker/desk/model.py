@@ -2,27 +2,46 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
-from threading import Event, Thread
+from dataclasses import dataclass, replace
+from threading import Event, Lock, Thread
 
 from encoder.errors import InputError, NewsiftError
+from worker.actions.events.event import KnownEvent, events_in
 from worker.actions.events.teacher import Teacher
 from worker.actions.seeds.thresholds import ALL
 from worker.config import Config
+from worker.desk.known import Control
+from worker.match.assembly import assembled
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedSet
 
 WAIT_S = 60.0  # that an action waits for a model which is still being loaded
 LOADING = "the model is still being loaded; the first start takes a minute"
 log = logging.getLogger("newsift.desk")
 
 
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What the records of one version make: what posts are compared with, and the events."""
+
+    version: int
+    seeds: SeedSet
+    events: dict[str, KnownEvent]
+
+
 class Model:
     """The encoder with its background, once it is there; `away` says why it is not."""
 
-    def __init__(self, config: Config, moved: Callable[[], None]) -> None:
-        """`moved` is told when it is there, or refused."""
+    def __init__(
+        self, config: Config, control: Callable[[], Control], moved: Callable[[], None]
+    ) -> None:
+        """Of the records that `control` gives; `moved` is told when it is there, or refused."""
         matching = replace(config.matching, why=False, max_matches=ALL)
         self._config, self._moved = replace(config, matching=matching), moved
+        self._control, self._making = control, Lock()
         self._teacher: Teacher | None = None
+        self._embedder: SeedEmbedder | None = None  # of its own, as it forgets what others ask for
+        self._made: Standing | None = None
         self._settled = Event()
         self.away = LOADING
 
@@ -41,10 +60,27 @@ class Model:
             raise InputError(f"model: {self.away}")
         return self._teacher
 
+    def standing(self) -> Standing:
+        """What the control topic's records make now, made once for each version; or a refusal."""
+        teacher, control = self.wait(0), self._control()
+        with self._making:
+            if self._made is None or self._made.version != control.version:
+                assert self._embedder is not None
+                seeds = self._embedder.make(control.book)
+                found = events_in(control.values, seeds, teacher.config.limits)
+                self._made = Standing(control.version, seeds, found)
+            return self._made
+
+    def events(self) -> dict[str, KnownEvent]:
+        """All events as they are now; a refusal while the model is not there."""
+        return self.standing().events
+
     def _load(self) -> None:
         try:
-            self._teacher = Teacher(self._config)
-            self.away = ""
+            teacher = Teacher(self._config)
+            self._embedder = assembled(teacher.enc, self._config)[1]
+            teacher.enc.compile_explanations()
+            self._teacher, self.away = teacher, ""
         except NewsiftError as error:
             self.away = str(error)
         except Exception as error:

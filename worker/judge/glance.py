@@ -1,4 +1,4 @@
-"""A look at any threshold of an event: what would pass above it, and what labels say of that.
+"""A look at any threshold of an event: where scores lie, and what labels say of those above it.
 
 It is a look and no promise: who tries thresholds until one pleases has let chance choose with him.
 What is promised is shown by `anytime` and `promise`.
@@ -18,7 +18,6 @@ from worker.judge.anytime import cut_ranks
 from worker.judge.labels import Label, PostId, Verdict
 from worker.judge.promise import F64
 from worker.judge.recall import Interval, recall_interval, share_interval
-from worker.judge.reservoir import NearAnswer, merged
 
 STEPS = (0.002, 0.005, 0.01, 0.02)  # of a histogram's scores: the first that leaves few enough
 MOST_BINS = 100
@@ -54,45 +53,6 @@ class Glance:
     drawn: int  # of them at random, which the rest rests on
     share: Interval | None  # on the event, of all matches
     recall: tuple[float, float] | None  # of what scores as low as the draws reach
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Passing:
-    """Posts by their scores, each for how many an hour it stands; below a floor none is known."""
-
-    scores: F64
-    hourly: F64
-    floor: float
-
-    def above(self, edges: Sequence[float]) -> list[float | None]:
-        """How many posts an hour score as much as each edge; None where nobody knows."""
-        sums = [float(self.hourly[self.scores >= edge].sum()) for edge in edges]
-        return [
-            None if edge < self.floor else found for edge, found in zip(edges, sums, strict=True)
-        ]
-
-    def __add__(self, other: "Passing") -> "Passing":
-        scores = np.concatenate([self.scores, other.scores])
-        hourly = np.concatenate([self.hourly, other.hourly])
-        return Passing(scores, hourly, min(self.floor, other.floor))
-
-
-def near_passing(answers: Sequence[NearAnswer], posts_an_hour: float) -> Passing:
-    """The near misses of all workers, by their shares of the posts that were looked at.
-
-    Their floor is that of the seed whose strata end highest: what scores less may not be counted.
-    """
-    seen = sum(answer.seen for answer in answers)
-    scores, hourly = [np.zeros(0)], [np.zeros(0)]
-    for parts in zip(*(answer.strata for answer in answers), strict=False):
-        stratum = merged(parts)
-        found = np.array([near.score for near in stratum.kept], np.float64)
-        each = stratum.count / max(len(found), 1) / max(seen, 1) * posts_an_hour
-        scores.append(found)
-        hourly.append(np.full(len(found), each))
-    ends = [edges[-1] for answer in answers for edges in answer.edges.values()]
-    floor = max(ends) if ends and seen else inf
-    return Passing(np.concatenate(scores), np.concatenate(hourly), floor)
 
 
 def score_grid(*scores: ArrayLike) -> list[float]:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import cast
 
 import pytest
 
@@ -10,8 +11,24 @@ import encoder
 from encoder.directory import write_model
 from encoder.errors import InputError
 from tests.encoder.small import small_model
+from tests.worker.small import Mail, same, value
+from worker.actions.keyed import Latest
 from worker.config import Config, ModelConfig
+from worker.desk.known import Control
 from worker.desk.model import Model
+from worker.seeds.set import SeedBook
+
+
+def control(version: int, **seeds: str) -> Control:
+    """The control topic with these seeds, of the event flood."""
+    records = {
+        name.encode(): Mail(value(text=text, event="flood"), key=name.encode())
+        for name, text in seeds.items()
+    }
+    book = SeedBook()
+    for key, record in records.items():
+        book.apply(key, record.value)
+    return Control(version, cast(Latest, records), book, 0)
 
 
 def config_with(name: str) -> Config:
@@ -28,7 +45,7 @@ def small(tmp_path: Path) -> Config:
 
 def test_a_model_is_there_once_it_is_loaded(small: Config) -> None:
     told: list[str] = []
-    model = Model(small, lambda: told.append(model.away))
+    model = Model(small, lambda: control(1), lambda: told.append(model.away))
     assert model.now() is None
     assert "loaded" in model.away
     with pytest.raises(InputError, match="model: the model is still being loaded"):
@@ -49,10 +66,25 @@ def test_a_model_that_is_refused_says_so_to_all(
 
     monkeypatch.setattr(encoder, "load", refuse)
     moved = Event()
-    model = Model(config_with("default"), moved.set)
+    model = Model(config_with("default"), lambda: control(1), moved.set)
     model.start()
     with pytest.raises(InputError, match=str(broken)):
         model.wait()
     assert moved.wait(10)
     assert model.now() is None
     assert str(broken) in model.away
+
+
+def test_the_events_are_made_once_for_each_version_of_the_records(small: Config) -> None:
+    now = control(1, a="storm flood river")
+    model = Model(small, lambda: now, lambda: None)
+    with pytest.raises(InputError, match="still being loaded"):
+        model.events()
+    model.start()
+    teacher = model.wait()
+    first = model.standing()
+    assert [seed.id for seed in model.events()["flood"].seeds] == ["a"]
+    assert model.standing() is first
+    now = control(2, a="storm flood river", b="city river")
+    assert [seed.id for seed in model.events()["flood"].seeds] == ["a", "b"]
+    assert same(model.standing().seeds, teacher.seed_set(now.values))

@@ -1,7 +1,6 @@
 """What a look at a threshold says is what a slow count over everything says."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
 from math import inf
 
 import numpy as np
@@ -14,18 +13,15 @@ from worker.judge.anytime import FrozenCuts
 from worker.judge.glance import (
     Draws,
     Mark,
-    Passing,
     counted,
     draws_of,
     glances,
-    near_passing,
     said_together,
     score_grid,
     share_above,
 )
 from worker.judge.labels import Label, Verdict
 from worker.judge.recall import recall_interval, share_interval
-from worker.judge.reservoir import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
 
 WORDS: tuple[Verdict, ...] = ("on", "off", "unsure")
@@ -144,38 +140,6 @@ def test_very_many_labels_are_looked_at_at_some_scores() -> None:
     assert len(found) == 64
     assert (found[0].least, found[-1].least, found[-1].on) == (0.999, 0.001, 999)
     assert all(each.on == 1000 - round(1000 * each.least) for each in found)
-
-
-def answer(
-    seen: int, edges: Mapping[str, tuple[float, ...]], *strata: tuple[int, list[tuple[str, float]]]
-) -> NearAnswer:
-    kept = [
-        Stratum(count, tuple(NearMiss(Post(name, "x", "t"), s) for name, s in own))
-        for count, own in strata
-    ]
-    return NearAnswer("fire", "0" * 12, dict(edges), tuple(kept), seen)
-
-
-def test_near_misses_stand_for_those_that_were_only_counted() -> None:
-    edges = {"a": (0.5, 0.3, 0.2), "b": (0.4, 0.35, 0.25)}
-    one = answer(1_000, edges, (8, [("1", 0.45), ("2", 0.31)]), (1, [("3", 0.22)]))
-    other = answer(3_000, edges, (2, [("4", 0.33), ("5", 0.3)]), (5, [("6", 0.26)]))
-    found = near_passing([one, other], 2_000.0)
-    assert found.floor == 0.25
-    # 10 of 4,000 posts in the first stratum, of which four are kept: each stands for 2.5 of 4,000
-    each, below = 2.5 / 4_000 * 2_000, 3 / 4_000 * 2_000
-    assert found.above([0.46, 0.45, 0.32, 0.3, 0.25]) == pytest.approx(
-        [0, each, 2 * each, 4 * each, 4 * each + below]
-    )
-    assert found.above([0.2]) == [None]
-    matches = Passing(np.array([0.5, 0.7]), np.array([0.5, 0.5]), 0.5)
-    assert (matches + found).above([0.6, 0.45, 0.2]) == [0.5, 1 + each, None]
-
-
-def test_without_a_worker_nothing_below_the_threshold_is_known() -> None:
-    for none in (near_passing([], 9.0), near_passing([answer(0, {"a": (0.5, 0.3, 0.2)})], 9.0)):
-        assert none.floor == inf
-        assert none.above([0.9, 0.1]) == [None, None]
 
 
 @given(st.lists(st.floats(-1, 1, width=32), max_size=60), st.lists(st.floats(0, 1, width=32)))
