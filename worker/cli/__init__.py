@@ -3,7 +3,9 @@
 One module a command, or one room where a command has several; nothing below imports them.
 """
 
+import errno
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -16,7 +18,10 @@ from worker.cli.table import TableGroup
 from worker.visible import escaped
 
 FAILED = 1
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 INTERRUPTED = 130
+# What goes on until somebody ends it: SIGTERM is the end of it, from its first import on.
+GOING_ON = {"collect", "watch", "desk", "broker"}
 
 # name: (where it stands, what it does); a row here is all that a new command needs.
 COMMANDS = {
@@ -78,6 +83,7 @@ def cli() -> None:
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command and turn what comes of it into an exit code and at most one line."""
     interrupts: list[int] = []
+    named = (sys.argv[1:] if args is None else args)[:1]
     try:
         with interruptible() as interrupts:
             code = cli.main(args=args, prog_name="newsift", standalone_mode=False)
@@ -89,20 +95,31 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _say(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _say("interrupted", INTERRUPTED)
+        return _interrupted(interrupts, named)
     except BrokenPipeError:
         return _hush()
     except NewsiftError as error:
         return _say(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
         if interrupts:  # a compiler that met one fails in its own words
-            return _say("interrupted", INTERRUPTED)
+            return _interrupted(interrupts, named)
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            _hush()
+            said = f"what it prints, or puts by, cannot be written ({error.strerror}); make room"
+            return _say(said, FAILED)
         return _say(f"{type(error).__name__}: {error}", FAILED)
 
 
 def main() -> None:
     """Start the `newsift` command of the shell."""
     sys.exit(run())
+
+
+def _interrupted(interrupts: Sequence[int], named: Sequence[str]) -> int:
+    """SIGTERM is how to end what goes on; anything else is cut short."""
+    if signal.SIGTERM in interrupts and GOING_ON.intersection(named):
+        return 0
+    return _say("interrupted", INTERRUPTED)
 
 
 def _say(message: str, code: int) -> int:

@@ -5,7 +5,6 @@ import asyncio
 import click
 
 from worker.cli.options import kafka_options
-from worker.cli.signals import ended_by_sigterm
 from worker.cli.terminal import say
 from worker.cli.watch.running import live
 from worker.config import Config, WebConfig
@@ -38,8 +37,7 @@ def desk(port: int | None, read_only: bool, config: Config) -> None:
     log.set_up(config.log, None)
     opened = Desk(config, read_only)
     site = DeskSite(opened, WebConfig(own.host, port), own.token, ENDPOINTS)
-    with ended_by_sigterm():
-        say("Ctrl-C ends the desk")
-        ended = asyncio.run(live(lambda _leave: [site]))
+    say("Ctrl-C ends the desk")
+    ended = asyncio.run(live(lambda _leave: [site]))
     if ended is not None:
         raise ended

@@ -9,7 +9,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN_S = 0.1
@@ -58,6 +61,13 @@ def unbroken() -> Iterator[None]:
         yield
     if seen:
         raise KeyboardInterrupt
+
+
+def heed(loop: "AbstractEventLoop", leave: Callable[[int], object]) -> None:
+    """Have an event loop call `leave` with each interrupt; what is ignored stays so."""
+    for kind in INTERRUPTS:
+        if signal.getsignal(kind) is not signal.SIG_IGN:
+            loop.add_signal_handler(kind, leave, kind)
 
 
 class _Ended(BaseException):

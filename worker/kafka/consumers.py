@@ -1,8 +1,10 @@
 """The consumers of what runs long: of a group, which shares partitions, and of none."""
 
 import asyncio
+import logging
 import math
 from collections import defaultdict
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +22,7 @@ JOIN_S = 1.0  # and so long to say that it has
 REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # whoever takes longer is left out of the group
 METADATA_S = 5.0  # so soon it is noticed that a topic was made anew, or has more partitions
 NO_LEADER = -1
+log = logging.getLogger("newsift.kafka")
 Offsets = dict[TopicPartition, int]
 FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
 
@@ -91,6 +94,19 @@ def group_consumer(config: Config) -> Consumer:
 def lone_consumer(config: Config, **own: Any) -> Consumer:
     """A consumer that belongs to no group, as for the seeds, all of which every worker reads."""
     return _consumer(config, group_id=None, **own)
+
+
+async def in_time(work: Awaitable[object], seconds: float) -> None:
+    """Do something on the way out as far as this time allows; what it raises helps nobody now.
+
+    A client of a broker that is away may even be cancelled by itself.
+    """
+    task = asyncio.ensure_future(work)
+    await asyncio.wait({task}, timeout=seconds)
+    if task.cancel():
+        log.warning("leaving without waiting any longer")
+    elif not task.cancelled() and (error := task.exception()):
+        log.warning("leaving all the same (%s: %s)", type(error).__name__, error)
 
 
 def _consumer(config: Config, **own: Any) -> Consumer:

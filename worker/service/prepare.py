@@ -4,13 +4,12 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
 import numpy as np
 from aiokafka import ConsumerRecord
-from aiokafka.errors import KafkaError
 
 import encoder
 from encoder.embeddings import Embeddings
@@ -20,7 +19,7 @@ from worker import crashpoint
 from worker.config import Config
 from worker.judge.drift import HIGH, Drift
 from worker.judge.near import NearWatch
-from worker.kafka.consumers import group_consumer, lone_consumer
+from worker.kafka.consumers import group_consumer, in_time, lone_consumer
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer
 from worker.kafka.settings import aiokafka_settings
@@ -108,11 +107,11 @@ class Parts:
         self.metrics.ready(False)
         self.ingest.close()
         if settle and not self.control.lost:
-            in_time = self._config.stream.shutdown_s - 2 * LEAVE_S  # the rest is for the others
-            await self.positions.settle(max(0.0, in_time))
-        await _in_time(self.positions.commit())
+            seconds = self._config.stream.shutdown_s - 2 * LEAVE_S  # the rest is for the others
+            await self.positions.settle(max(0.0, seconds))
+        await in_time(self.positions.commit(), LEAVE_S)
         parts = (self.ingest, self.delivery, self.control, self.web)
-        await asyncio.gather(*(_in_time(part.stop()) for part in parts))
+        await asyncio.gather(*(in_time(part.stop(), LEAVE_S) for part in parts))
 
     async def _embed(self, enc: Encoder) -> None:
         """With the model there: embed the seeds, and take a match through all stages once."""
@@ -188,12 +187,3 @@ def warm_up(enc: Encoder, why: bool) -> None:
         edges = NearWatch(partial(near_cuts, enc, enc.background)).edges(seeds)
         outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
         Grouping().place(Batch(0, [message]), outcome)
-
-
-async def _in_time(work: Awaitable[object]) -> None:
-    """Do it as far as the time for leaving allows; the broker may be away by then."""
-    try:
-        async with asyncio.timeout(LEAVE_S):
-            await work
-    except (KafkaError, TimeoutError) as error:
-        log.warning("leaving without waiting any longer (%s: %s)", type(error).__name__, error)

@@ -67,14 +67,14 @@ class TopicOutlet:
 
 
 class PrintOutlet:
-    """A stream of bytes that gets each frame on a line of its own, for `--dry-run`."""
+    """Bytes that get each frame on a line of its own, for `--dry-run`; none wait in a buffer."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
     async def deliver(self, frames: Sequence[Frame]) -> None:
         """Print all."""
-        for frame in frames:
-            if frame.value:
-                self._stream.write(b" ".join(frame.value.splitlines()) + b"\n")
-        self._stream.flush()
+        lines = [b" ".join(frame.value.splitlines()) for frame in frames if frame.value]
+        left = memoryview(b"".join(line + b"\n" for line in lines))
+        while left:
+            left = left[self._stream.write(left) :]

@@ -45,7 +45,11 @@ class Site:
         self.prepare(app)
         app.add_routes(self.routes())
         self._runner = web.AppRunner(
-            app, access_log=None, shutdown_timeout=GRACE_S, lingering_time=0
+            app,
+            access_log=None,
+            shutdown_timeout=GRACE_S,
+            lingering_time=0,
+            max_field_size=self.largest,
         )
         await self._runner.setup()
         assert self._runner.server is not None

@@ -100,6 +100,14 @@ def test_the_traceback_comes_when_asked_for(
     assert "Traceback" in done.err
 
 
+def test_a_full_disk_is_one_line() -> None:
+    code = "import sys, worker.cli; sys.exit(worker.cli.run(['--help']))"
+    shell = f'"{sys.executable}" -c "{code}" > /dev/full'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    said = "what it prints, or puts by, cannot be written (No space left on device); make room"
+    assert (done.returncode, done.stderr) == (1, f"newsift: {said}\n")
+
+
 def test_a_reader_that_leaves_is_no_error_message() -> None:
     code = (
         "import sys, click, worker.cli as c;"

@@ -53,6 +53,20 @@ def test_an_interrupt_that_c_code_swallows_comes_again() -> None:
     assert sys.unraisablehook is before
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "code"),
+    [
+        ("watch", signal.SIGTERM, 0), ("collect", signal.SIGTERM, 0), ("watch", signal.SIGINT, 130),
+        ("filter", signal.SIGTERM, 130),
+    ],
+)  # fmt: skip
+def test_sigterm_is_the_end_of_what_goes_on_while_it_still_imports(
+    monkeypatch: pytest.MonkeyPatch, name: str, number: signal.Signals, code: int
+) -> None:
+    monkeypatch.setattr("worker.cli.table.import_module", lambda _: signal.raise_signal(number))
+    assert run([name, "--listen", "0"]) == code
+
+
 def test_what_fails_on_account_of_an_interrupt_is_the_interrupt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

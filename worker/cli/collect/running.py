@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import wraps
+from io import FileIO
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,7 +14,7 @@ import click
 from aiokafka.errors import KafkaError
 
 from worker.cli.options import kafka_options
-from worker.cli.signals import ended_by_sigterm
+from worker.cli.signals import heed
 from worker.cli.terminal import say
 from worker.config import Config
 from worker.kafka.settings import broker_error
@@ -31,6 +31,7 @@ from worker.watch.site import Site
 
 P = ParamSpec("P")
 R = TypeVar("R")
+STDOUT = 1
 
 STATE = click.option(
     "--state", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
@@ -71,37 +72,38 @@ def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
 def run_source(source: LiveSource, file: Path, dry_run: bool, config: Config) -> None:
     """Bring what comes to the topic, or print it, until a signal ends it or nothing more comes."""
     logs.set_up(config.log, None)
-    with ended_by_sigterm():  # before it listens for signals, and after
-        if dry_run:
-            stored = stored_state(file, source.name)
-            mark = stored.mark if stored else None
-            ended_by = asyncio.run(print_what_comes(source, mark, config))
-        else:
-            with State(file, source.name) as kept:
-                say(f"how far it came is kept in {file}")
-                ended_by = asyncio.run(bring(source, kept, config))
-        if ended_by == signal.SIGINT:
+    if dry_run:
+        stored = stored_state(file, source.name)
+        asyncio.run(print_what_comes(source, stored.mark if stored else None, config))
+        return
+    with State(file, source.name) as kept:
+        say(f"how far it came is kept in {file}")
+        if asyncio.run(bring(source, kept, config))[:1] == [signal.SIGINT]:
             raise KeyboardInterrupt
 
 
-async def print_what_comes(source: LiveSource, mark: Mark | None, config: Config) -> int:
-    """Print what comes until a signal ends it; which signal that was."""
-    counts = Counts(source.name)
-    outlet = PrintOutlet(sys.stdout.buffer)
-    collector = Collector(source, outlet, counts, config.stream, Unkept(mark))
-    heard = _heed_signals(collector)
-    async with session(config.stream.stall_s) as client:
-        await collector.run(client)
-    return heard[0]
+async def print_what_comes(source: LiveSource, mark: Mark | None, config: Config) -> None:
+    """Print what comes; a signal ends it where it is, though nobody reads: nothing is kept."""
+    with FileIO(STDOUT, "w", closefd=False) as out:
+        kept = Unkept(mark)
+        collector = Collector(source, PrintOutlet(out), Counts(source.name), config.stream, kept)
+        async with session(config.stream.stall_s) as client:
+            await collector.run(client)
 
 
-async def bring(source: LiveSource, state: State, config: Config) -> int:
-    """Send what comes until a signal ends it; which signal that was."""
+async def bring(source: LiveSource, state: State, config: Config) -> list[int]:
+    """Send what comes until a signal ends it; which were heard."""
     counts = Counts(source.name)
     stalled = Stalled(counts)
     outlet = TopicOutlet(config, counts, stalled.note)
     collector = Collector(source, outlet, counts, config.stream, state)
-    heard = _heed_signals(collector)
+    heard = list[int]()
+
+    def leave(kind: int) -> None:
+        heard.append(kind)
+        collector.leave()
+
+    heed(asyncio.get_running_loop(), leave)
     site = Site(config.web, counts.render, lambda: stalled.missing or collector.missing)
     try:
         async with AsyncExitStack() as stack:
@@ -109,13 +111,13 @@ async def bring(source: LiveSource, state: State, config: Config) -> int:
             stack.push_async_callback(site.stop)
             stack.push_async_callback(outlet.stop)
             if not await collector.before_leaving(_open(outlet, config)):
-                return heard[0]
+                return heard
             client = await stack.enter_async_context(session(config.stream.stall_s))
             stack.callback(_say_what_was_sent, counts, source.name, config)
             await collector.run(client)
     except KafkaError as error:
         raise broker_error(error, config) from error
-    return heard[0]
+    return heard
 
 
 async def _open(outlet: TopicOutlet, config: Config) -> None:
@@ -141,17 +143,3 @@ class Stalled:
             logging.getLogger("newsift.collect").info("the broker acknowledges again")
         self.missing = "the broker does not acknowledge" if stalls else ""
         self._counts.stalled(stalls)
-
-
-def _heed_signals(collector: Collector) -> list[int]:
-    """Leave in order on SIGTERM and on Ctrl-C; the first of them ends up at the front."""
-    heard: list[int] = [0]
-
-    def hear(number: int) -> None:
-        heard[0] = heard[0] or number
-        collector.leave()
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(number, hear, number)
-    return heard

@@ -11,7 +11,6 @@ from yarl import URL
 
 from encoder.errors import InputError
 from worker.cli.options import kafka_options, since_option
-from worker.cli.signals import ended_by_sigterm
 from worker.cli.terminal import say
 from worker.cli.wanted import Wanted, wanted_options
 from worker.cli.watch.counts import WatchCounts
@@ -66,8 +65,7 @@ def watch(
     target = None if webhook is None else (receiver(webhook), signing_secret(secret_file))
     web = None if listen is None else listening(listen)
     own = replace(config, kafka=replace(config.kafka, group=group))
-    with ended_by_sigterm():
-        _run(own, wanted, start, target, web)
+    _run(own, wanted, start, target, web)
 
 
 def _run(

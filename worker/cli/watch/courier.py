@@ -21,10 +21,10 @@ from worker.cli.watch.lanes import Lanes
 from worker.cli.watch.notices import notices_of, partition_of
 from worker.cli.watch.places import first_kept, first_places
 from worker.cli.watch.rereading import Rereader
-from worker.cli.watch.running import in_time, together
+from worker.cli.watch.running import together
 from worker.cli.watch.webhook import Webhook
 from worker.config import Config
-from worker.kafka.consumers import Offsets, group_consumer, lone_consumer
+from worker.kafka.consumers import Offsets, group_consumer, in_time, lone_consumer
 
 POLL_MS = 500
 STEP = 200  # records at a time

@@ -1,13 +1,13 @@
 """Running: the parts of a command that goes on until somebody ends it, and their orderly end."""
 
 import asyncio
-import logging
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-log = logging.getLogger("newsift.watch")
+from worker.cli.signals import heed
+
 Leave = Callable[[BaseException | None], None]
 
 
@@ -36,10 +36,7 @@ async def live(make: Callable[[Leave], Sequence[Part]]) -> BaseException | None:
         if not ended.done():
             ended.set_result(error)
 
-    signals = {signal.SIGTERM: None, signal.SIGHUP: None, signal.SIGINT: KeyboardInterrupt()}
-    for number, why in signals.items():
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, leave, why)
+    heed(loop, lambda kind: leave(KeyboardInterrupt() if kind == signal.SIGINT else None))
     parts = make(leave)
     work = asyncio.create_task(_work(parts))
     work.add_done_callback(lambda done: None if done.cancelled() else leave(done.exception()))
@@ -56,19 +53,6 @@ async def _work(parts: Sequence[Part]) -> None:
     for part in parts:
         await part.start()
     await together(*(part.run() for part in parts))
-
-
-async def in_time(work: Awaitable[object], seconds: float) -> None:
-    """Do something on the way out as far as this time allows; what it raises helps nobody now.
-
-    A client of a broker that is away may even be cancelled by itself.
-    """
-    task = asyncio.ensure_future(work)
-    await asyncio.wait({task}, timeout=seconds)
-    if not task.done():
-        task.cancel()
-    elif not task.cancelled() and (error := task.exception()):
-        log.info("leaving without waiting any longer (%s: %s)", type(error).__name__, error)
 
 
 async def together(*works: Coroutine[None, None, None]) -> None:

@@ -18,9 +18,8 @@ from worker.cli.wanted import Wanted
 from worker.cli.watch.counts import WatchCounts
 from worker.cli.watch.notices import narrowed, record_in
 from worker.cli.watch.places import first_places
-from worker.cli.watch.running import in_time
 from worker.config import Config, WebConfig
-from worker.kafka.consumers import Consumer, Offsets, lone_consumer
+from worker.kafka.consumers import Consumer, Offsets, in_time, lone_consumer
 from worker.kafka.metadata import identity
 from worker.watch.site import FRESH, Site, json_answer
 from worker.watch.visits import Visit
@@ -33,7 +32,6 @@ LEAVE_S = 2.0
 SLOW_S = 30.0  # so long a listener may take to make room
 PLACES = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
 FETCH = 2**20  # bytes that a listener's reader asks for at once, as there may be many
-LONGEST_ID = 2**13  # characters
 HEADERS = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 log = logging.getLogger("newsift.watch")
 
@@ -44,6 +42,7 @@ class MatchStream(Site):
     """/matches, beside /metrics, /healthz and /readyz."""
 
     host_key = port_key = "--listen"
+    largest = 2**16  # bytes of a request, as an id names every partition
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ def places_in(event_id: str) -> Places | None:
     """The places that an event's id names; None for no id, ValueError for one of another kind."""
     if not event_id:
         return None
-    if len(event_id) > LONGEST_ID or not PLACES.fullmatch(event_id):
-        raise ValueError(event_id[:LONGEST_ID])
+    if not PLACES.fullmatch(event_id):
+        raise ValueError(event_id)
     pairs = (part.split("-") for part in event_id.split(","))
     return {int(partition): int(offset) for partition, offset in pairs}

@@ -1,7 +1,10 @@
 """`newsift collect bluesky` as a user runs it: killed, stopped, started twice, without a broker."""
 
+import fcntl
 import json
 import signal
+import sys
+import termios
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +25,7 @@ from tests.worker.sources.jetstream_side import (
 )
 
 COUNT = 400
+PIPE = 2**12  # bytes that nobody reads
 
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
@@ -171,6 +175,26 @@ def test_a_dry_run_prints_and_keeps_nothing(
     assert lines == first.events
     assert process.leave()[0] == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_dry_run_ends_though_nobody_reads_on(
+    start: Start, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    with served_in_a_thread(JetstreamSide(1, 10 * COUNT)) as side:
+        command = start("bluesky", "--url", side.url, "--state", tmp_path / "s", "--dry-run")
+        pipe = command.process.stdout
+        assert pipe is not None
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
+        soon(lambda: waiting_in(pipe.fileno()) > PIPE // 2)
+        command.process.send_signal(number)
+        assert command.process.wait(60) == code
+        assert "Traceback" not in command.ended()[1]
+
+
+def waiting_in(pipe: int) -> int:
+    """The bytes that were written to a pipe, and not read."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
 
 
 @pytest.mark.parametrize(

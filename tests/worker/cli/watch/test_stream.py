@@ -118,11 +118,15 @@ def test_who_has_seen_nothing_yet_comes_back_and_misses_nothing(
     assert sorted(name for _, name in found) == ["6", "7", "8"]
 
 
-def test_a_place_that_is_no_more_is_the_beginning(kafka: Kafka, tmp_path: Path) -> None:
+@pytest.mark.parametrize("further", [0, 2_000], ids=["of here", "of very many partitions"])
+def test_a_place_that_is_no_more_is_the_beginning(
+    kafka: Kafka, tmp_path: Path, further: int
+) -> None:
     fill(kafka, 0, 3)
+    others = "".join(f",{number}-1234567890" for number in range(3, 3 + further))
     with (
         watching(tmp_path, "--listen", 0) as command,
-        listening(port_of(command), Last_Event_ID="0-900,1-1,2-1") as answer,
+        listening(port_of(command), Last_Event_ID=f"0-900,1-1,2-1{others}") as answer,
     ):
         [(place, name)] = events(answer, 1)
     assert (place, name) == ("0-1,1-1,2-1", "0")
