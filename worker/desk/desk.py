@@ -8,6 +8,7 @@ import msgspec
 
 from worker.config import Config
 from worker.desk.board import Board
+from worker.desk.export.exports import Exports
 from worker.desk.following import Following
 from worker.desk.known import Known
 from worker.desk.model import Model
@@ -34,6 +35,7 @@ class Desk:
         self.of_matches = Following(
             config, config.topics.matches, self.board, lambda: self.pulse.moved("matches")
         )
+        self.exports = Exports()
         self.hands = ThreadPoolExecutor(WORKERS, "desk")
 
     def start(self) -> None:

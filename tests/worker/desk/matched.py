@@ -1,0 +1,79 @@
+"""Match records and labels as others write them, for tests of what the desk makes of them."""
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka import KafkaProducer
+
+from tests.worker.kafka_side import LABELS, MATCHES, Kafka
+
+NOON = 1_795_000_000_000 // 3_600_000 * 3_600_000  # a full hour, in milliseconds
+HOUR = 3_600_000
+HOSTILE = 'a</title><script>alert(1)</script>"&\u202e|<b>\x1b[31m'
+
+
+def told(at: int) -> str:
+    """A moment as the worker writes it."""
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def within(at: int) -> int:
+    """A moment of Kafka's, and noon where it is none."""
+    return at if 0 < at < 2**50 else NOON
+
+
+def record(
+    post_id: str, score: float, at: int = NOON, event: str = "ferry", text: str = "the ferry",
+    group: str | None = None, **more: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """A match record with one match."""
+    match = {
+        "match_id": f"{event}-{post_id}", "seed_id": "s1", "seed_version": "c" * 12,
+        "event": event, "title": "T", "score": score, "threshold": 0.25, "why": [["ferry", 0.1]],
+    }  # fmt: skip
+    found = {
+        "post": {"id": post_id, "platform": "plain", "text": text},
+        "matches": [match | more.pop("match", {})],
+        "matched": 1, "seed_set": "5" * 12, "model": "ab" * 32,
+        "source": {"topic": "tweets", "partition": 0, "offset": 1, "timestamp": at},
+        "processed_at": told(within(at) + 5), **more,
+    }  # fmt: skip
+    return found if group is None else found | {"group": group, "new": True}
+
+
+def publish(kafka: Kafka, records: Sequence[dict[str, Any]], topic: str = MATCHES) -> None:
+    """Put match records into their topic, each at the time at which its post came."""
+    producer = KafkaProducer(bootstrap_servers=str(kafka.address))
+    rows = sorted((within(each["source"]["timestamp"]), n) for n, each in enumerate(records))
+    for at, n in rows:
+        value = json.dumps(records[n]).encode()
+        producer.send(topic, value=value, timestamp_ms=at, partition=n % 3)
+    producer.close()
+
+
+def label(
+    kafka: Kafka, post_id: str, said: str, by: str = "anna", event: str = "ferry", **more: Any
+) -> dict[str, Any]:
+    """Publish a label, and return its record."""
+    found = {
+        "label": said, "event": event, "post": {"id": post_id, "platform": "plain", "text": "t"},
+        "score": 0.5, "seed_set": "5" * 12, "model": "ab" * 32, "drawn": "certify",
+        "probability": 0.5, "by": by, "at": "2026-11-22T10:00:00Z", **more,
+    }  # fmt: skip
+    key = json.dumps([event, "plain", post_id, by]).encode()
+    kafka.send(LABELS, json.dumps(found).encode(), key, at=NOON)
+    return found
+
+
+def many(seed: int, count: int, event: str = "ferry") -> list[dict[str, Any]]:
+    """Records of random posts over a day and a half, some delivered twice, some copies."""
+    dice = random.Random(seed)
+    made = [
+        record(f"p{n}", round(dice.uniform(0.25, 0.95), 4), NOON + dice.randrange(36 * HOUR), event,
+               group=f"g{dice.randrange(count // 2)}")
+        for n in range(count)
+    ]  # fmt: skip
+    return made + [made[dice.randrange(count)] for _ in range(count // 10)]

@@ -1,0 +1,280 @@
+"""A paragraph on methods for a paper: each number is from the topics; what is not known is said.
+
+Names and values that strangers wrote are shown in one line, cut where they are long.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from worker.desk.export.facts import Facts
+from worker.desk.export.tally import span_of
+from worker.judge.agreement import agreements
+from worker.judge.labels import Label
+from worker.posts.times import rfc3339
+from worker.visible import one_line
+
+MOST_NAMED = 20  # seeds, versions and pairs of judges that are named one by one
+LONGEST = 80  # characters of a name
+DRAWN = {
+    "certify": "drawn at random from the matches",
+    "learn": "chosen near the threshold",
+    "given": "given otherwise",
+}
+REFERENCE = (
+    "Danovitch, J. (2019). Linking Social Media Posts to News with Siamese Transformers. "
+    "arXiv:2001.03303."
+)
+
+
+@dataclass
+class Paragraph:
+    """Sentences on what is known, and names of what is not."""
+
+    said: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """All of it, the source of the method at its end."""
+        unknown = f"Not known: {'; '.join(self.unknown)}." if self.unknown else ""
+        parts = [" ".join(self.said), unknown, f"Reference: {REFERENCE}"]
+        return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def methods(facts: Facts) -> str:
+    """How the matches of an event came about, in words that a paper can take over."""
+    paragraph = Paragraph()
+    for part in (_model, _seeds, _profile, _threshold, _window, _matches, _labels, _promise):
+        part(facts, paragraph)
+    paragraph.unknown.append("the version of newsift that the workers ran, as matches name none")
+    return paragraph.text()
+
+
+def markdown(facts: Facts) -> str:
+    """The same as a page of its own."""
+    return f"# Methods: {_escaped(named(facts.asked.event))}\n\n{_escaped(methods(facts))}"
+
+
+def named(text: object, longest: int = LONGEST) -> str:
+    """A name that a stranger gave, in one line."""
+    seen = one_line(str(text))
+    return seen if len(seen) <= longest else f"{seen[: longest - 1]}…"
+
+
+def _model(facts: Facts, paragraph: Paragraph) -> None:
+    """What compared posts with the event."""
+    event = named(facts.asked.event)
+    paragraph.said.append(
+        f'Social media posts on the event "{event}" were found with newsift (its desk is version '
+        f"{facts.version}), an Adaptive Siamese Transformer (Danovitch, 2019)."
+    )
+    if not facts.tally.models:
+        paragraph.unknown.append("the model, as there is no match")
+        return
+    paragraph.said.append(f"{_counted('The model', facts.tally.models)}.")
+
+
+def _seeds(facts: Facts, paragraph: Paragraph) -> None:
+    """Which articles stand for the event."""
+    if not facts.seeds:
+        paragraph.unknown.append("the seed articles, as the control topic has none of the event")
+    else:
+        names = [f"{named(seed.id)} ({seed.version})" for seed in facts.seeds[:MOST_NAMED]]
+        more = f" and {len(facts.seeds) - MOST_NAMED:,} more" * (len(facts.seeds) > MOST_NAMED)
+        paragraph.said.append(
+            f"The event is described by {_many(len(facts.seeds), 'seed article')}, by id and "
+            f"version: {', '.join(names)}{more}."
+        )
+    if facts.tally.seed_sets:
+        paragraph.said.append(f"{_counted('The set of seeds', facts.tally.seed_sets)}.")
+
+
+def _profile(facts: Facts, paragraph: Paragraph) -> None:
+    """What was learned from posts, if posts were compared with that."""
+    profile, tally = facts.profile, facts.tally
+    versions = {version: n for (name, version), n in tally.seeds.items() if _is_profile(name)}
+    if not versions:
+        paragraph.said.append("Posts were compared with each article." * bool(tally.posts))
+        return
+    paragraph.said.append(
+        f"{sum(versions.values()):,} of {_many(tally.posts, 'post')} were compared with a profile "
+        f"of the event ({_names(versions, 'post')})."
+    )
+    if profile is None or profile.version not in versions:
+        paragraph.unknown.append("how the profile was made, as the topic has another one by now")
+        return
+    made = profile.made
+    told = [
+        f"method: {named(made['method'])}" if isinstance(made.get("method"), str) else "",
+        f"β {made['beta']:g}" if _is_number(made.get("beta")) else "",
+        f"γ {made['gamma']:g}" if _is_number(made.get("gamma")) else "",
+        f"learned from {_many(len(made['posts']), 'post')}" if _is_list(made.get("posts")) else "",
+        f"and {_many(made['labels'], 'label')}" if _is_number(made.get("labels")) else "",
+        f"made at {named(made['at'])}" if isinstance(made.get("at"), str) else "",
+    ]
+    paragraph.said.append(
+        f"Version {profile.version} stands for {_many(len(profile.seeds), 'seed')}: "
+        f"{', '.join(filter(None, told))}."
+    )
+
+
+def _threshold(facts: Facts, paragraph: Paragraph) -> None:
+    """From which score on a post matched, and how that score was found."""
+    cuts = sorted(facts.tally.thresholds)
+    if not cuts:
+        paragraph.unknown.append("the threshold, as there is no match")
+        return
+    reach = f"{cuts[0]:.4f}" if len(cuts) == 1 else f"{cuts[0]:.4f} to {cuts[-1]:.4f}, by seed"
+    paragraph.said.append(f"A post matched from a score of {reach} on.")
+    if facts.asked.threshold is not None:
+        paragraph.said.append(
+            f"Of these, posts with a score of at least {facts.asked.threshold:g} are counted here."
+        )
+    own = [each for each in (*facts.seeds, facts.profile) if each and each.threshold is not None]
+    if own:
+        names = ", ".join(named(each.id) for each in own[:MOST_NAMED])
+        paragraph.said.append(f"By the control topic as it is now, a person set it for {names}.")
+    _automatic(facts, paragraph)
+
+
+def _automatic(facts: Facts, paragraph: Paragraph) -> None:
+    """The background rate, where the sets of seeds show that the workers had the desk's."""
+    matching = facts.matching
+    if facts.seed_set is None or facts.seed_set not in facts.tally.seed_sets:
+        paragraph.unknown.append(
+            "the background rate of automatic thresholds, as the matches' sets of seeds are not "
+            "the one that this desk's configuration makes"
+        )
+    elif matching.threshold is not None:
+        paragraph.said.append(f"Without one of its own it is {matching.threshold:g} for each seed.")
+    else:
+        where = "a background of one's own" if matching.background else "the model's background"
+        paragraph.said.append(
+            "Without one of its own it is automatic: the score that a share of "
+            f"{matching.background_rate:g} of {where} reaches."
+        )
+
+
+def _window(facts: Facts, paragraph: Paragraph) -> None:
+    """From when to when, and how many messages were read."""
+    asked = facts.asked
+    bounds = [("from", asked.since), ("until", asked.until)]
+    told = " ".join(f"{word} {rfc3339(at)}" for word, at in bounds if at is not None)
+    paragraph.said.append(
+        f"The window is {told or 'all that the topics hold'} (UTC, Kafka's time)."
+    )
+    if facts.messages is None:
+        paragraph.unknown.append(
+            "how many messages were read, as the topic of posts no longer holds all of them"
+        )
+    else:
+        paragraph.said.append(f"In it the workers read {_many(facts.messages, 'message')}.")
+
+
+def _matches(facts: Facts, paragraph: Paragraph) -> None:
+    """How many posts matched, and how many stories they tell."""
+    tally = facts.tally
+    span = span_of(tally)
+    if span is None:
+        paragraph.said.append("No post matched.")
+        return
+    paragraph.said.append(
+        f"{_many(tally.posts, 'post')} matched ({_many(tally.matches, 'record')}), which came from "
+        f"{span[0]} to {span[1]}."
+    )
+    if tally.ungrouped:
+        paragraph.unknown.append(
+            f"how many distinct stories they tell, as {_many(tally.ungrouped, 'post')} name none"
+        )
+        return
+    paragraph.said.append(
+        f"They tell {_many(tally.stories, 'distinct story', 'distinct stories')}, near-copies "
+        "within a partition and a bounded time counted once."
+    )
+
+
+def _labels(facts: Facts, paragraph: Paragraph) -> None:
+    """What people said of the event's posts, and how far they agree."""
+    if not facts.labels:
+        paragraph.said.append("No post was labelled.")
+        return
+    judges = len({label.by for label in facts.labels})
+    posts = len({label.post_id for label in facts.labels})
+    paragraph.said.append(
+        f"{_many(judges, 'judge')} gave {_many(len(facts.labels), 'label')} on "
+        f"{_many(posts, 'post')}: {'; '.join(_by_draw(facts.labels))}."
+    )
+    pairs = agreements(facts.labels)
+    for pair in pairs[:MOST_NAMED]:
+        kappa = "undefined, as both gave one verdict" if pair.kappa is None else f"{pair.kappa:.3f}"
+        paragraph.said.append(
+            f"{'The two judges' if judges == 2 else 'Two judges'} agree on {pair.same:.1%} of the "
+            f"{_many(pair.posts, 'post')} that both labelled (Cohen's κ {kappa})."
+        )
+    if not pairs:
+        paragraph.unknown.append("how far judges agree, as no two labelled the same post")
+
+
+def _promise(facts: Facts, paragraph: Paragraph) -> None:
+    """What the labels were shown to promise, and what they do not say."""
+    promise = (facts.profile.promise if facts.profile else None) or {}
+    numbers = ("precision", "confidence", "labels", "on", "matches")
+    if facts.profile and all(_is_number(promise.get(name)) for name in numbers):
+        at = named(promise["at"]) if isinstance(promise.get("at"), str) else "an unknown time"
+        paragraph.said.append(
+            f"For version {facts.profile.version} of the profile a precision of at least "
+            f"{promise['precision']:g} was shown at a confidence of {promise['confidence']:g} "
+            f"({at}): {promise['on']:,} of {promise['labels']:,} labels of matches drawn at random "
+            f"were on the event, of {promise['matches']:,} matches."
+        )
+    else:
+        paragraph.unknown.append("the precision, as none is promised")
+    paragraph.unknown.append("the recall, as nothing in the topics bounds what was missed")
+
+
+def _by_draw(labels: Iterable[Label]) -> list[str]:
+    """How many labels of each draw say what."""
+    counts = Counter[tuple[str, str]]((label.drawn, label.label) for label in labels)
+    return [
+        f"{sum(n for (drawn, _), n in counts.items() if drawn == name):,} {how} ("
+        + ", ".join(f"{counts[name, word]:,} {word}" for word in ("on", "off", "unsure"))
+        + ")"
+        for name, how in DRAWN.items()
+        if any(drawn == name for drawn, _ in counts)
+    ]
+
+
+def _counted(what: str, found: Mapping[str, int]) -> str:
+    """One name, or several with how many posts each has."""
+    if len(found) == 1:
+        return f"{what} is {named(next(iter(found)))}"
+    return f"{what} changed: {_names(found, 'post')}"
+
+
+def _names(found: Mapping[str, int], of: str) -> str:
+    most = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+    told = [f"{named(name)} for {_many(count, of)}" for name, count in most[:MOST_NAMED]]
+    return ", ".join(told) + (f" and {len(most) - MOST_NAMED:,} more" * (len(most) > MOST_NAMED))
+
+
+def _many(count: int, one: str, more: str = "") -> str:
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def _is_profile(name: str) -> bool:
+    return name.startswith("profile|")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _escaped(text: str) -> str:
+    """A text as Markdown shows it, with nothing of it taken for a mark."""
+    marks = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|"})
+    return text.translate(marks)
