@@ -24,9 +24,11 @@ def until(text: str, option: str = "--expires-at") -> int:
 def seconds(text: str, option: str) -> float:
     """A span of time in seconds."""
     span = SPAN.fullmatch(text.strip())
-    if not span or not float(span[1]):
-        raise InputError(f"{option} {text!r}: is no span of time; give one as 90s, 30m, 2h or 7d")
-    return float(span[1]) * UNITS[span[2]]
+    found = float(span[1]) * UNITS[span[2]] if span else 0.0
+    if found < 1:
+        said = "is no span of time of a second or more; give one as 90s, 30m, 2h or 7d"
+        raise InputError(f"{option} {text!r}: {said}")
+    return found
 
 
 def _moment(text: str, option: str, direction: int) -> int:

@@ -5,14 +5,15 @@ import click
 from worker.actions.events.event import NONE, KnownEvent, Values, the_event
 from worker.actions.events.learning import read_events
 from worker.actions.events.lesson import proposed
-from worker.actions.events.promise import (
+from worker.actions.events.promising import (
+    Shown,
+    Wish,
     missing,
     promisable,
     promise_row,
     promise_shown,
     set_promise,
 )
-from worker.actions.events.promising import Shown, Wish
 from worker.actions.events.rows import proposal_row
 from worker.actions.events.teacher import Teacher, attempts_at
 from worker.actions.seeds.topic import SeedTopic

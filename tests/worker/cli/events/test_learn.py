@@ -217,7 +217,7 @@ def test_hostile_posts_steer_no_terminal(newsift: Command, kafka: Kafka) -> None
         (["learn", "gone", "--yes"], "event 'gone': there is none of this name"),
         (["learn", "ferry"], "learn asks before it publishes"),
         (["learn", "ferry", "--yes", "--since", "soon"], "--since 'soon': is no span"),
-        (["learn", "ferry", "--yes", "--every", "0m"], "--every '0m': is no span"),
+        (["learn", "ferry", "--yes", "--every", "0.9s"], "is no span of time of a second or more"),
         (["learn", "ferry", "--yes", "--background", "--every", "1m"], "--background needs no"),
         (["learn", "paused", "--yes", "--background"], "has no seed that matches"),
         (["show", "gone"], "event 'gone': there is none of this name"),
