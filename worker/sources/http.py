@@ -112,22 +112,16 @@ def without_login(url: URL) -> URL:
     return url
 
 
-def token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret | None:
+def needed_token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
     """The token of a file, else of an environment variable; it shows nowhere but in its request."""
     if file is not None:
         return read_secret(file, "--token-file")
     said = env.get(variable, "").strip()
-    if said and not (said.isascii() and said.isprintable()):
-        raise ConfigError(f"{variable}: holds what is no token; set the token alone")
-    return Secret(said) if said else None
-
-
-def needed_token(variable: str, file: Path | None) -> Secret:
-    """The token of a source that does nothing without one."""
-    found = token(variable, file)
-    if found is None:
+    if not said:
         raise ConfigError(f"{variable}: is not set; set it to the token, or give --token-file FILE")
-    return found
+    if not (said.isascii() and said.isprintable()):
+        raise ConfigError(f"{variable}: holds what is no token; set the token alone")
+    return Secret(said)
 
 
 def is_refusal(status: int) -> bool:

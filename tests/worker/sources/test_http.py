@@ -23,10 +23,10 @@ from worker.sources.http import (
     environment_proxy,
     excerpt,
     losing,
+    needed_token,
     retry_after,
     seconds_until,
     session,
-    token,
     whole,
     without_login,
 )
@@ -99,13 +99,13 @@ def test_a_token_comes_from_a_file_else_from_the_environment(tmp_path: Path) -> 
     file.write_text("from-a-file\n")
     env = {"T": " from-the-environment "}
     for given, wanted in ((file, "from-a-file"), (None, "from-the-environment")):
-        found = token("T", given, env)
-        assert found is not None
+        found = needed_token("T", given, env)
         assert (found.reveal(), str(found)) == (wanted, "***")
-    assert token("T", None, {}) is None
+    with pytest.raises(ConfigError, match=r"^T: is not set; "):
+        needed_token("T", None, {})
     for odd in ("zwei wörter", "a\nb"):
         with pytest.raises(ConfigError, match=r"^T: ") as refused:
-            token("T", None, {"T": odd})
+            needed_token("T", None, {"T": odd})
         assert odd not in str(refused.value)
 
 

@@ -1,14 +1,11 @@
-"""Mastodon and X beneath the collector: what is marked when, and what a crash costs."""
+"""Mastodon and X beneath the collector: what is marked when."""
 
 import asyncio
-from contextlib import suppress
 
 from tests.worker.sources.collecting import collecting
 from tests.worker.sources.mastodon import instance_side as mastodon_side
 from tests.worker.sources.x import stream_side as x_side
 from worker.config.secret import Secret
-from worker.errors import BrokerError
-from worker.sources.frame import Mark
 from worker.sources.mastodon.feeds import stream_address
 from worker.sources.mastodon.source import Mastodon
 from worker.sources.x.source import XStream
@@ -23,31 +20,6 @@ def mastodon(side: mastodon_side.FakeInstance) -> Mastodon:
 
 def x(side: x_side.FakeX) -> XStream:
     return XStream(str(side.url), Secret(x_side.TOKEN))
-
-
-def test_what_was_received_and_not_acknowledged_comes_again_after_a_crash() -> None:
-    async def story() -> None:
-        async with mastodon_side.standing() as side:
-            with suppress(BrokerError):
-                async with collecting(mastodon(side)) as first:
-                    await first.until(lambda: bool(side.streams))
-                    await side.post(*IDS[:3])
-                    await first.until(lambda: first.outlet.keys == IDS[:3])
-                    first.outlet.free.clear()
-                    await side.post(*IDS[3:5])
-                    await first.until(lambda: first.counted("received_total") >= 6)
-                    first.outlet.error = BrokerError("gone")  # nothing more is acknowledged
-                    first.outlet.free.set()
-            mark = first.outlet.marks[-1]
-            assert mark == Mark(IDS[2], side.url.authority, mastodon_side.FIRST / 1000 + 3)
-            side.cut()
-            await side.post(IDS[5])
-            async with collecting(mastodon(side), mark) as second:
-                await second.until(lambda: IDS[5] in second.outlet.keys)
-            assert second.outlet.keys == IDS  # two minutes again, and nothing is missing
-            assert not second.counts.gaps
-
-    asyncio.run(story())
 
 
 def test_an_instance_is_marked_before_its_first_post() -> None:
