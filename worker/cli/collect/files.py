@@ -47,13 +47,13 @@ def files(
     if not (there or once):
         say(f"{place}: holds no file of posts yet; they are waited for")
     file = state or default_state(f"files-{digest(place)[:12]}")
-    ledger = file.with_name(f"{file.name}.sent")
+    ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
     tell = Once()
 
     def read(path: Path) -> FileMessages:
         return FileMessages(path, wanted, config.limits, tell)
 
-    source = Folder(place, read, FileLedger(None if dry_run else ledger), ledger, once or dry_run)
+    source = Folder(place, read, ledger, once or dry_run)
     try:
         run_source(source, file, dry_run, config)
     finally:

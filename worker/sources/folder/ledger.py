@@ -69,21 +69,21 @@ ENCODER = msgspec.json.Encoder()
 
 
 class FileLedger:
-    """The files that were begun, in memory and, where there is one, in a file beside the state."""
+    """The files that were begun, in memory and, where that is kept, in a file beside the state."""
 
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
+    def __init__(self, file: Path, kept: bool = True) -> None:
+        self._file, self._kept = file, kept
         self._lines: dict[int, BegunFile] = {}  # by number
         self._by_path: dict[str, BegunFile] = {}
         self._by_inode: dict[tuple[int, int], BegunFile] = {}
         self._next = 1
         self._under_way: tuple[BegunFile, int] | None = None  # and how many of its rows are sent
 
-    def open(self, read_from: Path, place: Place | None) -> None:
+    def open(self, place: Place | None) -> None:
         """Take over what was begun, as far as it was sent; what came after is begun again."""
         if place is not None:
             self._next = place.number + 1
-            for line in _read(read_from):
+            for line in _read(self._file):
                 if line.number == place.number and place.rows != ENTIRE:
                     self._under_way = line, place.rows
                 elif line.number <= place.number:
@@ -168,7 +168,7 @@ class FileLedger:
             self._rewrite()
 
     def _append(self, lines: list[BegunFile]) -> None:
-        if self._file is None or not lines:
+        if not (self._kept and lines):
             return
         try:
             with self._file.open("ab") as out:
@@ -180,7 +180,7 @@ class FileLedger:
             raise RunError(said) from error
 
     def _rewrite(self) -> None:
-        if self._file is None:
+        if not self._kept:
             return
         kept = sorted(self._lines.values(), key=lambda line: line.number)
         begun = [self._under_way[0]] if self._under_way else []

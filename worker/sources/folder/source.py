@@ -36,7 +36,6 @@ class Folder:
     place: str
     read: Reader
     ledger: FileLedger
-    ledger_file: Path
     once: bool = False
     settling: Settling = field(default_factory=Settling)
     look_every: float = LOOK_EVERY_S
@@ -57,7 +56,7 @@ class Folder:
                 f"--state: is of the folder {mark.place!r}; give each folder a file of its own"
             )
         place = None if mark is None else Place.read(mark.cursor)
-        await asyncio.to_thread(self.ledger.open, self.ledger_file, place)
+        await asyncio.to_thread(self.ledger.open, place)
         yield ()
         steps = self._steps()
         try:

@@ -43,11 +43,9 @@ def watched(place: Path, state: Path, once: bool = True, settle: float = 5.0) ->
     def read(path: Path) -> FileMessages:
         return FileMessages(path, FileOptions(), Limits())
 
-    ledger = state / "ledger"
+    ledger = FileLedger(state / "ledger")
     state.mkdir(exist_ok=True)
-    return Folder(
-        str(place), read, FileLedger(ledger), ledger, once, Settling(settle), look_every=0.01
-    )
+    return Folder(str(place), read, ledger, once, Settling(settle), look_every=0.01)
 
 
 async def frames_of(source: Folder, mark: Mark | None) -> AsyncIterator[Frame]:

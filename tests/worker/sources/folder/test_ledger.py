@@ -19,14 +19,14 @@ def begun(folder: Path, file: Path, count: int = 3) -> FileLedger:
     for number in range(count):
         put(folder, f"{number}.jsonl", posts(str(number), 1), age=100 - number)
     ledger = FileLedger(file)
-    ledger.open(file, None)
+    ledger.open(None)
     ledger.begin(found(folder))
     return ledger
 
 
 def again(file: Path, place: Place | None) -> FileLedger:
     ledger = FileLedger(file)
-    ledger.open(file, place)
+    ledger.open(place)
     return ledger
 
 
@@ -115,7 +115,7 @@ def test_logs_that_are_turned_are_known_however_often_it_starts_again(
     folder: Path, file: Path
 ) -> None:
     ledger, log = FileLedger(file), folder / "log.jsonl"
-    ledger.open(file, None)
+    ledger.open(None)
     for number in range(4):
         for old in sorted(folder.glob("log.*.jsonl"), reverse=True):
             old.rename(folder / f"log.{int(old.name.split('.')[1]) + 1}.jsonl")
@@ -150,15 +150,15 @@ def test_a_name_that_is_no_text(folder: Path, file: Path) -> None:
     odd = folder / "b\udcff.jsonl"
     odd.write_bytes(posts("odd", 1))
     ledger = FileLedger(file)
-    ledger.open(file, None)
+    ledger.open(None)
     ledger.begin(found(folder))
     assert again(file, Place(1, ENTIRE)).known(found(folder)[0]) is not None
 
 
-def test_who_has_no_file_leaves_none(folder: Path, file: Path) -> None:
+def test_who_keeps_nothing_leaves_no_file(folder: Path, file: Path) -> None:
     put(folder, "a.jsonl", posts("a", 1))
-    ledger = FileLedger(None)
-    ledger.open(file, None)
+    ledger = FileLedger(file, kept=False)
+    ledger.open(None)
     ledger.begin(found(folder))
     assert not file.exists()
 
