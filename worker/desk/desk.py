@@ -12,6 +12,7 @@ from worker.desk.export.exports import Exports
 from worker.desk.following import Following
 from worker.desk.known import Known
 from worker.desk.model import Model
+from worker.desk.scoring.outside import Outside
 from worker.desk.server.pulse import Pulse
 from worker.visible import one_line
 
@@ -36,6 +37,7 @@ class Desk:
             config, config.topics.matches, self.board, lambda: self.pulse.moved("matches")
         )
         self.exports = Exports()
+        self.outside = Outside(config)
         self.hands = ThreadPoolExecutor(WORKERS, "desk")
 
     def start(self) -> None:

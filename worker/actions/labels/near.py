@@ -20,10 +20,19 @@ _read = msgspec.json.Decoder(NearAnswer).decode
 
 def near_misses(config: Config, event: str) -> tuple[list[Candidate], float | None]:
     """Those of all workers together, and the event's threshold; one that is away is told of."""
-    answers = [each for each in (_asked(w.strip(), event) for w in _workers(config)) if each]
+    answers = near_answers(config, event)
+    return candidates_in(answers), next((each.threshold for each in answers if each.edges), None)
+
+
+def near_answers(config: Config, event: str) -> list[NearAnswer]:
+    """What each worker tells of an event; one that is away is told of."""
+    return [each for each in (_asked(w.strip(), event) for w in _workers(config)) if each]
+
+
+def candidates_in(answers: Sequence[NearAnswer]) -> list[Candidate]:
+    """The near misses that several workers tell of, stratum by stratum."""
     strata = zip(*(answer.strata for answer in answers), strict=False)
-    found = [near for parts in strata for near in merged(parts).candidates()]
-    return found, next((each.threshold for each in answers if each.edges), None)
+    return [near for parts in strata for near in merged(parts).candidates()]
 
 
 def _workers(config: Config) -> Sequence[str]:

@@ -1,0 +1,1 @@
+"""What the pages of scores and of learning stand on: measures, near misses, figures, lessons."""

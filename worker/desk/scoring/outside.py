@@ -1,0 +1,83 @@
+"""What the scores need from elsewhere: near misses from the workers, and how many posts come."""
+
+import time
+from dataclasses import dataclass
+
+from encoder.errors import NewsiftError
+from worker.actions.labels.near import near_answers
+from worker.actions.told import listening
+from worker.config import Config
+from worker.desk.scoring.fresh import Fresh
+from worker.judge.reservoir import NearAnswer
+from worker.kafka.reading import Offsets, TopicReader, connected, records_between
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+NEAR_S, STREAM_S = 10.0, 60.0  # that an answer is good for
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """What the workers tell of an event, and of which workers nothing is known."""
+
+    answers: tuple[NearAnswer, ...]
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """How many posts came in the last day, since the first of them, and in the last hour."""
+
+    posts: int = 0
+    since: int = 0  # milliseconds
+    now: int = 0
+    last_hour: int = 0
+    why: str = ""  # nothing is known of it
+
+    @property
+    def hourly(self) -> float:
+        """Posts an hour."""
+        return self.posts / max(self.now - self.since, 1) * HOUR if self.posts else 0.0
+
+
+class Outside:
+    """Both, asked now and then however many pages are open."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._near: Fresh[str, Near] = Fresh(self._ask_near, NEAR_S)
+        self._stream: Fresh[str, Stream] = Fresh(self._ask_stream, STREAM_S)
+
+    def near(self, event: str) -> Near:
+        """The near misses of an event."""
+        return self._near.of(event)
+
+    def stream(self) -> Stream:
+        """How many posts come."""
+        return self._stream.of(self._config.topics.posts)
+
+    def _ask_near(self, event: str) -> Near:
+        with listening() as told:
+            answers = near_answers(self._config, event)
+        return Near(tuple(answers), tuple(told))
+
+    def _ask_stream(self, topic: str) -> Stream:
+        try:
+            with connected(self._config) as cluster:
+                return stream_of(cluster, topic, int(time.time() * 1000))
+        except NewsiftError as error:
+            return Stream(why=str(error))
+
+
+def stream_of(cluster: TopicReader, topic: str, now: int) -> Stream:
+    """How many posts have come to a topic by now."""
+    day, end = cluster.at(topic, now - DAY), cluster.ends(topic)
+    last_hour = records_between(cluster.at(topic, now - HOUR), end)
+    return Stream(records_between(day, end), _first(cluster, topic, day, end, now), now, last_hour)
+
+
+def _first(cluster: TopicReader, topic: str, start: Offsets, end: Offsets, now: int) -> int:
+    """When the first post since then came, by one record of each partition."""
+    one = {part: min(start[part] + 1, end[part]) for part in end}
+    times = [m.timestamp for batch in cluster.read(topic, start, one) for m in batch]
+    return max(min([now, *(at for at in times if at > 0)]), now - DAY)

@@ -1,0 +1,10 @@
+// A dialog that says what will be done, and does it when that is agreed to.
+import { html, useEffect, useRef } from "/vendor/preact.js";
+import { Do } from "/lib/ui.js";
+
+export function Confirm({ title, yes, run, close, children }) {
+  const dialog = useRef();
+  useEffect(() => dialog.current.showModal(), []);
+  return html`<dialog ref=${dialog} onClose=${close} aria-labelledby="confirm"><h2 id="confirm">${title}</h2>${children}
+    <p class="row"><${Do} kind="main" run=${run}>${yes}<//><${Do} run=${() => dialog.current.close()}>Cancel<//></p></dialog>`;
+}
