@@ -1,15 +1,17 @@
 """`newsift bench`: what the README claims, measured again on this machine."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from bench.part import Part
 from bench.texts import SHARED
 from train.loop.progress import Talk
+
+Option = TypeVar("Option", bound=Callable[..., Any])
 
 DATA = click.option(
     "--data", type=click.Path(path_type=Path, exists=True),
@@ -23,8 +25,17 @@ CRISES = click.option(
 MODEL = click.option(
     "--model", default="default", show_default=True, help="A model's name or directory."
 )
+KAFKA = click.option(
+    "--kafka", envvar="NEWSIFT_KAFKA", help="A broker; the embedded one if not given."
+)
 BETWEEN = click.FloatRange(0, 1, min_open=True, max_open=True)
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
+
+
+def number(name: str, default: float, said: str, least: int = 1) -> Callable[[Option], Option]:
+    """An option that takes a number, whole where its default is."""
+    kind = click.IntRange(least) if isinstance(default, int) else click.FloatRange(least)
+    return click.option(name, type=kind, default=default, show_default=True, help=said)
 
 
 @click.group()
@@ -35,14 +46,8 @@ def bench() -> None:
 @bench.command()
 @DATA
 @MODEL
-@click.option(
-    "--rounds", type=click.IntRange(1), default=7, show_default=True,
-    help="Measured rounds, after one that warms up.",
-)  # fmt: skip
-@click.option(
-    "--seconds", type=click.FloatRange(0), default=140.0, show_default=True,
-    help="Time for the interleaved rows together.",
-)  # fmt: skip
+@number("--rounds", 7, "Measured rounds, after one that warms up.")
+@number("--seconds", 140.0, "Time for the interleaved rows together.", 0)
 @click.option("--threads", default="1,2", show_default=True, help="Numbers of threads, by commas.")
 @click.option("--only", default="", metavar="ROWS", help="Rows and parts by name, by commas.")
 @JSON
@@ -55,27 +60,15 @@ def encoder(threads: str, only: str, as_json: bool, **given: Any) -> None:
 
 
 @bench.command()
-@click.option("--kafka", envvar="NEWSIFT_KAFKA", help="A broker; the embedded one if not given.")
+@KAFKA
 @DATA
 @click.option(
     "--articles", type=click.Path(path_type=Path, exists=True), help="Articles, likewise."
 )
-@click.option(
-    "--posts", type=click.IntRange(1), default=200_000, show_default=True,
-    help="Posts on the topic, for the rates.",
-)  # fmt: skip
-@click.option(
-    "--rounds", type=click.IntRange(1), default=3, show_default=True,
-    help="How often every row is measured.",
-)  # fmt: skip
-@click.option(
-    "--seconds", type=click.FloatRange(1), default=30.0, show_default=True,
-    help="How long the latency is measured.",
-)  # fmt: skip
-@click.option(
-    "--memory-posts", type=click.IntRange(10), default=10_000_000, show_default=True,
-    help="Posts for the part `memory`.",
-)  # fmt: skip
+@number("--posts", 200_000, "Posts on the topic, for the rates.")
+@number("--rounds", 3, "How often every row is measured.")
+@number("--seconds", 30.0, "How long the latency is measured.")
+@number("--memory-posts", 10_000_000, "Posts for the part `memory`.", 10)
 @click.option("--only", default="", metavar="PARTS", help="speed, latency, start, memory.")
 @JSON
 def stream(only: str, as_json: bool, **given: Any) -> None:
@@ -90,16 +83,10 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
 
 
 @bench.command("collect")
-@click.option("--kafka", envvar="NEWSIFT_KAFKA", help="A broker; the embedded one if not given.")
+@KAFKA
 @DATA
-@click.option(
-    "--events", type=click.IntRange(1_000), default=60_000, show_default=True,
-    help="Of the local Jetstream, a round.",
-)  # fmt: skip
-@click.option(
-    "--rounds", type=click.IntRange(1), default=3, show_default=True,
-    help="How often each interface is measured.",
-)  # fmt: skip
+@number("--events", 60_000, "Of the local Jetstream, a round.", 1_000)
+@number("--rounds", 3, "How often each interface is measured.")
 @JSON
 def collecting(as_json: bool, **given: Any) -> None:
     """The collector of Bluesky between a local Jetstream and a broker, each a process."""
@@ -111,7 +98,7 @@ def collecting(as_json: bool, **given: Any) -> None:
 @bench.command()
 @MODEL
 @CRISES
-@click.option("--draws", type=click.IntRange(1), default=5, show_default=True, help="Streams.")
+@number("--draws", 5, "Streams.")
 @JSON
 def background(as_json: bool, **given: Any) -> None:
     """What thresholds on a background of one's own let pass, and what an event in it costs."""
@@ -123,7 +110,7 @@ def background(as_json: bool, **given: Any) -> None:
 @bench.command()
 @MODEL
 @CRISES
-@click.option("--draws", type=click.IntRange(1), default=10, show_default=True, help="Streams.")
+@number("--draws", 10, "Streams.")
 @JSON
 def profiles(as_json: bool, **given: Any) -> None:
     """Events that learn: profiles beside seeds, on labelled crises among news."""
@@ -145,10 +132,7 @@ def languages(model: str, as_json: bool) -> None:
 @bench.command()
 @CRISES
 @MODEL
-@click.option(
-    "--repetitions", type=click.IntRange(1), default=2_000, show_default=True,
-    help="How often each stream is drawn.",
-)  # fmt: skip
+@number("--repetitions", 2_000, "How often each stream is drawn.")
 @click.option("--precision", type=BETWEEN, default=0.8, show_default=True)
 @click.option("--confidence", type=BETWEEN, default=0.9, show_default=True)
 @JSON

@@ -18,9 +18,8 @@ from worker.config import DEFAULT_LIMITS
 from worker.files.find import found_files
 from worker.files.formats.columns import FileOptions
 from worker.files.messages import FileMessage
-from worker.files.posts import FileMessages, checked, share_read
+from worker.files.posts import FileMessages, checked, refuse_many_bad, share_read
 from worker.files.read import DASH
-from worker.files.share import refuse_many_bad
 from worker.files.texts import GivenText, given_text
 from worker.files.write import check_targets
 

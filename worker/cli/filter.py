@@ -26,9 +26,8 @@ from worker.files.formats.columns import FileOptions
 from worker.files.matches import read_match
 from worker.files.messages import FileMessage
 from worker.files.out.rows import IN_FILE, Add, Finding
-from worker.files.posts import FileMessages, checked, columns_of, share_read
+from worker.files.posts import FileMessages, checked, columns_of, refuse_many_bad, share_read
 from worker.files.read import DASH
-from worker.files.share import refuse_many_bad
 from worker.files.write import writing
 from worker.match.pipeline import Outcome, Pipeline
 from worker.posts.outcome import PassedOver, Post, Rejected

@@ -51,7 +51,7 @@ def matches(
         raise
     output.tell(shown.posts)
     if shown.unread:
-        say(f"{shown.unread} records are no match records: passed over")
+        say(f"passed over as no match records: {shown.unread:,}")
     if not shown.posts:
         say(_none(config.topics.matches, start is not None, wanted.narrowed))
 

@@ -16,9 +16,8 @@ from worker.config import Config
 from worker.files.find import found_files
 from worker.files.formats.columns import FileOptions
 from worker.files.messages import FileMessage
-from worker.files.posts import FileMessages, checked, share_read
+from worker.files.posts import FileMessages, checked, refuse_many_bad, share_read
 from worker.files.read import DASH
-from worker.files.share import refuse_many_bad
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
 from worker.posts.outcome import Rejected
@@ -103,7 +102,7 @@ def replay(
         prompt_for_text()
     inputs = checked(sources, wanted, config.limits, say)
     if check:
-        _check(inputs)
+        _check(inputs, skip)
         return
     topic = config.topics.posts
     with connected(config) as cluster:
@@ -115,10 +114,10 @@ def replay(
     good.conclude()
 
 
-def _check(inputs: Sequence[FileMessages]) -> None:
+def _check(inputs: Sequence[FileMessages], skip: int) -> None:
     """Read everything, and say what would be sent."""
     good, progress = Good(inputs), ProgressLine(share_read(inputs))
-    for _ in good:
+    for _ in islice(good, skip, None):
         progress.add(1, "posts")
     say(f"{progress.done:,} posts can be sent, {progress.rate()}")
     good.conclude()

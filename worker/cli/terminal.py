@@ -14,8 +14,8 @@ from worker.actions.told import ProgressLine, say
 from worker.visible import escaped
 
 __all__ = [
-    "ProgressLine", "colour_wanted", "consented", "prompt_for_text", "refuse_unasked", "say",
-    "single_keys",
+    "ProgressLine", "at_terminal", "colour_wanted", "consented", "prompt_for_text",
+    "refuse_unasked", "say", "single_keys",
 ]  # fmt: skip
 
 
@@ -25,9 +25,14 @@ def colour_wanted() -> bool:
     return sys.stdout.isatty() and not plain
 
 
+def at_terminal() -> bool:
+    """Whether somebody is there to be asked."""
+    return sys.stdin.isatty()
+
+
 def refuse_unasked(yes: bool, what: str) -> None:
     """Refuse to publish where nobody sits who could be asked, and none has said yes."""
-    if not yes and not sys.stdin.isatty():
+    if not yes and not at_terminal():
         raise InputError(f"{what} asks before it publishes, and there is no terminal; give --yes")
 
 
@@ -41,7 +46,7 @@ def consented(yes: bool, question: str) -> bool:
 
 def prompt_for_text() -> None:
     """Say what is waited for, should somebody sit at standard input."""
-    if sys.stdin.isatty():
+    if at_terminal():
         say("reading one text a line; Ctrl-D on an empty line ends it")
 
 

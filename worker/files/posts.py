@@ -6,6 +6,7 @@ from pathlib import Path
 
 from encoder.errors import InputError
 from worker.config import Limits
+from worker.errors import RunError
 from worker.files.encodings import WINDOWS
 from worker.files.find import found_files
 from worker.files.formats import recognise
@@ -21,6 +22,7 @@ from worker.files.read import DASH, chunks, lines
 from worker.posts.outcome import Reason, Rejected
 
 STDIN = "stdin"
+MOST_BAD = 0.05  # of all rows
 BATCHES_CHECKED = 2  # so that small files are read to their ends
 HINTS = {
     Reason.NO_TEXT: "name what holds the text with --text-column",
@@ -189,3 +191,12 @@ def share_read(inputs: Sequence[FileMessages]) -> Callable[[object], float]:
     """What tells how much of the inputs was read; 0 where nobody knows how much there is."""
     size = sum(each.size for each in inputs) if all(each.is_file for each in inputs) else 0
     return lambda _: sum(each.passed for each in inputs) / size if size else 0.0
+
+
+def refuse_many_bad(bad: int, rows: int) -> None:
+    """Fail, now that all is done, where more rows were bad than one may overlook."""
+    if bad > MOST_BAD * rows:
+        raise RunError(
+            f"{bad:,} of {rows:,} rows could not be read, more than {MOST_BAD:.0%}; "
+            "mend them, or name what they are with --format"
+        )

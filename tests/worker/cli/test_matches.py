@@ -170,7 +170,7 @@ def test_what_is_no_match_record_is_counted(newsift: Command, kafka: Kafka) -> N
     kafka.send(MATCHES, record("1"))
     done = newsift("matches", "--no-follow", "--json")
     assert ids(done.out) == ["1"]
-    assert done.err == "newsift: 7 records are no match records: passed over\n"
+    assert done.err == "newsift: passed over as no match records: 7\n"
 
 
 def test_following_prints_what_comes(newsift: Command, kafka: Kafka) -> None:

@@ -32,10 +32,7 @@ class EventSeeds:
         return self.seeds < FEW and not self.has_profile
 
 
-Known = Mapping[str, EventSeeds]
-
-
-def known_events(values: Values, config: Config, added: Sequence[Seed]) -> Known:
+def known_events(values: Values, config: Config, added: Sequence[Seed]) -> Mapping[str, EventSeeds]:
     """What there is of the events that these seeds are about, by name."""
     found: dict[str, EventSeeds] = defaultdict(EventSeeds)
     ids = {seed.id for seed in added}

@@ -1,19 +1,18 @@
 """Seeds on their way to the topic: their thresholds, what they replace, what they would match."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from worker.actions.events.event import Values, values_of
+from worker.actions.events.teacher import Teacher
 from worker.actions.seeds.files import SeedDraft
 from worker.actions.seeds.known_events import known_events
+from worker.actions.seeds.look_back import Haste, Seen, as_row, tried
 from worker.actions.seeds.rows import AutoThresholds, fields
+from worker.actions.seeds.thresholds import read_by_model, teacher_of
 from worker.actions.seeds.topic import SeedTopic
 from worker.config import Config
 from worker.seeds.record import Seed
-
-if TYPE_CHECKING:
-    from worker.actions.events.teacher import Teacher
-    from worker.actions.seeds.look_back import Haste, Seen
 
 
 class Publication:
@@ -49,26 +48,20 @@ class Publication:
             return "new"
         return "unchanged" if record.value == draft.value else "replaced"
 
-    def tried(self, haste: "Haste") -> "Seen | None":
+    def tried(self, haste: Haste) -> Seen | None:
         """What the events would have matched, once all is published; None without a preview."""
         if self._teacher is None:
             return None
-        from worker.actions.seeds.look_back import tried
-
         return tried(self._topic, self._teacher, self._values, self._seeds, haste)
 
-    def row(self, draft: SeedDraft, seed: Seed, seen: "Seen | None") -> dict[str, Any]:
+    def row(self, draft: SeedDraft, seed: Seed, seen: Seen | None) -> dict[str, Any]:
         """What was published, and what would have matched, as JSON."""
-        from worker.actions.seeds.look_back import as_row
-
         row = fields(seed) | {"published": self.said(draft)}
         if seed.id in self.auto and seed.threshold is None:
             row["auto_threshold"] = self.auto[seed.id]
         return row | ({"preview": as_row(seen, seed.event)} if seen else {})
 
     def _look_at(self) -> None:
-        from worker.actions.seeds.thresholds import read_by_model, teacher_of
-
         self._teacher = teacher_of(self._config)
         if self._teacher is not None:
             self.auto = read_by_model(self._teacher, self._drafts)

@@ -14,8 +14,7 @@ from worker.config import Config
 from worker.errors import RunError
 from worker.files.find import SUFFIXES
 from worker.files.formats.columns import FileOptions
-from worker.files.posts import FileMessages
-from worker.files.share import refuse_many_bad
+from worker.files.posts import FileMessages, refuse_many_bad
 from worker.seeds.record import digest
 from worker.sources.folder.find import found_in
 from worker.sources.folder.ledger import FileLedger

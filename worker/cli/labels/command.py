@@ -1,6 +1,5 @@
 """`newsift labels`: what people say of posts, on the topic of labels."""
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -12,7 +11,7 @@ import click
 from worker.actions.labels.topic import label_topic, myself, writable
 from worker.cli.labels.ask import ask
 from worker.cli.options import JSON, kafka_options
-from worker.cli.terminal import say
+from worker.cli.terminal import at_terminal, consented, say
 from worker.cli.view.table import print_json, table
 from worker.config import Config
 from worker.files.labels import GivenBy, read_labels, writer_of
@@ -89,9 +88,7 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     """
     found = read_labels(file, GivenBy(by or myself(), now()), config.limits)
     told = _told(found.values())
-    asked = not yes and file != DASH and sys.stdin.isatty()
-    if asked and not click.confirm(f"Publish {told}?", err=True):
-        say("nothing was published")
+    if not consented(yes or file == DASH or not at_terminal(), f"Publish {told}?"):
         return
     with writable(config) as topic:
         topic.publish({key: label.value for key, label in found.items()})

@@ -5,18 +5,21 @@ from pathlib import Path
 
 import click
 
-from worker.actions.seeds.files import KEYS, read_seed_files, seed_of, undoubted
-from worker.actions.seeds.publication import Publication
+from worker.actions.seeds.addresses import OwnNetwork
+from worker.actions.seeds.fetch import Bounds
+from worker.actions.seeds.files import SeedDraft, read_seed_files, seed_of, undoubted
+from worker.actions.seeds.from_url import draft_of_url
 from worker.actions.seeds.topic import seed_topic
 from worker.actions.times import until
 from worker.cli.options import JSON, kafka_options
-from worker.cli.seeds.from_url import asked_for, confirmed
-from worker.cli.seeds.offer import offer_to_learn
-from worker.cli.seeds.show import print_told
-from worker.cli.terminal import say
-from worker.cli.view.table import print_json
+from worker.cli.terminal import consented, refuse_unasked
 from worker.config import Config
 from worker.posts.times import rfc3339
+from worker.seeds.record import Seed
+from worker.visible import cut, one_line
+
+OPEN = Bounds(besides=", or give --intranet if it is your own network")
+LEAD = 300  # characters of a page's article that are shown
 
 
 @click.command()
@@ -55,7 +58,7 @@ def add(
         raise click.UsageError("give files, or --url with one address")
     if intranet and url is None:
         raise click.UsageError("--intranet is for --url")
-    drafts = read_seed_files(files) if url is None else [asked_for(url, yes, intranet)]
+    drafts = read_seed_files(files) if url is None else [_of_page(url, yes, intranet)]
     if not force:
         undoubted(drafts, ", or give --force")
     if len(drafts) > 1 and (name or title):
@@ -65,41 +68,29 @@ def add(
     changes = {key: value for key, value in given.items() if value is not None}
     drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
     found = [seed_of(draft, config) for draft in drafts]
-    if url is not None and not yes and not confirmed(found[0]):
-        say("nothing was published")
+    if url is not None and not yes and not _confirmed(found[0]):
         return
+    from worker.actions.seeds.publication import Publication
+    from worker.cli.seeds.preview import offer_to_learn, tell_published
+
     preview = not as_json if preview is None else preview
     with seed_topic(config) as topic:
-        publication = Publication(topic, config, drafts, found, preview)
-        publication.publish()
-        _tell_json(publication) if as_json else _tell(publication, config)
-        offer_to_learn(topic, config, publication.events, ask=not (yes or as_json))
+        made = Publication(topic, config, drafts, found, preview)
+        made.publish()
+        tell_published(made, config, as_json)
+        offer_to_learn(topic, config, made.events, ask=not (yes or as_json))
 
 
-def _tell(made: Publication, config: Config) -> None:
-    """Say what was published, and what would have matched."""
-    from worker.cli.seeds.preview import advise, haste, tell
-
-    for draft, seed in made.pairs:
-        print_told(seed, made.said(draft), config, made.auto)
-    _tell_ignored(made)
-    if seen := made.tried(haste()):
-        tell(seen, made.events, config.topics.posts)
-    advise(made.events)
+def _of_page(url: str, yes: bool, intranet: bool) -> SeedDraft:
+    """The article behind an address; nothing is fetched where nobody could be asked about it."""
+    refuse_unasked(yes, "--url")
+    return draft_of_url(url, Bounds(allow=OwnNetwork()) if intranet else OPEN)
 
 
-def _tell_json(made: Publication) -> None:
-    """The same for programs."""
-    from worker.cli.seeds.preview import haste
-
-    seen = made.tried(haste())
-    for draft, seed in made.pairs:
-        print_json([made.row(draft, seed, seen)])
-    _tell_ignored(made)
-
-
-def _tell_ignored(made: Publication) -> None:
-    for draft, _ in made.pairs:
-        if draft.ignored:
-            named = ", ".join(draft.ignored)
-            say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
+def _confirmed(seed: Seed) -> bool:
+    """Show what was taken from the page, and ask whether that is what was meant."""
+    click.echo(f"id      {one_line(seed.id)}", err=True)
+    click.echo(f"title   {one_line(seed.title) or '-'}", err=True)
+    click.echo(f"length  {len(seed.text.split()):,} words", err=True)
+    click.echo(f"lead    {cut(one_line(seed.text), LEAD)}\n", err=True)
+    return consented(False, "Publish this article as a seed?")

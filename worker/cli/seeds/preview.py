@@ -1,14 +1,24 @@
-"""What `newsift seeds add` says beyond what it did: what would match, and what is missing."""
+"""What `newsift seeds add` says: what it did, what would match, what is missing, and an offer."""
 
+from collections.abc import Mapping
 from shutil import get_terminal_size
 
+import click
+
+from worker.actions.events.learning import Learning, School
+from worker.actions.events.teacher import Teacher
 from worker.actions.seeds import look_back
-from worker.actions.seeds.known_events import Known
+from worker.actions.seeds.files import KEYS
+from worker.actions.seeds.known_events import EventSeeds
 from worker.actions.seeds.look_back import HOURS, EventSeen, Haste, Seen
-from worker.cli.seeds.from_url import at_terminal
-from worker.cli.terminal import say
-from worker.cli.view.table import WIDEST
-from worker.visible import cut, one_line
+from worker.actions.seeds.publication import Publication
+from worker.actions.seeds.topic import SeedTopic
+from worker.cli.events.learn import learn_once
+from worker.cli.seeds.show import print_told
+from worker.cli.terminal import at_terminal, say
+from worker.cli.view.table import WIDEST, print_json
+from worker.config import Config
+from worker.visible import cut, escaped, one_line
 
 TOLD = 5  # events
 MARGIN = 17  # characters of a line that are no post
@@ -19,7 +29,24 @@ def haste() -> Haste:
     return look_back.AT_TERMINAL if at_terminal() else look_back.IN_A_SCRIPT
 
 
-def tell(seen: Seen, events: Known, topic: str) -> None:
+def tell_published(made: Publication, config: Config, as_json: bool) -> None:
+    """Say what was published, and what would have matched; with `as_json` for programs."""
+    for draft, seed in made.pairs:
+        if not as_json:
+            print_told(seed, made.said(draft), config, made.auto)
+        if draft.ignored:
+            named = ", ".join(draft.ignored)
+            say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
+    seen = made.tried(haste())
+    if as_json:
+        print_json([made.row(draft, seed, seen) for draft, seed in made.pairs])
+        return
+    if seen:
+        tell(seen, made.events, config.topics.posts)
+    advise(made.events)
+
+
+def tell(seen: Seen, events: Mapping[str, EventSeeds], topic: str) -> None:
     """Say of each event what it would have matched, and show its best posts."""
     if not seen.posts:
         say(f"{topic} holds no post of the last {HOURS} hours to try the seeds on")
@@ -39,7 +66,7 @@ def tell(seen: Seen, events: Known, topic: str) -> None:
         say(f"{len(events) - TOLD} more events; --json --preview tells of all")
 
 
-def advise(events: Known) -> None:
+def advise(events: Mapping[str, EventSeeds]) -> None:
     """Say which events have few articles, as that is what costs most matches."""
     few = [name for name, known in events.items() if known.is_thin]
     if not few:
@@ -51,6 +78,26 @@ def advise(events: Known) -> None:
         f"with three an event found twice as many of its posts (10 of 11, not 5); add more with "
         f"--event {repr(few[0]) if one else 'NAME'}"
     )
+
+
+def offer_to_learn(
+    topic: SeedTopic, config: Config, events: Mapping[str, EventSeeds], ask: bool
+) -> None:
+    """Say, or ask at a terminal, whether events with several seeds shall get a profile of them."""
+    for event, known in events.items():
+        if not known.may_learn:
+            continue
+        command = f"newsift events learn {event!r} --background"
+        told = f"event {event!r} has {known.seeds} seeds: one profile of them all tells more"
+        if not (ask and at_terminal()):
+            say(f"{told}; {command} makes it")
+        elif click.confirm(escaped(f"{told}; make it now?"), err=True):
+            _learn(topic, config, event)
+
+
+def _learn(topic: SeedTopic, config: Config, event: str) -> None:
+    school = School(topic.cluster, Teacher(config), Learning(event, span=None, labels=False))
+    learn_once(school, yes=False, as_json=False)
 
 
 def _count(posts: int) -> str:

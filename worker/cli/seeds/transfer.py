@@ -9,8 +9,7 @@ from worker.actions.seeds.known_events import known_events
 from worker.actions.seeds.topic import SeedTopic, seed_topic
 from worker.actions.seeds.transfer import exported, exported_records
 from worker.cli.options import kafka_options
-from worker.cli.seeds.from_url import at_terminal
-from worker.cli.terminal import say
+from worker.cli.terminal import at_terminal, say
 from worker.config import Config
 from worker.files.read import DASH
 from worker.files.write import check_targets, writing

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 import worker.actions.seeds.from_url
-import worker.cli.seeds.from_url
+import worker.cli.terminal
 from encoder.errors import InputError
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
@@ -226,7 +226,7 @@ def test_it_is_shown_and_asked_for(
     newsift: Command, kafka: Kafka, open_web: str, monkeypatch: pytest.MonkeyPatch,
     answer: str, code: int, published: int,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(worker.cli.seeds.from_url, "at_terminal", lambda: True)
+    monkeypatch.setattr(worker.cli.terminal, "at_terminal", lambda: True)
     done = newsift("seeds", "add", "--url", f"{open_web}/gzip", stdin=answer.encode())
     assert done.code == code
     assert ("interrupted" in done.err) == (code == 130)
