@@ -1,0 +1,35 @@
+"""The frame around every page: where one can go, who one is, and what is kept between visits."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.worker.desk.browser.window import Window
+
+PAGES = {"": "Events", "seeds": "Seeds", "health": "Health"}
+
+
+@pytest.mark.parametrize("where", PAGES)
+def test_every_page_opens_and_its_entry_is_marked(window: Window, where: str) -> None:
+    page = window.open(where)
+    marked = page.get_by_role("navigation").locator("[aria-current=page]")
+    expect(marked).to_have_text(PAGES[where])
+
+
+def test_the_keyboard_alone_goes_to_every_page(window: Window) -> None:
+    page = window.open()
+    page.locator("body").focus()
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the page")).to_be_focused()
+    for _ in range(4):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{window.url}#/health")
+    expect(page.get_by_role("main")).to_be_focused()
+
+
+def test_a_name_is_kept(window: Window) -> None:
+    page = window.open()
+    page.get_by_label("You are").fill("Ann")
+    page.get_by_label("You are").press("Enter")
+    page.reload()
+    expect(page.get_by_label("You are")).to_have_value("Ann")

@@ -1,0 +1,146 @@
+"""A place of a test's own: topics on a broker, and the commands that are run on them."""
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.broker.clients import PATIENCE_S, create, producer, read_to_end
+from tests.broker.kafka import free_ports
+from tests.broker.server import Server
+from tests.faults.process import Worker
+
+NEWSIFT = Path(sys.executable).with_name("newsift")
+PARTITIONS = 2
+TOPICS = {
+    "posts": {}, "seeds": {"cleanup_policy": "compact"}, "matches": {}, "rejected": {},
+    "labels": {"cleanup_policy": "compact"},
+}  # fmt: skip
+_numbers = itertools.count()
+
+
+class DeskProcess:
+    """`newsift desk` as anybody starts it, and all that it says."""
+
+    def __init__(self, log: Path, env: dict[str, str], arguments: Iterable[str]) -> None:
+        self._log = log
+        with log.open("ab") as said:
+            self.process = subprocess.Popen(
+                [NEWSIFT, "desk", *arguments], env=env, stdin=subprocess.DEVNULL, stdout=said,
+                stderr=said, cwd=log.parent,
+            )  # fmt: skip
+
+    @property
+    def said(self) -> str:
+        """All that it has written."""
+        return self._log.read_text("utf-8", "replace")
+
+    @property
+    def url(self) -> str:
+        """Where it is served, once it is."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := re.search(r"http://\S+:\d+/", self.said)):
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, self.said
+            time.sleep(0.02)
+        return found[0]
+
+    @property
+    def port(self) -> int:
+        """The port of its address."""
+        return int(self.url.rstrip("/").rpartition(":")[2])
+
+    def ended(self) -> int:
+        """Wait for its end; the exit code, negative for a signal."""
+        return self.process.wait(PATIENCE_S)
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send it a signal, if it still runs; the exit code."""
+        self.process.send_signal(how)
+        return self.ended()
+
+
+class Place:
+    """Topics that no other test uses, the configuration that names them, and what runs there."""
+
+    def __init__(self, server: Server, folder: Path, **settings: dict[str, Any]) -> None:
+        """`settings` are sections of the configuration, beside those that a place needs."""
+        self.server, self.folder = server, folder
+        self._started = ExitStack()
+        name = f"{folder.name}-{os.getpid()}-{next(_numbers)}"
+        self.topics = {kind: f"{name}-{kind}" for kind in TOPICS}
+        for kind, configs in TOPICS.items():
+            alone = kind in ("seeds", "labels")
+            create(server.address, self.topics[kind], 1 if alone else PARTITIONS, **configs)
+        self.web_port = free_ports(1)[0]
+        own: dict[str, dict[str, Any]] = {
+            "kafka": {"bootstrap_servers": server.address, "group": f"{name}-group"},
+            "topics": self.topics | {"partitions": PARTITIONS},
+            "model": {"device": "cpu", "threads": 1},
+            "web": {"port": self.web_port},
+            "desk": {"workers": f"127.0.0.1:{self.web_port}"},
+        }
+        merged = {key: own.get(key, {}) | settings.get(key, {}) for key in own | settings}
+        self.config = folder / "config.yaml"
+        self.config.write_text(yaml.safe_dump(merged), "utf-8")
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What a command is given to find all this."""
+        others = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")}
+        kept = {k: v for k, v in os.environ.items() if k == "NEWSIFT_CACHE"}
+        return others | kept | {"NEWSIFT_CONFIG": str(self.config), "OMP_NUM_THREADS": "1"}
+
+    def desk(self, *arguments: str, port: int = 0, **env: str) -> DeskProcess:
+        """Start a desk, with these options; it is ended with the place."""
+        log = self.folder / f"desk-{next(_numbers)}.log"
+        given = DeskProcess(log, self.env | env, ["--port", str(port), *arguments])
+        self._started.callback(_killed, given.process)
+        return given
+
+    def worker(self) -> Worker:
+        """Start a worker, and wait until it is ready; it is ended with the place."""
+        started = Worker(self.folder / f"worker-{next(_numbers)}", self.config)
+        self._started.callback(started.kill)
+        started.ready()
+        return started
+
+    def newsift(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """What a command says on its standard output; it has to succeed."""
+        done = subprocess.run(
+            [NEWSIFT, *arguments], env=self.env, input=stdin, capture_output=True, check=False,
+            cwd=self.folder, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
+        return done.stdout
+
+    def send(self, kind: str, *rows: tuple[str | None, object]) -> None:
+        """Put records into a topic: keys, and values as they are to stand in JSON."""
+        with producer(self.server.address, max_request_size=2**24) as client:
+            for key, value in rows:
+                content = value if isinstance(value, bytes) else json.dumps(value).encode()
+                client.send(self.topics[kind], content, key=key.encode() if key else None)
+
+    def found(self, kind: str) -> list[Any]:
+        """The values of all that stands in a topic now."""
+        rows = read_to_end(self.server.address, self.topics[kind])
+        return [row.value and json.loads(row.value) for row in rows]
+
+    def close(self) -> None:
+        """Leave no process."""
+        self._started.close()
+
+
+def _killed(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
