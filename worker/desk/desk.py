@@ -10,6 +10,9 @@ from worker.config import Config
 from worker.desk.board import Board
 from worker.desk.export.exports import Exports
 from worker.desk.following import Following
+from worker.desk.judging.judging import Judging
+from worker.desk.judging.profiles import profile_in
+from worker.desk.judging.recent import Recent
 from worker.desk.known import Known
 from worker.desk.model import Model
 from worker.desk.scoring.outside import Outside
@@ -38,6 +41,8 @@ class Desk:
         )
         self.exports = Exports()
         self.outside = Outside(config)
+        self.judging = Judging(config, self._profile_version)
+        self.recent = Recent(config)
         self.hands = ThreadPoolExecutor(WORKERS, "desk")
 
     def start(self) -> None:
@@ -51,6 +56,14 @@ class Desk:
         self.known.stop()
         self.of_matches.stop()
         self.hands.shutdown(wait=False, cancel_futures=True)
+        self.judging.stop()
+
+    def _profile_version(self, event: str) -> str | None:
+        """Which profile an event has now, empty without one; None before that is known."""
+        if not self.known.of_seeds.ready.is_set():
+            return None
+        profile = profile_in(self.known.control.values, event, self.config.limits)
+        return profile.version if profile else ""
 
     def _events_with_seeds(self) -> set[str]:
         book = self.known.control.book

@@ -4,9 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any, get_args
 
 from encoder.errors import InputError
-from worker.judge.labels import Label, PostId, Verdict
+from worker.judge.labels import Draw, Label, PostId, Verdict
 
 MOST_JUDGES = 20  # those with most labels are compared: each with each
 
@@ -35,6 +36,15 @@ def agreements(labels: Iterable[Label]) -> list[Agreement]:
             same = sum(a == b for a, b in zip(*pair, strict=True)) / len(both)
             found.append(Agreement(one, other, len(both), same, cohens_kappa(*pair)))
     return found
+
+
+def labels_by_person(labels: Iterable[Label]) -> list[dict[str, Any]]:
+    """How many labels each person gave, which ones, and on posts that were drawn how."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for label in labels:
+        found[label.by].update((label.label, label.drawn))
+    names = (*get_args(Verdict), *get_args(Draw))
+    return [{"by": by} | {name: found[by][name] for name in names} for by in sorted(found)]
 
 
 def cohens_kappa(one: Sequence[str], other: Sequence[str]) -> float | None:

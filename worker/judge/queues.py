@@ -26,6 +26,9 @@ class Queue(Protocol):
     def next(self, said: Said) -> Question | None:
         """The next question, or none."""
 
+    def left(self, said: Said) -> int:
+        """How many labels are missing, as far as one knows; none where no question is left."""
+
     def told(self, said: Said) -> str:
         """How far it is."""
 
@@ -53,6 +56,11 @@ class CertifyQueue:
             return None
         return Question(self._order[look.ask], "certify", CERTIFYING * look.share)
 
+    def left(self, said: Said) -> int:
+        """How many labels are missing until more is shown, if none is wrong."""
+        look = self.look(said)
+        return 0 if look.ask is None else look.missing
+
     def told(self, said: Said) -> str:
         """What is shown, and how many labels are missing for more, if none is wrong."""
         look, promised = self.look(said), self._cuts
@@ -75,7 +83,10 @@ class LearnQueue:
         first = next(asked, None)
         return None if first is None else Question(first, "learn")
 
+    def left(self, said: Said) -> int:
+        """How many have no label yet."""
+        return sum(each.post_id not in said for each in self._order)
+
     def told(self, said: Said) -> str:
         """How many are left."""
-        left = sum(each.post_id not in said for each in self._order)
-        return f"{left:,} left around the threshold"
+        return f"{self.left(said):,} left around the threshold"

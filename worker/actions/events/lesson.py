@@ -7,8 +7,8 @@ from worker.actions.events.compare import Comparison
 from worker.actions.events.event import KnownEvent, Values, alone, thresholds_by_event
 from worker.actions.events.stream import Window
 from worker.actions.events.teacher import Lesson, Teacher
-from worker.actions.labels.topic import myself
 from worker.actions.offline import present
+from worker.actions.who import myself
 from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from getpass import getuser
 
 from worker.actions.keyed import KeyedTopic
 from worker.actions.told import say
@@ -40,20 +39,17 @@ class LabelTopic(KeyedTopic):
 @contextmanager
 def writable(config: Config) -> Iterator[LabelTopic]:
     """The topic of labels, made if it is missing; one that may lose labels is told of."""
-    for each in ensure_labels(config):
-        if each.serious:
-            say(f"{each.topic}: {each.setting} is {each.found}, must be {each.wanted}: {each.why}; "
-                "see `newsift topics check`")  # fmt: skip
+    make_label_topic(config)
     with label_topic(config) as topic:
         yield topic
 
 
-def myself() -> str:
-    """The name of whoever sits here, as the system knows it."""
-    try:
-        return getuser()
-    except (KeyError, OSError, ImportError):  # a container may have no name for its user
-        return "somebody"
+def make_label_topic(config: Config) -> None:
+    """Make the topic of labels if it is missing; one that may lose labels is told of."""
+    for each in ensure_labels(config):
+        if each.serious:
+            say(f"{each.topic}: {each.setting} is {each.found}, must be {each.wanted}: {each.why}; "
+                "see `newsift topics check`")  # fmt: skip
 
 
 @contextmanager

@@ -7,8 +7,9 @@ import click
 from encoder.errors import InputError
 from worker.actions.labels.answers import Answers
 from worker.actions.labels.asking import NOTHING, Kind, frozen
-from worker.actions.labels.topic import HEADERS, myself, writable
+from worker.actions.labels.topic import HEADERS, writable
 from worker.actions.times import since
+from worker.actions.who import myself
 from worker.cli.labels.session import Session
 from worker.cli.options import kafka_options, since_option
 from worker.cli.terminal import say

@@ -1,14 +1,15 @@
 """`newsift labels`: what people say of posts, on the topic of labels."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from worker.actions.labels.topic import label_topic, myself, writable
+from worker.actions.labels.topic import label_topic, writable
+from worker.actions.who import myself
 from worker.cli.labels.ask import ask
 from worker.cli.options import JSON, kafka_options
 from worker.cli.terminal import at_terminal, consented, say
@@ -17,11 +18,10 @@ from worker.config import Config
 from worker.files.labels import GivenBy, read_labels, writer_of
 from worker.files.read import DASH
 from worker.files.write import check_targets, writing
-from worker.judge.agreement import agreements
+from worker.judge.agreement import agreements, labels_by_person
 from worker.judge.labels import Label
 from worker.stream.flow import now
 
-VERDICTS, DRAWS = ("on", "off", "unsure"), ("certify", "learn", "given")
 EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
 
 
@@ -43,7 +43,8 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
     κ is 1 where they always agree, and 0 where they agree as often as chance would.
     """
     found = _by_event(config, event)
-    counts = [row for name, own in found.items() for row in _counted(name, own)]
+    counts = [{"event": name} | row for name, own in found.items()
+              for row in labels_by_person(own)]  # fmt: skip
     pairs = [{"event": name} | asdict(pair) for name, own in found.items()
              for pair in agreements(own)]  # fmt: skip
     if as_json:
@@ -100,19 +101,6 @@ def _by_event(config: Config, event: str | None) -> dict[str, tuple[Label, ...]]
     with label_topic(config) as topic:
         found = topic.book().by_event()
     return found if event is None else {name: found[name] for name in found if name == event}
-
-
-def _counted(event: str, found: Iterable[Label]) -> Iterator[dict[str, Any]]:
-    """The numbers of an event's labels, a row for each person."""
-    own: defaultdict[str, list[Label]] = defaultdict(list)
-    for label in found:
-        own[label.by].append(label)
-    for by, said in sorted(own.items()):
-        verdicts = Counter(label.label for label in said)
-        draws = Counter(label.drawn for label in said)
-        row: dict[str, Any] = {"event": event, "by": by}
-        row |= {name: verdicts[name] for name in VERDICTS}  # type: ignore[index]
-        yield row | {name: draws[name] for name in DRAWS}  # type: ignore[index]
 
 
 def _told(found: Iterable[Label]) -> str:

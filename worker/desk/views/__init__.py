@@ -1,5 +1,12 @@
 """What each page of the desk shows and does: questions in, answers out, and nothing of HTTP."""
 
-from worker.desk.views import export, scores, session
+from worker.desk.views import agreement, export, judging, promising, scores, session
 
-ENDPOINTS = (*session.ENDPOINTS, *export.ENDPOINTS, *scores.ENDPOINTS)
+ENDPOINTS = (
+    *session.ENDPOINTS,
+    *judging.ENDPOINTS,
+    *promising.ENDPOINTS,
+    *agreement.ENDPOINTS,
+    *export.ENDPOINTS,
+    *scores.ENDPOINTS,
+)

@@ -1,0 +1,173 @@
+"""Queues that are asked: frozen once, kept while they are, and begun anew with a reason."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from encoder.errors import InputError, NewsiftError
+from tests.worker.judged import drawn, labels, match
+from tests.worker.kafka_side import MATCHES, PARTITIONS, Kafka, broker_of_its_own
+from worker.broker.running import running
+from worker.config import load_config
+from worker.desk.judging import judging as room
+from worker.desk.judging.judging import Judging, Kept, Whose
+
+ANN = Whose("storm", "ann", "certify")
+NAMES = [str(n) for n in range(60)]
+DEADLINE_S = 20.0
+
+
+class At:
+    """A clock that a test moves, and the version of every profile."""
+
+    def __init__(self) -> None:
+        self.seconds, self.version = 0.0, ""
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def of(self, _event: str) -> str | None:
+        return self.version
+
+
+@pytest.fixture
+def at() -> At:
+    return At()
+
+
+@contextmanager
+def judging(at: At) -> Iterator[Judging]:
+    made = Judging(load_config(), at.of, at.clock)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def kept(found: Judging, whose: Whose = ANN) -> Kept:
+    """The queue, once it is frozen."""
+    until = time.monotonic() + DEADLINE_S
+    while (queue := found.queue(whose)) is None:
+        assert time.monotonic() < until, "it is not frozen"
+    return queue
+
+
+def test_a_queue_is_frozen_once_for_all_tabs_and_what_comes_later_is_not_in_it(
+    kafka: Kafka, at: At
+) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as found:
+        first = kept(found).asked
+        kafka.fill(MATCHES, [match(str(n)) for n in range(100, 200)])
+        assert kept(found).asked is first
+        assert found.of(ANN, first.token) is first
+        assert first.size == len(NAMES)
+        ben = kept(found, ANN._replace(by="ben")).asked
+        assert (ben.size, ben.token != first.token) == (160, True)
+        assert found.of(ANN, first.token) is first
+
+
+def test_the_first_label_makes_the_topic_and_a_queue_goes_on_where_it_was(
+    kafka: Kafka, at: At
+) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    order = drawn(NAMES)
+    with judging(at) as found:
+        queue = kept(found).asked
+        assert queue.answer(("x", order[0]), "on") == ""
+        assert queue.answer(("x", order[1]), "off") == ""
+        assert queue.answer(("x", order[2]), "unsure") == ""
+        queue.undo(queue.state()["undo"]["step"])
+    assert labels(kafka) == [
+        (order[0], "on"), (order[1], "off"), (order[2], "unsure"), (order[2], None)
+    ]  # fmt: skip
+    with judging(at) as found:
+        state = kept(found).asked.state()
+    assert (state["question"]["id"], state["judged"]) == (order[2], 2)
+
+
+def test_another_profile_begins_another_queue_and_says_so(kafka: Kafka, at: At) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as found:
+        first = kept(found)
+        assert first.why == ""
+        at.version = "0123456789ab"
+        with pytest.raises(InputError, match="asked no longer"):
+            found.of(ANN, first.asked.token)
+        second = kept(found)
+        assert "the event's profile is another one" in second.why
+        assert second.asked.token != first.asked.token
+
+
+def test_half_a_day_of_silence_ends_a_queue_and_somebody_can(kafka: Kafka, at: At) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as found:
+        first = kept(found)
+        at.seconds = room.IDLE_S
+        assert kept(found).asked is first.asked
+        at.seconds *= 2.1
+        second = kept(found)
+        assert "half a day" in second.why
+        found.begin_anew(ANN, first.asked.token)  # of a tab that shows the first
+        assert kept(found).asked is second.asked
+        found.begin_anew(ANN, second.asked.token)
+        assert kept(found).asked is not second.asked
+
+
+def test_without_a_match_it_is_looked_at_again(kafka: Kafka, at: At) -> None:
+    with judging(at) as found:
+        assert kept(found).asked.empty
+        kafka.fill(MATCHES, [match(n) for n in NAMES])
+        for _ in range(4):  # a page that asks again and again
+            assert kept(found).asked.empty
+            at.seconds += room.EMPTY_S / 3
+        assert not kept(found).asked.empty
+
+
+def test_the_queue_that_was_asked_longest_ago_goes(
+    kafka: Kafka, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "MOST_POSTS", 2 * len(NAMES))
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    three = [ANN._replace(by=by) for by in ("a", "b", "c")]
+    with judging(at) as found:
+        tokens = [kept(found, whose).asked.token for whose in three[:2]]
+        found.of(three[0], tokens[0])
+        kept(found, three[2])
+        assert found.of(three[0], tokens[0]).token == tokens[0]
+        with pytest.raises(InputError, match="asked no longer"):
+            found.of(three[1], tokens[1])
+
+
+def test_a_broker_that_is_away_is_told_to_who_asks(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
+    with judging(at) as found:
+        for _ in range(2):
+            with pytest.raises(NewsiftError, match="broker"):
+                kept(found)
+        with pytest.raises(NewsiftError, match="broker"):
+            found.outbox.publish(b"key", b"value")
+
+
+def test_labels_go_on_when_the_broker_is_there_again(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with broker_of_its_own() as kafka:
+        port = str(kafka.address).rpartition(":")[2]
+        monkeypatch.setenv("NEWSIFT_KAFKA", str(kafka.address))
+        kafka.fill(MATCHES, [match(n) for n in NAMES])
+        found = Judging(load_config(), at.of, at.clock)
+        queue = kept(found).asked
+        assert queue.answer(("x", drawn(NAMES)[0]), "on") == ""
+    second = drawn(NAMES)[1]
+    with pytest.raises(NewsiftError, match=port):
+        queue.answer(("x", second), "on")
+    assert queue.state()["judged"] == 1
+    with running(int(port), auto_create=False) as address:
+        again = Kafka(address)
+        again.make(*PARTITIONS)
+        assert queue.answer(("x", second), "on") == ""
+        assert labels(again) == [(second, "on")]
+        found.stop()

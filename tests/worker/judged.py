@@ -1,0 +1,39 @@
+"""Matches to judge, and what stands on the topic of labels once somebody has."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests.worker.kafka_side import LABELS, Kafka
+from worker.judge.draw import certifies_only, draw_key
+from worker.judge.labels import Label, read_label
+
+EVIL = "\x1b]0;x\x07\x9b2J\u202e"
+
+
+def match(name: str, score: float = 0.5, group: str = "", **changes: Any) -> bytes:
+    """A match record of a post of this name."""
+    own = {"match_id": name, "seed_id": "s", "seed_version": "v", "event": "storm", "title": "",
+           "score": score, "threshold": 0.25, "why": [["rain", 0.4]]}  # fmt: skip
+    post = {"id": name, "platform": "x", "text": f"rain {name}{EVIL}\nsecond line",
+            "url": f"https://x.example/{name}", "created_at": "2026-03-01T10:00:00Z"}  # fmt: skip
+    record = {"post": post, "matches": [own | changes], "matched": 1, "seed_set": "ab",
+              "model": "cd", "processed_at": "2026-03-01T10:00:00.000Z", "new": True,
+              "group": group or name, "source": {"topic": "t", "partition": 0, "offset": 0,
+                                                 "timestamp": 0}}  # fmt: skip
+    return json.dumps(record).encode()
+
+
+def drawn(names: Sequence[str]) -> list[str]:
+    """Those whose labels certify, in the order of their hashes."""
+    return sorted((n for n in names if certifies_only(("x", n))), key=lambda n: draw_key(("x", n)))
+
+
+def labels(kafka: Kafka) -> list[tuple[str, str | None]]:
+    """The records of the topic in order: the post, and what was said of it."""
+    found: list[tuple[str, str | None]] = []
+    for record in kafka.records(LABELS):
+        label = read_label(record.key, record.value)
+        assert label is None or isinstance(label, Label)
+        found.append((json.loads(record.key)[2], label.label if label else None))
+    return found

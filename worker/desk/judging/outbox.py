@@ -1,0 +1,51 @@
+"""Labels on their way to the broker, by one connection that stays open while people answer."""
+
+from contextlib import ExitStack
+from threading import Lock
+
+from worker.actions.labels.topic import HEADERS, make_label_topic
+from worker.config import Config
+from worker.errors import BrokerError
+from worker.kafka.sending import Outbox, sending
+from worker.kafka.settings import speaking
+
+PATIENCE_S = 5.0  # for a label before this one
+
+
+class LabelOutbox:
+    """Publishes one label after the other; makes the topic with the first, as the commands do."""
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._turn = config, Lock()
+        self._open = ExitStack()
+        self._outbox: Outbox | None = None
+
+    def publish(self, key: bytes, value: bytes | None) -> None:
+        """Publish a label, and wait until the broker has acknowledged it."""
+        if not self._turn.acquire(timeout=PATIENCE_S):
+            raise BrokerError("labels before this one are still on their way; try again")
+        try:
+            with speaking(self._config):
+                outbox = self._opened()
+                outbox.send(self._config.topics.labels, value, key, HEADERS)
+                outbox.settle()
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            self._turn.release()
+
+    def stop(self) -> None:
+        """Close the connection; harmless if there is none."""
+        with self._turn:
+            self._close()
+
+    def _opened(self) -> Outbox:
+        if self._outbox is None:
+            make_label_topic(self._config)
+            self._outbox = self._open.enter_context(sending(self._config))
+        return self._outbox
+
+    def _close(self) -> None:
+        self._outbox = None
+        self._open.close()

@@ -1,0 +1,82 @@
+// What the labels show of an event's threshold, and promising it.
+import { html, useState } from "/vendor/preact.js";
+import { read, useAnswer } from "/lib/api.js";
+import { Do, doing, number, plural, Refused, tell, Time, Waiting } from "/lib/ui.js";
+import { Confirm } from "/lib/confirm.js";
+
+const PRECISIONS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95], CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
+const percent = (share) => `${+(100 * share).toFixed(1)} %`;
+const hourly = (rate) => (rate >= 10 ? number(Math.round(rate)) : rate.toFixed(1));
+
+function Choice({ name, all, value, set }) {
+  return html`<label>${name} <select value=${value} onChange=${(event) => set(+event.target.value)}>
+    ${all.map((each) => html`<option value=${each}>${percent(each)}</option>`)}</select></label>`;
+}
+
+function Stands({ found }) {
+  const promise = found.promise;
+  if (!promise) return html`<p class="quiet">Nothing is promised yet: the threshold ${found.threshold ? `is set to ${found.threshold.toFixed(4)}` : "is automatic"}.</p>`;
+  return html`<p>Promised <${Time} at=${promise.at} /> by <bdi>${promise.by}</bdi>: ${percent(promise.precision)} at ${percent(promise.confidence)} confidence, from ${found.threshold?.toFixed(4)} on.</p>`;
+}
+
+function Shown({ found, precision, confidence }) {
+  const { shown, hourly: rates } = found;
+  const held = `${percent(precision)} of the matches are right, at ${percent(confidence)} confidence`;
+  return html`<p role="status">${shown.threshold === null ? html`Not shown yet: ${held}; ${found.says}.` : html`Shown from <b>${shown.threshold.toFixed(4)}</b> on: ${held}.`}</p>
+    <p class="quiet">By ${plural(shown.labels, "label")}, ${number(shown.on)} of them on the event, of ${plural(shown.matches, "match", "matches")} of this profile.
+      ${shown.threshold !== null && shown.more ? ` ${plural(shown.missing, "more label")} would show a lower threshold, if none is wrong.` : ""}</p>
+    ${rates && html`<p>${hourly(rates.now)} posts an hour match now${rates.then === null ? "" : html`, <b>${hourly(rates.then)}</b> would from there on`}.</p>`}`;
+}
+
+function First({ event, again, act }) {
+  const [first, set] = useState(null);
+  const [error, fail] = useState(null);
+  const look = () => read("/api/judge/first", { event }).then((found) => (fail(null), set(found)), fail);
+  const make = async () => {
+    if ((await doing("/api/judge/first/make", { event, version: first.version }, "published; judge its matches now")) !== undefined) again();
+    set(null);
+  };
+  const words = (pairs) => pairs.slice(0, 12).map(([word, part]) => `${word} ${part > 0 ? "+" : ""}${part.toFixed(3)}`).join(", ");
+  return html`<p>A promise is of a profile: one of the seeds and the background comes first.</p><${Refused} error=${error} />
+    <${Do} run=${look} disabled=${!act}>Show that profile<//>
+    ${first && html`<${Confirm} title="Publish this profile?" yes="Publish it" run=${make} close=${() => set(null)}>
+      <p>It takes the place of the event's seeds. Threshold <b>${first.threshold.after.map((cut) => cut.toFixed(4)).join(", ")}</b>, before ${first.threshold.before.map((cut) => cut.toFixed(4)).join(", ") || "–"}.
+        Of 1,000 everyday posts ${first.per_1000_of_the_background.after.toFixed(1)} pass, before ${first.per_1000_of_the_background.before.toFixed(1)}.</p>
+      <p>Gains <bdi>${words(first.made.gained)}</bdi></p><p>Loses <bdi>${words(first.made.lost)}</bdi></p>
+    <//>`}`;
+}
+
+function Sets({ event, found, wish, close, again }) {
+  const { threshold } = found.shown;
+  const set = async () => {
+    if ((await doing("/api/judge/promise", { event, ...wish, threshold })) !== undefined) tell(`the threshold of ${event} is ${threshold.toFixed(4)}`);
+    again();
+    close();
+  };
+  return html`<${Confirm} title="Promise this?" yes="Promise this" run=${set} close=${close}>
+    <p>It sets the threshold of <bdi>${event}</bdi> to <b>${threshold.toFixed(4)}</b>, for all workers at once${found.threshold ? ` (now ${found.threshold.toFixed(4)})` : " (now automatic)"}.</p>
+    <p>It records that at least ${percent(wish.precision)} of the distinct matches above it are on the event, at ${percent(wish.confidence)} confidence, by ${plural(found.shown.labels, "label")}.</p>
+    <p>It is of this version of the profile: learning leaves that alone until the promise is renewed or given up. It lapses when so few posts pass that most would pass without the event too.</p>
+  <//>`;
+}
+
+export function Promised({ event, session }) {
+  const [precision, setPrecision] = useState(0.8);
+  const [confidence, setConfidence] = useState(0.9);
+  const [sets, ask] = useState(false);
+  const wish = { precision, confidence };
+  const [found, refused, again] = useAnswer("/api/judge/shown", { event, ...wish }, ["labels", "seeds"], 2000);
+  const mayAct = !session.read_only;
+  return html`<section class="promised"><h2>What the labels show</h2><${Refused} error=${refused} />
+    ${!found ? !refused && html`<${Waiting} />` : found.profile === null
+      ? found.loading ? html`<${Waiting} what="Reading the seeds" />` : html`<${First} event=${event} again=${again} act=${mayAct} />`
+      : html`<${Stands} found=${found} />
+        ${found.stale && html`<p class="refused">The profile is not in force, the seeds serve: ${found.stale}. Let it learn again, and judge its matches.</p>`}
+        <p class="row"><${Choice} name="Precision" all=${PRECISIONS} value=${precision} set=${setPrecision} />
+          <${Choice} name="Confidence" all=${CONFIDENCES} value=${confidence} set=${setConfidence} />
+          <small class="quiet">Choose before you judge: each other choice is another test.</small></p>
+        <${Shown} found=${found} ...${wish} />
+        <${Do} kind="main" disabled=${!mayAct || found.stale || found.shown.threshold === null} run=${() => ask(true)}>Promise this<//>
+        ${sets && found.shown.threshold !== null && html`<${Sets} event=${event} found=${found} wish=${wish} close=${() => ask(false)} again=${again} />`}`}
+  </section>`;
+}

@@ -1,0 +1,161 @@
+"""What the labels of an event show of its threshold, and setting it with a promise."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import msgspec
+
+from encoder.errors import InputError
+from worker.actions.events.event import NONE, the_event
+from worker.actions.events.learning import Learning, School, read_events
+from worker.actions.events.lesson import Proposal
+from worker.actions.events.promising import (
+    Shown,
+    Wish,
+    is_by,
+    missing,
+    promisable,
+    promise_shown,
+    set_promise,
+    shown_by,
+)
+from worker.actions.events.rows import proposal_row
+from worker.actions.labels.candidates import Found
+from worker.actions.seeds.topic import SeedTopic
+from worker.actions.who import acting
+from worker.desk.desk import Desk
+from worker.desk.judging.profiles import profile_in
+from worker.desk.judging.recent import DAY_MS
+from worker.desk.server.api import Act, acts, reads
+from worker.desk.views.agreement import OfEvent
+from worker.kafka.reading import connected
+from worker.posts.times import milliseconds, utc
+from worker.seeds.profile import Profile
+
+HOUR_MS = 3_600_000
+Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+
+
+class Wished(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody would have promised of an event."""
+
+    event: str
+    precision: Share = 0.8
+    confidence: Share = 0.9
+
+
+class ToPromise(Act, frozen=True, kw_only=True):
+    """A promise to set, with the threshold that was shown to whoever sets it."""
+
+    event: str
+    precision: Share
+    confidence: Share
+    threshold: float
+
+
+class ToMake(Act, frozen=True, kw_only=True):
+    """A first profile to publish, by the version that was shown."""
+
+    event: str
+    version: str
+
+
+@reads("/api/judge/shown", Wished)
+def shown(desk: Desk, wished: Wished) -> dict[str, Any]:
+    """What the labels show by now, what is missing, and what would pass."""
+    profile = profile_in(desk.known.control.values, wished.event, desk.config.limits)
+    if profile is None:
+        return {"profile": None, "loading": not desk.known.of_seeds.ready.is_set()}
+    wish = Wish.of(profile, wished.precision, wished.confidence)
+    found = desk.recent.of(wished.event)
+    seen = shown_by(desk.known.labels.of(wished.event), found, profile, wish)
+    said = missing(profile, seen) if seen.threshold is None else ""
+    return {
+        "profile": profile.version, "loading": False, "threshold": profile.threshold,
+        "promise": profile.promise, "version": wish.version, "tested": wish.tested,
+        "stale": _stale(desk, wished.event), "shown": seen, "says": said,
+        "hourly": _hourly(found.values(), profile, seen),
+    }  # fmt: skip
+
+
+@acts("/api/judge/promise", ToPromise, "events.promise")
+def promise(desk: Desk, wished: ToPromise) -> dict[str, Any]:
+    """Set the threshold that the labels show, if it is the one that was agreed to."""
+    teacher = desk.model.wait()
+    with acting(wished.by), connected(desk.config) as cluster:
+        topic = SeedTopic(cluster, desk.config)
+        event = the_event(read_events(topic, teacher)[0], wished.event).taught()
+        if event.state == NONE:
+            raise InputError("a promise is of a profile: that comes first")
+        profile = promisable(event)
+        wish = Wish.of(profile, wished.precision, wished.confidence)
+        seen = promise_shown(cluster, desk.config, profile, wish, _present() - DAY_MS)
+        if seen.threshold is None:
+            raise InputError(missing(profile, seen))
+        if seen.threshold != wished.threshold:
+            raise InputError(
+                f"threshold: the labels show {seen.threshold:.4f} by now, and not "
+                f"{wished.threshold:.4f}; look at it, and promise that"
+            )
+        set_promise(topic, teacher, profile, wish, seen)
+    return {"threshold": seen.threshold}
+
+
+@reads("/api/judge/first", OfEvent)
+def first(desk: Desk, asked: OfEvent) -> dict[str, Any]:
+    """The profile that an event without one would get: of its seeds and the background."""
+    with _first_profile(desk, asked.event) as (_, proposal):
+        return proposal_row(proposal, False)
+
+
+@acts("/api/judge/first/make", ToMake, "events.learn")
+def make_first(desk: Desk, wished: ToMake) -> dict[str, Any]:
+    """Publish that profile, if it is the one that was agreed to."""
+    with acting(wished.by), _first_profile(desk, wished.event) as (school, proposal):
+        if proposal.profile.version != wished.version:
+            raise InputError("version: the seeds are others by now; look at the profile again")
+        school.publish(proposal)
+        return proposal_row(proposal, True)
+
+
+@contextmanager
+def _first_profile(desk: Desk, name: str) -> Iterator[tuple[School, Proposal]]:
+    teacher = desk.model.wait()
+    with connected(desk.config) as cluster:
+        school = School(cluster, teacher, Learning(name, None, False))
+        proposal = school.propose()
+        if proposal.event.state != NONE:
+            raise InputError(f"event {name!r}: has a profile by now")
+        yield school, proposal
+
+
+def _stale(desk: Desk, name: str) -> str:
+    """Why an event's profile is not in force, as far as the model tells by now."""
+    event = desk.model.events().get(name) if desk.model.now() else None
+    return event.why if event else ""
+
+
+def _hourly(
+    found: Iterable[Found], profile: Profile, seen: Shown
+) -> dict[str, float | None] | None:
+    """How many of the profile's matches an hour pass now, and would above what is shown."""
+    own = [each for each in found if is_by(each, profile)]
+    if not own:
+        return None
+    first = min(milliseconds(utc(each.record.processed_at)) for each in own)
+    hours = min(max((_present() - first) / HOUR_MS, 1), 24)
+    scores = [each.candidate.score for each in own]
+    above = [score for score in scores if seen.threshold is not None and score >= seen.threshold]
+    return {
+        "now": len(scores) / hours,
+        "then": None if seen.threshold is None else len(above) / hours,
+    }
+
+
+def _present() -> int:
+    return int(time.time() * 1000)
+
+
+ENDPOINTS = (shown, promise, first, make_first)
