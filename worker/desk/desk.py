@@ -14,6 +14,7 @@ from worker.desk.judging.judging import Judging
 from worker.desk.judging.profiles import profile_in
 from worker.desk.judging.recent import Recent
 from worker.desk.known import Known
+from worker.desk.lessons import Lessons
 from worker.desk.model import Model
 from worker.desk.scoring.outside import Outside
 from worker.desk.server.pulse import Pulse
@@ -43,6 +44,7 @@ class Desk:
         self.outside = Outside(config)
         self.judging = Judging(config, self._profile_version)
         self.recent = Recent(config)
+        self.lessons = Lessons(config, self.model.wait, lambda: self.pulse.moved("events"))
         self.hands = ThreadPoolExecutor(WORKERS, "desk")
 
     def start(self) -> None:

@@ -1,6 +1,6 @@
 """What each page of the desk shows and does: questions in, answers out, and nothing of HTTP."""
 
-from worker.desk.views import agreement, export, judging, promising, scores, session
+from worker.desk.views import agreement, export, judging, learning, promising, scores, session
 
 ENDPOINTS = (
     *session.ENDPOINTS,
@@ -9,4 +9,5 @@ ENDPOINTS = (
     *agreement.ENDPOINTS,
     *export.ENDPOINTS,
     *scores.ENDPOINTS,
+    *learning.ENDPOINTS,
 )

@@ -47,7 +47,7 @@ function Facts({ told, found }) {
     <div><dt>Of 1,000 everyday posts</dt><dd>${everydayWords(told, found)}</dd></div>
     <div><dt>Labels from there on</dt><dd>${labelWords(found)}</dd></div>
     <div><dt>On the event, of the matches</dt><dd>${shareWords(told, found)}</dd></div>
-    <div><dt>Found of what is on it</dt><dd>${recallWords(told, found)}</dd></div>
+    <div><dt>Of what is on the event, it finds</dt><dd>${recallWords(told, found)}</dd></div>
     <div><dt>Promise</dt><dd><${Promised} told=${told} at=${found.score} /></dd></div>
   </dl>
   <p class="quiet">A look, no promise: these intervals hold for a threshold that was chosen before anybody looked (90 %). Who moves the handle until one pleases lets chance choose with him.

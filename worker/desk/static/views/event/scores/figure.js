@@ -49,7 +49,7 @@ function Axes({ to, width }) {
     <line x1=${LEFT} x2=${width - RIGHT} y1=${to.floor} y2=${to.floor} />
     ${scores.map((score) => html`<text x=${to.x(score)} y=${to.floor + 16} text-anchor="middle">${score.toFixed(2)}</text>`)}
     <text x=${width - RIGHT} y=${HEIGHT - 6} text-anchor="end">score</text>
-    <text x="4" y="14">posts, log scale</text>
+    <text x="4" y=${HEIGHT - 6}>up: posts, log scale</text>
   </g>`;
 }
 
