@@ -10,6 +10,7 @@ from worker.config import Config
 from worker.desk.board import Board
 from worker.desk.export.exports import Exports
 from worker.desk.following import Following
+from worker.desk.health.watching import Health
 from worker.desk.judging.judging import Judging
 from worker.desk.judging.profiles import profile_in
 from worker.desk.judging.recent import Recent
@@ -40,6 +41,7 @@ class Desk:
         self.of_matches = Following(
             config, config.topics.matches, self.board, lambda: self.pulse.moved("matches")
         )
+        self.health = Health(config, self._followed, lambda: self.pulse.moved("health"))
         self.exports = Exports()
         self.outside = Outside(config)
         self.judging = Judging(config, self._profile_version)
@@ -57,6 +59,7 @@ class Desk:
         """Follow nothing any more; harmless if it never began."""
         self.known.stop()
         self.of_matches.stop()
+        self.health.stop()
         self.hands.shutdown(wait=False, cancel_futures=True)
         self.judging.stop()
 
@@ -66,6 +69,16 @@ class Desk:
             return None
         profile = profile_in(self.known.control.values, event, self.config.limits)
         return profile.version if profile else ""
+
+    def _followed(self) -> dict[str, str]:
+        """What is followed, and why it is not, if so."""
+        topics = self.config.topics
+        return {
+            topics.matches: self.of_matches.away,
+            topics.seeds: self.known.of_seeds.away,
+            topics.labels: self.known.of_labels.away,
+            "the model": self.model.away,
+        }
 
     def _events_with_seeds(self) -> set[str]:
         book = self.known.control.book

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
@@ -41,6 +42,7 @@ class Metrics:
         self._pausing: set[str] = set()
         self._changed = float("nan")
         self._made["seed_set_age_seconds"].set_function(lambda: self._clock() - self._changed)
+        self._made["version_info"].labels(version("newsift")).set(1)
         ProcessCollector(registry=self.registry)
 
     def batch(self, outcome: "Outcome", latency: ArrayLike = ()) -> None:

@@ -93,6 +93,7 @@ METRICS = (
     _row("paused", Gauge, "1 while reading is paused"),
     _row("pauses_total", Counter, "Pauses of reading by what caused them", "why", PAUSES),
     _row("rebalances_total", Counter, "Times that partitions were dealt anew"),
+    _row("version_info", Gauge, "1, with the version of newsift", "version"),
     _row("model_info", Gauge, "1, with the model's digest, path and mix", "digest path mix"),
     _row("ready", Gauge, "1 once the seeds are read and the output answers"),
     _row("in_flight_batches", Gauge, "Batches read and not yet committed"),

@@ -32,6 +32,7 @@ STABLE = {
     "newsift_seed_set_age_seconds": "", "newsift_seed_set_info": "digest",
     "newsift_last_progress_timestamp_seconds": "", "newsift_paused": "",
     "newsift_pauses_total": "why", "newsift_rebalances_total": "",
+    "newsift_version_info": "version",
     "newsift_model_info": "digest path mix", "newsift_best_score": "", "newsift_ready": "",
     "newsift_in_flight_batches": "", "newsift_unreadable_batches_total": "topic",
     "newsift_unreadable_offsets_total": "topic",

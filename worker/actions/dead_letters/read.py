@@ -76,7 +76,7 @@ def dead_letters_of(
     topic = config.topics.rejected
     seen: set[tuple[str, int, str]] = set()
     for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
-        for letter in map(_letter, batch):
+        for letter in map(letter_in, batch):
             # Delivered twice, a message is one dead letter; another attempt has another source, and
             # the same place in a topic that was made again another time.
             if (name := (letter.id, letter.attempt, letter.written)) not in seen:
@@ -100,7 +100,7 @@ def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter
     return {marked(name, each.value) for name, each in again if name is not None}
 
 
-def _letter(message: StoredMessage) -> DeadLetter:
+def letter_in(message: StoredMessage) -> DeadLetter:
     """The dead letter in a message; without the worker's headers it is named after its place."""
     told = _texts(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"

@@ -1,13 +1,25 @@
 """What each page of the desk shows and does: questions in, answers out, and nothing of HTTP."""
 
-from worker.desk.views import agreement, export, judging, learning, promising, scores, session
+from worker.desk.views import (
+    agreement,
+    dead_letters,
+    export,
+    health,
+    judging,
+    learning,
+    promising,
+    scores,
+    session,
+)
 
 ENDPOINTS = (
     *session.ENDPOINTS,
-    *judging.ENDPOINTS,
-    *promising.ENDPOINTS,
     *agreement.ENDPOINTS,
+    *dead_letters.ENDPOINTS,
     *export.ENDPOINTS,
-    *scores.ENDPOINTS,
+    *health.ENDPOINTS,
+    *judging.ENDPOINTS,
     *learning.ENDPOINTS,
+    *promising.ENDPOINTS,
+    *scores.ENDPOINTS,
 )

@@ -6,6 +6,7 @@ from typing import IO, Any, Literal
 import msgspec
 import numpy as np
 
+from encoder.errors import InputError
 from worker.actions.events.event import Values, values_of
 from worker.actions.events.labelled import labels_of
 from worker.actions.seeds.topic import SeedTopic
@@ -91,7 +92,7 @@ def figure(desk: Desk, asked: Figure) -> Attachment:
         if asked.which == "hours":
             drawn = hours_figure(asked.event, tally.hours)
         else:
-            seeds = _seed_set(desk, _values(cluster, desk.config))
+            seeds = _seed_set(desk)
             drawn = scores_figure(asked.event, *_scores(desk, tally, asked.event, seeds))
     return Attachment(_name(asked, asked.which, "svg"), SVG, io.BytesIO(drawn.encode()))
 
@@ -124,7 +125,7 @@ def _facts(desk: Desk, asked: Asked) -> Facts:
     with connected(config) as cluster, administering(config) as admin:
         tally = desk.exports.tally(cluster, config, asked)
         values = _values(cluster, config)
-        seeds = _seed_set(desk, values)
+        seeds = _seed_set(desk)
         said = labels_of(cluster, config, asked.event)
         digest = seeds.digest if seeds else None
         return facts_of(cluster, admin, config, asked, tally, values, said, digest)
@@ -135,10 +136,12 @@ def _values(cluster: TopicReader, config: Config) -> Values:
     return values_of(SeedTopic(cluster, config).latest())
 
 
-def _seed_set(desk: Desk, values: Values) -> SeedSet | None:
+def _seed_set(desk: Desk) -> SeedSet | None:
     """What posts are compared with now, if the model is there to say."""
-    teacher = desk.model.now()
-    return teacher.seed_set(values) if teacher else None
+    try:
+        return desk.model.standing().seeds
+    except InputError:
+        return None
 
 
 def _scores(

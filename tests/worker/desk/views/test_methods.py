@@ -154,7 +154,7 @@ def test_the_background_rate_is_told_only_where_the_matches_bear_it_out(
 ) -> None:
     publish(kafka, [record("1", 0.5)])
     made = SimpleNamespace(digest=("5" if same else "7") * 12)
-    monkeypatch.setattr(desk.model, "now", lambda: SimpleNamespace(seed_set=lambda _: made))
+    monkeypatch.setattr(desk.model, "standing", lambda: SimpleNamespace(seeds=made))
     said = text(desk)
     assert ("a share of 0.001 of the model's background reaches" in said) is same
     assert ("the background rate" in said.partition("Not known: ")[2]) is not same

@@ -1,0 +1,152 @@
+"""What is wrong, and what to do about it, in words. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from worker.actions.drift import TOO_FEW
+from worker.desk.health.part import NOT_YET
+from worker.visible import one_line
+
+START = "start one with: faust -A worker worker"
+LONG_OPEN_S = 120.0
+LONGEST = 400  # characters of a line
+MOST = 50  # lines
+AS_PROMISED = "none:"
+
+SAID = (  # what a worker counts, whether it stands in the way of matches, and what to do
+    ("paused", True, "is paused, as a topic does not take what it writes; see who leads it"),
+    ("offsets_lost_total", True, "lost {:,.0f} posts that were deleted before it read them"),
+    ("open_transaction_seconds", True, "waits for a transaction that another producer left open"),
+    ("unreadable_batches_total", False, "passed over {:,.0f} unreadable batches of records"),
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that is not as it should be; serious, if it stands in the way of matches."""
+
+    says: str
+    serious: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was seen by the last looks; None where nothing is known."""
+
+    kafka: str  # where the broker is
+    away: str  # why it does not answer, if so
+    group: Row | None
+    grows: bool
+    workers: Sequence[Row]
+    topics: Sequence[Row]
+    collectors: Sequence[Row]
+    followed: Mapping[str, str]  # what the desk follows, and why it does not, if so
+    rejected: int  # lately
+
+
+def alerts_of(found: Looked) -> list[Alert]:
+    """All that one would want to know of, the serious first."""
+    if found.away == NOT_YET:
+        return []
+    if found.away:
+        return [Alert(_line(f"the broker does not answer: {found.away}"))]
+    every = [*_of_group(found), *_of_workers(found.workers), *_of_topics(found), *_of_rest(found)]
+    return sorted(every, key=lambda alert: not alert.serious)[:MOST]
+
+
+def summary_of(found: Looked) -> Row:
+    """The state of all in two words, for the head of every page."""
+    alerts = alerts_of(found)
+    serious = sum(alert.serious for alert in alerts)
+    if found.away == NOT_YET:
+        state, says = "unknown", "looking"
+    elif found.away:
+        state, says = "bad", "broker away"
+    elif found.group is not None and not found.group["all_members"]:
+        state, says = "bad", "no worker"
+    elif serious:
+        state, says = "bad", f"{serious} thing{'s' * (serious > 1)} to mend"
+    else:
+        state, says = "good", "all well"
+    return {"state": state, "says": says, "alerts": [asdict(alert) for alert in alerts]}
+
+
+def _of_group(found: Looked) -> Iterator[Alert]:
+    """Of the workers as the broker knows them."""
+    if (group := found.group) is None:
+        return
+    members, partitions = group["all_members"], group["all_partitions"]
+    if not members:
+        yield Alert(f"no worker runs, so nothing is matched; {START}")
+        return
+    if members > partitions:
+        yield Alert(
+            f"{members:,} workers share {partitions:,} partitions: some have nothing to do; add "
+            "partitions to the topic of posts, or end a worker", False,
+        )  # fmt: skip
+    if found.grows:
+        yield Alert(
+            f"posts come faster than they are read: {group['lag']:,} wait; start another worker, "
+            f"up to {partitions:,} in all"
+        )
+    if not any(not row["away"] for row in found.workers):
+        yield Alert(
+            "no worker answers at the addresses of desk.workers: near misses, drift and readiness "
+            "are not shown; name the workers' web servers there", False,
+        )  # fmt: skip
+
+
+def _of_workers(workers: Sequence[Row]) -> Iterator[Alert]:
+    """Of what each worker says of itself, and of what they say together."""
+    there = [row for row in workers if not row["away"]]
+    for row in there:
+        yield from _of_worker(row, f"the worker at {row['address']}")
+    if refused := max((row.get("refused_seeds") or 0 for row in there), default=0):
+        yield Alert(f"{refused:,} seeds are refused and match nothing; see Seeds for why", False)
+    for name, what in (("seed_set", "filter by different seeds"), ("model", "run other models")):
+        if len({row[name] for row in there if row.get(name)}) > 1:
+            yield Alert(f"workers {what}; compare their configurations", name == "model")
+
+
+def _of_worker(row: Row, where: str) -> Iterator[Alert]:
+    if not row["ready"]:
+        yield Alert(_line(f"{where} is not ready: {row['reason'] or 'it does not say why'}"))
+    for name, serious, says in SAID:
+        if (row.get(name) or 0) > (LONG_OPEN_S if name == "open_transaction_seconds" else 0):
+            yield Alert(f"{where} {says.format(row[name])}", serious)
+    drift = row.get("drift")
+    if drift and drift != TOO_FEW and not drift.startswith(AS_PROMISED):
+        yield Alert(_line(f"{where}: drift: {drift}"), False)
+
+
+def _of_topics(found: Looked) -> Iterator[Alert]:
+    for row in found.topics:
+        if row["serious"]:
+            said = f"{row['topic']}: {row['setting']} is {row['found']}, must be {row['wanted']}"
+            yield Alert(_line(f"{said}; {row['fix']}"))
+
+
+def _of_rest(found: Looked) -> Iterator[Alert]:
+    """Of collectors, of what the desk follows, and of what was rejected lately."""
+    for row in found.collectors:
+        who = f"the collector of {row['source']}"
+        if not row["running"]:
+            last = row["last_post_at"] or "unknown"
+            yield Alert(_line(f"{who} does not run; last post: {last}"), False)
+        if gaps := row["gaps"]:
+            told = f"has missed posts for good, {gaps:,} times; say so where matches are used"
+            yield Alert(_line(f"{who} {told}"), False)
+    for name, why in found.followed.items():
+        if why:
+            yield Alert(_line(f"the desk does not show what is new in {name}: {why}"), False)
+    if found.rejected:
+        yield Alert(f"{found.rejected:,} messages were rejected in the last ten minutes; see the "
+                    "dead letters", False)  # fmt: skip
+
+
+def _line(said: str) -> str:
+    seen = one_line(said)
+    return seen if len(seen) <= LONGEST else f"{seen[: LONGEST - 1]}…"
