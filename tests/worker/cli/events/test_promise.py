@@ -2,30 +2,27 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from encoder import Encoder
 from tests.worker.cli.events.ferry import add_seeds
+from tests.worker.cli.events.promised import (
+    KEY,
+    add_ferry_posts,
+    certifying,
+    label,
+    match_all,
+    published,
+)
 from tests.worker.fake import Command
-from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
-from worker.actions.offline import present
-from worker.files.matches import read_match
+from tests.worker.kafka_side import POSTS, SEEDS, Kafka
 from worker.judge.anytime import labels_missing
-from worker.judge.draw import certifies_only, draw_key
-from worker.judge.labels import Label
 from worker.judge.promise import confidence_of_version
-from worker.match.pipeline import Pipeline
 from worker.match.records import MatchRecord
-from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import Profile, read_record
-from worker.seeds.set import SeedBook
 
-KEY = b"profile|ferry"
-PLACES = ("the car deck", "Port Maren", "the Sound of Tarrow", "the harbour", "deck two")
-PEOPLE = ("passengers", "nine people", "my aunt", "the crew", "two lifeboats", "a lorry driver")
 HOUR = 3_600_000
 ONE = confidence_of_version(0.9, 1)
 
@@ -34,45 +31,13 @@ def rows(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def published(kafka: Kafka) -> Profile:
-    found = [record for record in kafka.records(SEEDS) if record.key == KEY]
-    made = read_record(KEY, found[-1].value)
-    assert isinstance(made, Profile)
-    return made
-
-
 @pytest.fixture
 def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> Callable[[], list[MatchRecord]]:
     """Let an event learn from the background; then each call is a worker that matches all posts."""
     add_seeds(kafka)
     assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
-    texts = [f"Fire on the ferry Astrid Vane: {who} at {where}, {n} hours"
-             for n, who in enumerate(PEOPLE) for where in PLACES for _ in range(2)]  # fmt: skip
-    values = [json.dumps({"id": f"p{n}", "text": text}).encode() for n, text in enumerate(texts)]
-    kafka.fill(POSTS, values)
-
-    def match() -> list[MatchRecord]:
-        book = SeedBook()
-        for record in kafka.records(SEEDS):
-            book.apply(record.key, record.value)
-        seeds = SeedEmbedder(enc, 0.001, None).make(book)
-        made = Pipeline(enc).run(kafka.records(POSTS), seeds, present).records
-        kafka.fill(MATCHES, [each.value for each in made if each.value])
-        return [found for each in made if (found := read_match(each.value))]
-
-    return match
-
-
-def drawn(records: list[MatchRecord]) -> Iterator[MatchRecord]:
-    """The matches that can certify, in the order of the draw."""
-    own = [r for r in records if certifies_only((r.post.platform, r.post.id))]
-    return iter(sorted(own, key=lambda r: draw_key((r.post.platform, r.post.id))))
-
-
-def label(kafka: Kafka, record: MatchRecord, verdict: Any, by: str = "anna") -> None:
-    score = record.matches[0].score
-    told = Label(verdict, "ferry", record.post, by, present(), "certify", 0.5, score)
-    kafka.send(LABELS, told.value, told.key)
+    add_ferry_posts(kafka)
+    return lambda: match_all(kafka, enc)
 
 
 def test_it_counts_what_is_missing_then_shows_a_threshold(
@@ -89,7 +54,7 @@ def test_it_counts_what_is_missing_then_shows_a_threshold(
     )
     assert published(kafka) == bare
 
-    own = list(drawn(records))
+    own = list(certifying(records))
     assert len(own) > 26
     best = sorted(own, key=lambda r: -r.matches[0].score)[:25]
     first = [record for record in own if record in best]
@@ -118,7 +83,7 @@ def test_it_counts_what_is_missing_then_shows_a_threshold(
 def test_wrong_labels_show_nothing(
     newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
 ) -> None:
-    for n, record in enumerate(drawn(matched())):
+    for n, record in enumerate(certifying(matched())):
         label(kafka, record, "on" if n % 2 else "unsure")
     done = newsift("events", "promise", "ferry", "--yes")
     assert "not shown by" in done.out
@@ -129,7 +94,7 @@ def test_wrong_labels_show_nothing(
 def test_two_who_disagree_and_labels_that_train_certify_nothing(
     newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
 ) -> None:
-    own = list(drawn(matched()))
+    own = list(certifying(matched()))
     for record in own:
         label(kafka, record, "on")
         label(kafka, record, "off", by="ben")

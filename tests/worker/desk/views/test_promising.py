@@ -1,0 +1,141 @@
+"""What the page shows of an event's labels, and promises: as `newsift events promise` does."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from encoder import Encoder
+from encoder.errors import InputError
+from tests.worker.cli.events.ferry import add_seeds
+from tests.worker.cli.events.promised import (
+    add_ferry_posts,
+    certifying,
+    label,
+    match_all,
+    published,
+)
+from tests.worker.fake import Command
+from tests.worker.kafka_side import SEEDS, Kafka
+from tests.worker.loaded_once import _loaded_once, enc
+from worker.config import load_config
+from worker.desk.desk import Desk
+from worker.desk.views.promising import first, make_first, promise, shown
+from worker.judge.anytime import labels_missing
+from worker.judge.promise import confidence_of_version
+
+__all__ = ["_loaded_once", "enc"]
+
+NEEDED = labels_missing(0, 0, 0.8, confidence_of_version(0.9, 1))
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+def desk(kafka: Kafka) -> Iterator[Desk]:
+    """A desk with two seeds of the ferry, which has no profile yet."""
+    add_seeds(kafka)
+    made = Desk(load_config())
+    made.model.start()
+    made.known.start()
+    assert made.known.of_seeds.ready.wait(DEADLINE_S)
+    yield made
+    made.stop()
+
+
+def asks(desk: Desk, **wished: Any) -> Any:
+    """What the page is shown."""
+    return shown.answer(desk, shown.question({"event": "ferry"} | wished, False))
+
+
+def until(desk: Desk, holds: Callable[[Any], object], **wished: Any) -> Any:
+    """What the page is shown, once this is so."""
+    end = time.monotonic() + DEADLINE_S
+    while not holds(found := asks(desk, **wished)):
+        assert time.monotonic() < end, found
+        time.sleep(0.02)
+    return found
+
+
+def promises(desk: Desk, **wished: Any) -> Any:
+    """Set a promise."""
+    given = {"event": "ferry", "by": "Åsa", "precision": 0.8, "confidence": 0.9}
+    return promise.answer(desk, promise.question(given | wished, True))
+
+
+def gets_a_profile(desk: Desk) -> str:
+    """Publish the first profile as the page does; its version."""
+    seen: Any = first.answer(desk, first.question({"event": "ferry"}, False))
+    given = {"event": "ferry", "by": "Åsa", "version": seen["version"]}
+    done: Any = make_first.answer(desk, make_first.question(given, True))
+    assert done == seen | {"published": True, "made": done["made"]}
+    return str(seen["version"])
+
+
+def test_a_profile_comes_first_and_is_the_one_that_was_shown(desk: Desk, kafka: Kafka) -> None:
+    assert asks(desk) == {"profile": None, "loading": False}
+    with pytest.raises(InputError, match="a promise is of a profile"):
+        promises(desk, threshold=0.5)
+    given = {"event": "ferry", "by": "Åsa", "version": "0123456789ab"}
+    with pytest.raises(InputError, match="look at the profile again"):
+        make_first.answer(desk, make_first.question(given, True))
+    version = gets_a_profile(desk)
+    made = published(kafka)
+    assert (made.version, made.made["by"], made.promise) == (version, "Åsa", None)
+    found = until(desk, lambda found: found["profile"] == version)
+    assert (found["threshold"], found["stale"], found["shown"].matches) == (None, "", 0)
+    assert "no post has matched this version" in found["says"]
+    with pytest.raises(InputError, match="has a profile by now"):
+        first.answer(desk, first.question({"event": "ferry"}, False))
+
+
+def test_what_is_shown_is_what_the_command_says_and_what_is_set(
+    desk: Desk, kafka: Kafka, enc: Encoder, newsift: Command
+) -> None:
+    gets_a_profile(desk)
+    add_ferry_posts(kafka)
+    own = list(certifying(match_all(kafka, enc)))
+    found = until(desk, lambda found: found["profile"] and found["shown"].matches)
+    assert (found["shown"].missing, found["shown"].threshold) == (NEEDED, None)
+    assert found["hourly"] == {"now": 60.0, "then": None}
+    best = sorted(own, key=lambda record: -record.matches[0].score)[:25]
+    for record in [record for record in own if record in best][:NEEDED]:
+        label(kafka, record, "on")
+    cut = min(record.matches[0].score for record in best)
+    found = until(desk, lambda found: found["shown"].threshold is not None)
+    assert (found["shown"].threshold, found["shown"].labels) == (cut, NEEDED)
+    assert found["hourly"]["then"] >= 25
+    (row,) = json.loads(f"[{newsift('events', 'promise', 'ferry', '--json', '--yes').out}]")
+    assert row["threshold"] == cut
+    assert newsift("events", "forget", "ferry", "--yes").code == 0
+    with pytest.raises(InputError, match="look at it, and promise that"):
+        promises(desk, threshold=0.99)
+    with pytest.raises(InputError, match="can show no more"):
+        promises(desk, threshold=cut, precision=0.95)
+    assert published(kafka).promise is None
+    assert promises(desk, threshold=cut) == {"threshold": cut}
+    made = published(kafka)
+    assert made.promise is not None
+    told = {"by": "Åsa", "labels": NEEDED, "precision": 0.8, "confidence": 0.9}
+    assert made.promise | told == made.promise
+    found = until(desk, lambda found: found["promise"])
+    assert (found["threshold"], found["promise"]) == (cut, made.promise)
+
+
+def test_a_stale_profile_is_told_and_promises_nothing(
+    desk: Desk, kafka: Kafka, enc: Encoder
+) -> None:
+    gets_a_profile(desk)
+    desk.model.wait()
+    kafka.send(SEEDS, None, b"fire")
+    found = until(desk, lambda found: found["stale"])
+    assert found["profile"]
+    with pytest.raises(InputError, match="its profile is stale"):
+        promises(desk, threshold=0.5)
+
+
+@pytest.mark.parametrize("wished", [{"precision": "1"}, {"confidence": "0"}, {"precision": "x"}])
+def test_no_other_share_is_promised(desk: Desk, wished: Any) -> None:
+    with pytest.raises(InputError, match=next(iter(wished))):
+        asks(desk, **wished)
