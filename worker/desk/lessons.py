@@ -125,7 +125,8 @@ class Lessons:
             with connected(self._config) as cluster:
                 proposal = School(cluster, teacher, begun.learning).propose()
             comment(proposal)
-            return replace(begun, proposal=proposal, danger=unsafe(proposal))
+            danger = unsafe(proposal) if begun.learning.span else ""  # without a stream: as it is
+            return replace(begun, proposal=proposal, danger=danger)
         except NewsiftError as error:
             return replace(begun, refused=str(error))
         except Exception as error:  # the page is told, and the desk goes on

@@ -5,23 +5,16 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
 from worker.desk.desk import Desk
 from worker.desk.judging.asked import shown_post
 from worker.desk.server.api import reads
+from worker.desk.views.scores import OfEvent
 from worker.judge.agreement import MOST_JUDGES, agreements, labels_by_person
 from worker.judge.labels import Label, PostId
 from worker.posts.times import milliseconds, utc
 
 MOST_PEOPLE = 100  # whose counts are shown, by their names
 MOST_APART = 50  # posts that are shown, the newest labels first
-
-
-class OfEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event, by its name."""
-
-    event: str
 
 
 @reads("/api/judge/judges", OfEvent)

@@ -1,16 +1,14 @@
 """What the labels of an event show of its threshold, and setting it with a promise."""
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
 
 from encoder.errors import InputError
 from worker.actions.events.event import NONE, the_event
-from worker.actions.events.learning import Learning, School, read_events
-from worker.actions.events.lesson import Proposal
+from worker.actions.events.learning import read_events
 from worker.actions.events.promising import (
     Shown,
     Wish,
@@ -21,7 +19,6 @@ from worker.actions.events.promising import (
     set_promise,
     shown_by,
 )
-from worker.actions.events.rows import proposal_row
 from worker.actions.labels.candidates import Found
 from worker.actions.seeds.topic import SeedTopic
 from worker.actions.who import acting
@@ -29,7 +26,7 @@ from worker.desk.desk import Desk
 from worker.desk.judging.profiles import profile_in
 from worker.desk.judging.recent import DAY_MS
 from worker.desk.server.api import Act, acts, reads
-from worker.desk.views.agreement import OfEvent
+from worker.desk.views.scores import EventName, OfEvent
 from worker.kafka.reading import connected
 from worker.posts.times import milliseconds, utc
 from worker.seeds.profile import Profile
@@ -38,10 +35,9 @@ HOUR_MS = 3_600_000
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class Wished(msgspec.Struct, frozen=True, kw_only=True):
+class Wished(OfEvent, frozen=True, kw_only=True):
     """What somebody would have promised of an event."""
 
-    event: str
     precision: Share = 0.8
     confidence: Share = 0.9
 
@@ -49,17 +45,10 @@ class Wished(msgspec.Struct, frozen=True, kw_only=True):
 class ToPromise(Act, frozen=True, kw_only=True):
     """A promise to set, with the threshold that was shown to whoever sets it."""
 
-    event: str
+    event: EventName
     precision: Share
     confidence: Share
     threshold: float
-
-
-class ToMake(Act, frozen=True, kw_only=True):
-    """A first profile to publish, by the version that was shown."""
-
-    event: str
-    version: str
 
 
 @reads("/api/judge/shown", Wished)
@@ -88,7 +77,7 @@ def promise(desk: Desk, wished: ToPromise) -> dict[str, Any]:
         topic = SeedTopic(cluster, desk.config)
         event = the_event(read_events(topic, teacher)[0], wished.event).taught()
         if event.state == NONE:
-            raise InputError("a promise is of a profile: that comes first")
+            raise InputError("a promise is of a profile: that comes first, see Learned")
         profile = promisable(event)
         wish = Wish.of(profile, wished.precision, wished.confidence)
         seen = promise_shown(cluster, desk.config, profile, wish, _present() - DAY_MS)
@@ -101,34 +90,6 @@ def promise(desk: Desk, wished: ToPromise) -> dict[str, Any]:
             )
         set_promise(topic, teacher, profile, wish, seen)
     return {"threshold": seen.threshold}
-
-
-@reads("/api/judge/first", OfEvent)
-def first(desk: Desk, asked: OfEvent) -> dict[str, Any]:
-    """The profile that an event without one would get: of its seeds and the background."""
-    with _first_profile(desk, asked.event) as (_, proposal):
-        return proposal_row(proposal, False)
-
-
-@acts("/api/judge/first/make", ToMake, "events.learn")
-def make_first(desk: Desk, wished: ToMake) -> dict[str, Any]:
-    """Publish that profile, if it is the one that was agreed to."""
-    with acting(wished.by), _first_profile(desk, wished.event) as (school, proposal):
-        if proposal.profile.version != wished.version:
-            raise InputError("version: the seeds are others by now; look at the profile again")
-        school.publish(proposal)
-        return proposal_row(proposal, True)
-
-
-@contextmanager
-def _first_profile(desk: Desk, name: str) -> Iterator[tuple[School, Proposal]]:
-    teacher = desk.model.wait()
-    with connected(desk.config) as cluster:
-        school = School(cluster, teacher, Learning(name, None, False))
-        proposal = school.propose()
-        if proposal.event.state != NONE:
-            raise InputError(f"event {name!r}: has a profile by now")
-        yield school, proposal
 
 
 def _stale(desk: Desk, name: str) -> str:
@@ -158,4 +119,4 @@ def _present() -> int:
     return int(time.time() * 1000)
 
 
-ENDPOINTS = (shown, promise, first, make_first)
+ENDPOINTS = (shown, promise)

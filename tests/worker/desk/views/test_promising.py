@@ -22,7 +22,8 @@ from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import _loaded_once, enc
 from worker.config import load_config
 from worker.desk.desk import Desk
-from worker.desk.views.promising import first, make_first, promise, shown
+from worker.desk.views.learning import learn, publish
+from worker.desk.views.promising import promise, shown
 from worker.judge.anytime import labels_missing
 from worker.judge.promise import confidence_of_version
 
@@ -66,28 +67,30 @@ def promises(desk: Desk, **wished: Any) -> Any:
 
 def gets_a_profile(desk: Desk) -> str:
     """Publish the first profile as the page does; its version."""
-    seen: Any = first.answer(desk, first.question({"event": "ferry"}, False))
-    given = {"event": "ferry", "by": "Åsa", "version": seen["version"]}
-    done: Any = make_first.answer(desk, make_first.question(given, True))
-    assert done == seen | {"published": True, "made": done["made"]}
-    return str(seen["version"])
+    given: Any = {"event": "ferry", "by": "Åsa"}
+    desk.model.wait()
+    learn.answer(desk, learn.question(given | {"hours": 0, "labels": False}, True))
+    end = time.monotonic() + DEADLINE_S
+    while (lesson := desk.lessons.of("ferry")) is None or lesson.ended is None:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert (lesson.refused, lesson.danger) == ("", "")
+    assert lesson.proposal is not None
+    version = lesson.proposal.profile.version
+    publish.answer(desk, publish.question(given | {"version": version}, True))
+    return version
 
 
 def test_a_profile_comes_first_and_is_the_one_that_was_shown(desk: Desk, kafka: Kafka) -> None:
     assert asks(desk) == {"profile": None, "loading": False}
     with pytest.raises(InputError, match="a promise is of a profile"):
         promises(desk, threshold=0.5)
-    given = {"event": "ferry", "by": "Åsa", "version": "0123456789ab"}
-    with pytest.raises(InputError, match="look at the profile again"):
-        make_first.answer(desk, make_first.question(given, True))
     version = gets_a_profile(desk)
     made = published(kafka)
     assert (made.version, made.made["by"], made.promise) == (version, "Åsa", None)
     found = until(desk, lambda found: found["profile"] == version)
     assert (found["threshold"], found["stale"], found["shown"].matches) == (None, "", 0)
     assert "no post has matched this version" in found["says"]
-    with pytest.raises(InputError, match="has a profile by now"):
-        first.answer(desk, first.question({"event": "ferry"}, False))
 
 
 def test_what_is_shown_is_what_the_command_says_and_what_is_set(

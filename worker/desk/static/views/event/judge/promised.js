@@ -1,8 +1,9 @@
 // What the labels show of an event's threshold, and promising it.
 import { html, useState } from "/vendor/preact.js";
-import { read, useAnswer } from "/lib/api.js";
-import { Do, doing, number, plural, Refused, tell, Time, Waiting } from "/lib/ui.js";
+import { useAnswer } from "/lib/api.js";
 import { Confirm } from "/lib/confirm.js";
+import { Do, doing, number, plural, Refused, tell, Time, Waiting } from "/lib/ui.js";
+import { Lesson } from "/views/event/learned/lesson.js";
 
 const PRECISIONS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95], CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
 const percent = (share) => `${+(100 * share).toFixed(1)} %`;
@@ -28,22 +29,15 @@ function Shown({ found, precision, confidence }) {
     ${rates && html`<p>${hourly(rates.now)} posts an hour match now${rates.then === null ? "" : html`, <b>${hourly(rates.then)}</b> would from there on`}.</p>`}`;
 }
 
-function First({ event, again, act }) {
-  const [first, set] = useState(null);
-  const [error, fail] = useState(null);
-  const look = () => read("/api/judge/first", { event }).then((found) => (fail(null), set(found)), fail);
-  const make = async () => {
-    if ((await doing("/api/judge/first/make", { event, version: first.version }, "published; judge its matches now")) !== undefined) again();
-    set(null);
-  };
-  const words = (pairs) => pairs.slice(0, 12).map(([word, part]) => `${word} ${part > 0 ? "+" : ""}${part.toFixed(3)}`).join(", ");
-  return html`<p>A promise is of a profile: one of the seeds and the background comes first.</p><${Refused} error=${error} />
-    <${Do} run=${look} disabled=${!act}>Show that profile<//>
-    ${first && html`<${Confirm} title="Publish this profile?" yes="Publish it" run=${make} close=${() => set(null)}>
-      <p>It takes the place of the event's seeds. Threshold <b>${first.threshold.after.map((cut) => cut.toFixed(4)).join(", ")}</b>, before ${first.threshold.before.map((cut) => cut.toFixed(4)).join(", ") || "–"}.
-        Of 1,000 everyday posts ${first.per_1000_of_the_background.after.toFixed(1)} pass, before ${first.per_1000_of_the_background.before.toFixed(1)}.</p>
-      <p>Gains <bdi>${words(first.made.gained)}</bdi></p><p>Loses <bdi>${words(first.made.lost)}</bdi></p>
-    <//>`}`;
+// A promise is of a profile: the lesson that makes the first one, as the page Learned has it.
+function First({ event, session }) {
+  const [told, refused] = useAnswer("/api/learned", { event }, ["events", "seeds"]);
+  const begin = () => doing("/api/learned/learn", { event, hours: 0, labels: false });
+  return html`<p>A promise is of a profile: one of the seeds and of everyday posts comes first.</p><${Refused} error=${refused} />
+    ${told?.away && html`<p class="refused" role="status">${told.away}</p>`}
+    ${told && !told.away && (told.lesson
+      ? html`<${Lesson} told=${told} lesson=${told.lesson} session=${session} />`
+      : html`<${Do} run=${begin} disabled=${session.read_only || told.busy}>See that profile<//>`)}`;
 }
 
 function Sets({ event, found, wish, close, again }) {
@@ -69,7 +63,7 @@ export function Promised({ event, session }) {
   const mayAct = !session.read_only;
   return html`<section class="promised"><h2>What the labels show</h2><${Refused} error=${refused} />
     ${!found ? !refused && html`<${Waiting} />` : found.profile === null
-      ? found.loading ? html`<${Waiting} what="Reading the seeds" />` : html`<${First} event=${event} again=${again} act=${mayAct} />`
+      ? found.loading ? html`<${Waiting} what="Reading the seeds" />` : html`<${First} event=${event} session=${session} />`
       : html`<${Stands} found=${found} />
         ${found.stale && html`<p class="refused">The profile is not in force, the seeds serve: ${found.stale}. Let it learn again, and judge its matches.</p>`}
         <p class="row"><${Choice} name="Precision" all=${PRECISIONS} value=${precision} set=${setPrecision} />
