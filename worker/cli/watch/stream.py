@@ -96,7 +96,7 @@ class MatchStream(Site):
             await response.prepare(request)
             cast(Visit, link.get_protocol()).stay()
             await consumer.start()
-            await self._send(response, consumer, seen)
+            await self._send(response, link, consumer, seen)
         except (OSError, KafkaError) as error:
             log.info("a listener is gone: %s: %s", type(error).__name__, error)
             link.abort()  # one that takes nothing would be waited for again at the end
@@ -105,13 +105,16 @@ class MatchStream(Site):
         return response
 
     async def _send(
-        self, response: web.StreamResponse, consumer: Consumer, seen: Places | None
-    ) -> None:
+        self, response: web.StreamResponse, link: asyncio.Transport, consumer: Consumer,
+        seen: Places | None,
+    ) -> None:  # fmt: skip
         """Send what comes, for as long as somebody takes it."""
         loop, quiet = asyncio.get_running_loop(), -QUIET_S
         at = await self._begin(consumer, seen)
         # Of a partition that is new he hears when he comes back, which he does by himself.
         while len(consumer.partitions_for_topic(self._all.topics.matches) or ()) <= len(at):
+            if link.is_closing():
+                return
             if loop.time() - quiet > QUIET_S:
                 await self._write(response, b":\nid: %s\n\n" % event_id(at))
                 quiet = loop.time()

@@ -44,6 +44,7 @@ def test_a_broker_that_goes_away_is_waited_for(
         kafka = Kafka(broker)
         kafka.make(*PARTITIONS)
         monkeypatch.setenv("NEWSIFT_KAFKA", str(broker))
+        monkeypatch.setenv("NEWSIFT_KAFKA__REQUEST_TIMEOUT_S", "4")
         fill(kafka, 0, 9)
         with receiving() as receiver:
             args = ("--webhook", receiver.url, "--since", "1h")
