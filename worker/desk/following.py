@@ -10,6 +10,7 @@ from encoder.errors import NewsiftError
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader, connected
 
+NOT_READ = "it is not read yet"
 AGAIN_S = 1.0  # after an outage, before the broker is asked again
 LOOK_S = 30.0  # after which the broker is asked whether the topic has more partitions now
 log = logging.getLogger("newsift.desk")
@@ -36,7 +37,7 @@ class Following:
         self._at: Offsets = {}
         self._ended = Event()
         self.ready = Event()  # all that was there at the start is kept
-        self.away = "it is not read yet"
+        self.away = NOT_READ
         self._thread = Thread(target=self._run, name=f"desk-{topic}", daemon=True)
 
     def start(self) -> None:

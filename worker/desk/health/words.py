@@ -141,7 +141,7 @@ def _of_rest(found: Looked) -> Iterator[Alert]:
             yield Alert(_line(f"{who} {told}"), False)
     for name, why in found.followed.items():
         if why:
-            yield Alert(_line(f"the desk does not show what is new in {name}: {why}"), False)
+            yield Alert(_line(f"this desk waits for {name}: {why}"), False)
     if found.rejected:
         yield Alert(f"{found.rejected:,} messages were rejected in the last ten minutes; see the "
                     "dead letters", False)  # fmt: skip

@@ -2,6 +2,7 @@
 import { html, render, useEffect, useState } from "/vendor/preact.js";
 import { iam, listen, login, read, useOnline, whoami } from "/lib/api.js";
 import { Do, News, Refused, tell } from "/lib/ui.js";
+import { Badge } from "/views/health/badge.js";
 
 // The pages by the first word of the address after #/; each is fetched when it is first opened.
 const PAGES = {
@@ -53,7 +54,7 @@ function Head({ now, session }) {
       ${Object.entries(PAGES).map(([name, [title]]) => title && html`<a href=${`#/${name}`} aria-current=${now === name ? "page" : undefined}>${title}</a>`)}
     </nav>
     ${session.read_only && html`<span class="badge">read-only</span>`}
-    ${!online && html`<span class="badge bad" role="alert">the desk does not answer</span>`}
+    ${online ? html`<${Badge} />` : html`<span class="badge bad" role="alert">the desk does not answer</span>`}
     <${Who} session=${session} />
   </header>`;
 }

@@ -8,6 +8,7 @@ from encoder.errors import InputError
 from worker.actions.dead_letters.read import DeadLetter
 from worker.actions.dead_letters.retry import Choice, retry_letters
 from worker.desk.desk import Desk
+from worker.desk.following import NOT_READ
 from worker.desk.health.letters import whole_letter
 from worker.desk.server.api import Act, Nothing, acts, reads
 from worker.kafka.reading import connected
@@ -38,7 +39,8 @@ def letters(desk: Desk, _asked: Nothing) -> dict[str, Any]:
     """How many there are by reason, and the newest."""
     desk.health.look(at_letters=True)
     follows = desk.health.of_letters
-    return desk.health.letters.told() | {"away": follows.away, "ready": follows.ready.is_set()}
+    away = "" if follows.away == NOT_READ else follows.away
+    return desk.health.letters.told() | {"away": away, "ready": follows.ready.is_set()}
 
 
 @reads("/api/dead-letters/one", Which)
