@@ -1,0 +1,40 @@
+"""How many posts come, by a broker; and near misses by workers that may be away."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.worker.kafka_side import POSTS, Kafka
+from worker.config import Config, DeskConfig, load_config
+from worker.desk.scoring.outside import DAY, HOUR, Outside, Stream, stream_of
+from worker.kafka.reading import connected
+
+NOW = 1_795_000_000_000
+
+
+def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
+    ages = [30 * HOUR, 20 * HOUR, 5 * HOUR, HOUR - 1, 5]
+    for n, age in enumerate(ages):
+        kafka.send(POSTS, b"{}", at=NOW - age, partition=n % 3)
+    with connected(load_config()) as cluster:
+        found = stream_of(cluster, POSTS, NOW)
+        assert found == Stream(4, NOW - 20 * HOUR, NOW, 2)
+        assert found.hourly == pytest.approx(4 / 20)
+        later = stream_of(cluster, POSTS, NOW + 2 * DAY)
+    assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY)
+
+
+def test_a_broker_that_is_away_is_said_and_no_matter() -> None:
+    config = Config()
+    away = replace(config, kafka=replace(config.kafka, bootstrap_servers="127.0.0.1:9"))
+    found = Outside(away).stream()
+    assert "127.0.0.1:9" in found.why
+    assert found.hourly == 0
+
+
+def test_a_worker_that_is_away_is_told_of() -> None:
+    desk = DeskConfig(workers="127.0.0.1:9")
+    found = Outside(replace(Config(), desk=desk)).near("fire")
+    assert found.answers == ()
+    (line,) = found.told
+    assert "127.0.0.1:9" in line
