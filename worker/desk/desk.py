@@ -14,6 +14,9 @@ from worker.desk.health.watching import Health
 from worker.desk.judging.judging import Judging
 from worker.desk.judging.profiles import profile_in
 from worker.desk.judging.recent import Recent
+from worker.desk.keeping.changes import Keeping
+from worker.desk.keeping.feeds import Feeds
+from worker.desk.keeping.rows import SeedRows
 from worker.desk.known import Known
 from worker.desk.lessons import Lessons
 from worker.desk.model import Model
@@ -47,6 +50,9 @@ class Desk:
         self.judging = Judging(config, self._profile_version)
         self.recent = Recent(config)
         self.lessons = Lessons(config, self.model.wait, lambda: self.pulse.moved("events"))
+        self.keeping = Keeping(config)
+        self.rows = SeedRows(config, self.model)
+        self.feeds = Feeds(config, lambda: self.pulse.moved("seeds"))
         self.hands = ThreadPoolExecutor(WORKERS, "desk")
 
     def start(self) -> None:
@@ -54,12 +60,15 @@ class Desk:
         self.model.start()
         self.known.start()
         self.of_matches.start()
+        if not self.read_only:
+            self.feeds.start()
 
     def stop(self) -> None:
         """Follow nothing any more; harmless if it never began."""
         self.known.stop()
         self.of_matches.stop()
         self.health.stop()
+        self.feeds.stop()
         self.hands.shutdown(wait=False, cancel_futures=True)
         self.judging.stop()
 

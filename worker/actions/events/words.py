@@ -11,6 +11,7 @@ from encoder.text.clean import POST_CHARS
 from worker.seeds.vectors import EventVector
 
 TOLD = 10
+HEAVIEST = 60  # words of an article that are told
 MOST_PARTS = 200  # of texts, each as long as a post may be
 MOST_CHARS = 40  # of a word
 
@@ -27,6 +28,15 @@ def moved_words(
     moved.sort(key=lambda pair: (-pair[1], pair[0]))
     gained = [pair for pair in moved[:TOLD] if pair[1] > 0]
     return gained, [pair for pair in reversed(moved[-TOLD:]) if pair[1] < 0]
+
+
+def heaviest_words(enc: Encoder, title: str, text: str) -> Told:
+    """The words that weigh most in an article, each with its weight there, the heaviest first."""
+    row = enc.articles([(title, text)]).lexical
+    weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
+    named = slots_of(enc, [title, text])
+    found = [(word[:MOST_CHARS], round(weights.get(at, 0.0), 4)) for at, word in named.items()]
+    return sorted((pair for pair in found if pair[1]), key=lambda pair: -pair[1])[:HEAVIEST]
 
 
 def slots_of(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:

@@ -3,12 +3,15 @@
 from worker.desk.views import (
     agreement,
     dead_letters,
+    drafts,
     export,
+    feeds,
     health,
     judging,
     learning,
     promising,
     scores,
+    seeds,
     session,
 )
 
@@ -16,10 +19,13 @@ ENDPOINTS = (
     *session.ENDPOINTS,
     *agreement.ENDPOINTS,
     *dead_letters.ENDPOINTS,
+    *drafts.ENDPOINTS,
     *export.ENDPOINTS,
+    *feeds.ENDPOINTS,
     *health.ENDPOINTS,
     *judging.ENDPOINTS,
     *learning.ENDPOINTS,
     *promising.ENDPOINTS,
     *scores.ENDPOINTS,
+    *seeds.ENDPOINTS,
 )
