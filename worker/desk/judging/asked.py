@@ -19,7 +19,7 @@ from worker.judge.queues import Question
 from worker.match.records import WHY_TOKENS
 from worker.posts.outcome import Post
 
-MOST_CHARS, MOST_NAMED = 50_000, 2_000  # of a text, and of what else a post says of itself
+MOST = {"text": 50_000, "url": 2_000, "author": 200, "created_at": 40, "lang": 40}  # characters
 PATIENCE_S = 5.0  # for an answer of the same queue that is on its way
 
 State = dict[str, Any]
@@ -134,8 +134,6 @@ class Asked:
 
 
 def shown_post(post: Post) -> State:
-    """A post as the page gets it: whoever may write to the topic bounds nothing."""
-    return {
-        name: text[:MOST_CHARS] if name == "text" else text[:MOST_NAMED]
-        for name, text in msgspec.to_builtins(post).items()
-    }
+    """A post as the page gets it: whoever may write to the topic bounds nothing but its name."""
+    said = msgspec.to_builtins(post)
+    return {name: text[: MOST.get(name, len(text))] for name, text in said.items()}

@@ -78,6 +78,9 @@ class Window:
             self.faults.append(f"console: {message.text} ({message.location.get('url', '')})")
 
     def _shown(self, dialog: Dialog) -> None:
+        if dialog.type == "beforeunload":  # the browser's own: something is not saved yet
+            dialog.accept()
+            return
         self.faults.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 

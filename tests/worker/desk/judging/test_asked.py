@@ -14,7 +14,7 @@ from tests.worker.judged import drawn, match
 from worker.actions.labels.answers import Answers, Publish
 from worker.actions.labels.asking import Frozen
 from worker.actions.labels.candidates import Found
-from worker.desk.judging.asked import MOST_CHARS, Asked
+from worker.desk.judging.asked import MOST, Asked
 from worker.errors import BrokerError
 from worker.files.matches import read_match
 from worker.judge.draw import Candidate, certifies_only
@@ -227,6 +227,7 @@ def test_what_is_shown_of_a_post_is_bounded() -> None:
 
     queue = One([each.candidate for each in found.values()])
     state = Asked(Frozen(queue, found, None), Answers("e", "a", found, (), Topic().publish)).state()
-    assert len(state["question"]["text"]) == MOST_CHARS
+    assert len(state["question"]["text"]) == MOST["text"]
+    assert state["question"]["id"] == name
     assert len(state["question"]["why"]) == 8
     assert len(msgspec.json.encode(state)) < 2**20

@@ -1,5 +1,5 @@
 // What every page is made of: words, times, notices, and what people press.
-import { html, useEffect, useState } from "/vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useState } from "/vendor/preact.js";
 import { act } from "/lib/api.js";
 
 const count = new Intl.NumberFormat("en");
@@ -78,14 +78,15 @@ export function Do({ run, children, kind = "", ...rest }) {
 
 // Keys that work while nobody types: {"y": f}; they are listed where they are used.
 export function useKeys(keys) {
-  useEffect(() => {
+  // As soon as the page shows something new: a key that came before the effect would mean the old.
+  useLayoutEffect(() => {
     const press = (event) => {
-      const typing = event.target.closest("input, textarea, select, [contenteditable], dialog");
+      const typing = event.target.closest("input:not([type=radio], [type=checkbox]), textarea, select, [contenteditable], dialog");
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
       const run = keys[event.key];
       if (run) {
         event.preventDefault();
-        run();
+        run(event);
       }
     };
     document.addEventListener("keydown", press);

@@ -65,8 +65,9 @@ function Asking({ event, kind, by, again, judged }) {
     asked.correct(again, verdict);
     judged();
   };
-  const presses = Object.entries(KEYS).flatMap(([key, verdict]) => [key, key.toUpperCase()].map((each) => [each, () => post && says(verdict)]));
-  useKeys({ ...Object.fromEntries(presses), z: asked.undo, Z: asked.undo, ...(again && { Escape: judged }) });
+  const takeBack = (event) => event.repeat || asked.undo();
+  const presses = Object.entries(KEYS).flatMap(([key, verdict]) => [key, key.toUpperCase()].map((each) => [each, (event) => post && !event.repeat && says(verdict)]));
+  useKeys({ ...Object.fromEntries(presses), z: takeBack, Z: takeBack, ...(again && { Escape: judged }) });
   if (asked.refused && !state) return html`<${Refused} error=${asked.refused} /><${Do} run=${asked.again}>Try again<//>`;
   if (!state) return html`<${Waiting} what="Drawing from the matches of the last 24 hours" />`;
   return html`<section aria-label="Posts to judge">
