@@ -33,15 +33,6 @@ CONFIG = click.option(
     "--config", "config_file", metavar="FILE", type=click.Path(path_type=Path),
     help="The configuration; else NEWSIFT_CONFIG or ./config.yaml.",
 )  # fmt: skip
-FORMAT = click.option(
-    "--format", "form", default="auto", type=click.Choice(FORMATS),
-    help="What the files are; auto tells by what is in them.",
-)  # fmt: skip
-TEXT_COLUMN = click.option(
-    "--text-column", "text", metavar="NAME", help="What holds the text, in tables and in JSON."
-)
-ID_COLUMN = click.option("--id-column", "id", metavar="NAME", help="What holds the id.")
-TIME_COLUMN = click.option("--time-column", "time", metavar="NAME", help="What holds the time.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -60,10 +51,15 @@ def since_option(said: str, required: bool = False) -> Callable[[Callable[P, R]]
 def file_options(command: Callable[..., R]) -> Callable[..., R]:
     """Add --format and the columns to a command, which gets what they amount to as `wanted`."""
 
-    @FORMAT
-    @TEXT_COLUMN
-    @ID_COLUMN
-    @TIME_COLUMN
+    @click.option(
+        "--format", "form", default="auto", type=click.Choice(FORMATS),
+        help="What the files are; auto tells by what is in them.",
+    )  # fmt: skip
+    @click.option(
+        "--text-column", "text", metavar="NAME", help="What holds the text, in tables and in JSON."
+    )
+    @click.option("--id-column", "id", metavar="NAME", help="What holds the id.")
+    @click.option("--time-column", "time", metavar="NAME", help="What holds the time.")
     @wraps(command)
     def given(
         *args: Any, form: str, text: str | None, id: str | None, time: str | None, **kwargs: Any

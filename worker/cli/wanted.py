@@ -11,12 +11,6 @@ from worker.match.records import Match, MatchRecord
 
 R = TypeVar("R")
 
-SEED = click.option(
-    "--seed", "seeds", multiple=True, metavar="ID", help="Only matches with this seed."
-)
-EVENT = click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's.")
-NEW = click.option("--new", "new", is_flag=True, help="Only the first of those that say the same.")
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -45,9 +39,11 @@ class Wanted:
 def wanted_options(command: Callable[..., R]) -> Callable[..., R]:
     """Add --seed, --event and --new to a command, which gets them as `wanted`."""
 
-    @SEED
-    @EVENT
-    @NEW
+    @click.option(
+        "--seed", "seeds", multiple=True, metavar="ID", help="Only matches with this seed."
+    )
+    @click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's.")
+    @click.option("--new", is_flag=True, help="Only the first of those that say the same.")
     @wraps(command)
     def narrowed(
         *args: Any, seeds: tuple[str, ...], events: tuple[str, ...], new: bool, **kwargs: Any

@@ -63,30 +63,35 @@ async def _by_proxy(
 ) -> aiohttp.ClientResponse:
     # Not by aiohttp's trust_env: that reads ~/.netrc too, whose login is refused beside a token,
     # and knows no proxy for a web socket.
-    proxy = environment_proxy(request.url)
+    url = request.url
+    proxy = environment_proxy(url.scheme, url.host_port_subcomponent or "")
     if proxy is not None:
-        login = {}
-        if proxy.user:
-            said = b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
-            login = {"Proxy-Authorization": f"Basic {said}"}
+        login = proxy_login(proxy)
         request.update_proxy(proxy.with_user(None), None, login)
         if not request.is_ssl():
             request.headers.update(login)
     return await send(request)
 
 
-def environment_proxy(url: URL) -> URL | None:
-    """The proxy that HTTPS_PROXY or HTTP_PROXY names, for web sockets too, but for NO_PROXY."""
-    scheme = WEB_SCHEMES.get(url.scheme, url.scheme)
-    named = getproxies_environment()
-    said = named.get(scheme)
-    if not said or proxy_bypass(url.host_port_subcomponent or "", named):
+def environment_proxy(scheme: str, place: str) -> URL | None:
+    """What HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names, for web sockets too, but for NO_PROXY."""
+    scheme = WEB_SCHEMES.get(scheme, scheme)
+    known = getproxies_environment()
+    said = known.get(scheme) or known.get("all")
+    if not said or proxy_bypass(place, known):
         return None
-    found = URL(said if "://" in said else f"http://{said}")
-    if found.scheme != "http" or not found.host:
+    if (found := address(said if "://" in said else f"http://{said}", "http")) is None:
         key = f"{scheme.upper()}_PROXY"
         raise ConfigError(f"{key}: names no HTTP proxy; give one as http://host:port")
     return found
+
+
+def proxy_login(proxy: URL) -> dict[str, str]:
+    """The header by which a proxy lets us pass, where its address has a login."""
+    if proxy.user is None:
+        return {}
+    said = b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
+    return {"Proxy-Authorization": f"Basic {said}"}
 
 
 def address(url: str, *schemes: str) -> URL | None:

@@ -120,6 +120,7 @@ def test_what_somebody_else_wrote_is_short_and_steers_nothing() -> None:
         ("wss://h/a", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
         ("ws://h/a", {"HTTP_PROXY": "p:1"}, "http://p:1"),
         ("https://h/a", {"HTTP_PROXY": "p:1"}, None),
+        ("https://h/a", {"ALL_PROXY": "p:1"}, "http://p:1"),
         ("https://a.h/a", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "h"}, None),
         ("https://h:8/a", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "h:8"}, None),
     ],
@@ -130,7 +131,8 @@ def test_a_proxy_of_the_environment_serves_web_sockets_too(
     no_proxy(monkeypatch)
     for key, value in env.items():
         monkeypatch.setenv(key, value)
-    found = environment_proxy(URL(url))
+    asked = URL(url)
+    found = environment_proxy(asked.scheme, asked.host_port_subcomponent or "")
     assert (found and str(found)) == proxy
 
 
@@ -140,7 +142,7 @@ def test_a_proxy_of_another_kind_is_refused_without_its_login(
     no_proxy(monkeypatch)
     monkeypatch.setenv("HTTPS_PROXY", "socks5://user:secret@p:1")
     with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: names no HTTP proxy") as refused:
-        environment_proxy(URL("wss://h/a"))
+        environment_proxy("wss", "h")
     assert "secret" not in str(refused.value)
 
 

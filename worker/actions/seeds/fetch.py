@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
-from encoder.errors import InputError
+from encoder.errors import InputError, NewsiftError
 from worker.actions.seeds.addresses import is_public
 from worker.actions.seeds.proxy import PORTS, literal, proxy_for
 from worker.files.articles.page import Page
@@ -96,7 +96,7 @@ def opened(
     try:
         with _opened(web_address(url), bounds, asked) as answer:
             yield answer
-    except InputError:
+    except NewsiftError:
         raise
     except (OSError, http.client.HTTPException, ValueError, zlib.error) as error:
         raise InputError(f"{url}: cannot be fetched ({_reason(error)})") from error

@@ -1,18 +1,13 @@
 """A proxy of the web, where the environment names one for a host."""
 
-import base64
 import http.client
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from socket import inet_aton
-from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass
+from urllib.parse import SplitResult
 
-from encoder.errors import InputError
-
-PORT = 80
 PORTS = {"http": 80, "https": 443}
 
 
@@ -40,12 +35,12 @@ class Proxy:
 
 def proxy_for(target: SplitResult) -> Proxy | None:
     """The proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names, unless NO_PROXY has the host."""
-    known = getproxies_environment()
-    named = known.get(target.scheme) or known.get("all")
+    from worker.sources.http import environment_proxy, proxy_login
+
     place = target.netloc if target.port else f"{target.netloc}:{PORTS[target.scheme]}"
-    if not named or proxy_bypass(place):
+    if (found := environment_proxy(target.scheme, place)) is None:
         return None
-    return _read(named, f"{target.scheme.upper()}_PROXY")
+    return Proxy(found.host or "", found.port or 80, proxy_login(found))
 
 
 def literal(host: str) -> str | None:
@@ -60,18 +55,3 @@ def literal(host: str) -> str | None:
         return str(IPv4Address(inet_aton(bare)))
     except OSError:
         return None
-
-
-def _read(named: str, key: str) -> Proxy:
-    """The proxy in a variable of the environment; a login in it is never said."""
-    try:
-        parts = urlsplit(named if "://" in named else f"http://{named}")
-        host, port = parts.hostname, parts.port or PORT
-    except ValueError:
-        host, port, parts = None, PORT, urlsplit("")
-    if parts.scheme != "http" or not host:
-        raise InputError(f"{key}: names no HTTP proxy; give one as http://host:port")
-    if parts.username is None:
-        return Proxy(host, port)
-    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-    return Proxy(host, port, {"Proxy-Authorization": f"Basic {base64.b64encode(login).decode()}"})

@@ -21,9 +21,6 @@ from worker.seeds.record import digest
 from worker.sources.followed import Followed, read_followed
 from worker.sources.state import locked, state_folder
 
-EVERY_S = 900.0  # as a rule, between two looks at a feed
-KEEP_MS = 14 * 86_400_000  # as a rule, that an article is a seed
-MOST = 20  # articles, as a rule, that are read at a time
 LARGEST_STATE = 2**27
 LONGEST_BACKOFF = 6 * 3600.0
 MOST_FAILURES = 16  # that still lengthen the pause

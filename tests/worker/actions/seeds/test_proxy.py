@@ -13,6 +13,7 @@ from tests.worker.web_side import web_server
 from worker.actions.seeds.addresses import OwnNetwork
 from worker.actions.seeds.fetch import Bounds, fetch
 from worker.actions.seeds.proxy import literal
+from worker.errors import ConfigError
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +137,7 @@ def test_what_is_no_proxy_is_refused(
     proxy: ProxySide, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", named)
-    with pytest.raises(InputError, match="HTTP_PROXY: names no HTTP proxy; give one as") as seen:
+    with pytest.raises(ConfigError, match="HTTP_PROXY: names no HTTP proxy; give one as") as seen:
         fetch("http://courier.test/article", UNKNOWN)
     assert "secret" not in str(seen.value)
 
