@@ -5,10 +5,10 @@ import asyncio
 import click
 
 from worker.cli.options import kafka_options
-from worker.cli.terminal import say
 from worker.cli.watch.running import live
 from worker.config import Config, WebConfig
 from worker.desk.desk import Desk
+from worker.desk.server.guard import SHORTEST
 from worker.desk.server.site import DeskSite
 from worker.desk.views import ENDPOINTS
 from worker.errors import ConfigError
@@ -34,10 +34,11 @@ def desk(port: int | None, read_only: bool, config: Config) -> None:
         raise ConfigError(
             f"desk.host: {own.host} is open to others; set NEWSIFT_DESK__TOKEN or desk.token_file"
         )
+    if own.token is not None and len(own.token.reveal()) < SHORTEST:
+        raise ConfigError(f"desk.token: is easily guessed; give {SHORTEST} characters or more")
     log.set_up(config.log, None)
     opened = Desk(config, read_only)
     site = DeskSite(opened, WebConfig(own.host, port), own.token, ENDPOINTS)
-    say("Ctrl-C ends the desk")
     ended = asyncio.run(live(lambda _leave: [site]))
     if ended is not None:
         raise ended

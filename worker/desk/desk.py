@@ -1,15 +1,10 @@
 """The desk: what its pages share while it is open."""
 
-import logging
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-import msgspec
-
 from worker.config import Config
 from worker.desk.board import Board
 from worker.desk.export.exports import Exports
 from worker.desk.following import Following
+from worker.desk.hands import Hands
 from worker.desk.health.watching import Health
 from worker.desk.judging.judging import Judging
 from worker.desk.judging.profiles import profile_in
@@ -22,12 +17,8 @@ from worker.desk.lessons import Lessons
 from worker.desk.model import Model
 from worker.desk.scoring.outside import Outside
 from worker.desk.server.pulse import Pulse
-from worker.visible import one_line
 
 WORKERS = 8  # questions that are answered at once
-LONGEST_LINE = 1000  # characters of what the audit says of one action
-
-audit = logging.getLogger("newsift.audit")
 
 
 class Desk:
@@ -53,7 +44,7 @@ class Desk:
         self.keeping = Keeping(config)
         self.rows = SeedRows(config, self.model)
         self.feeds = Feeds(config, lambda: self.pulse.moved("seeds"))
-        self.hands = ThreadPoolExecutor(WORKERS, "desk")
+        self.hands = Hands(WORKERS)
 
     def start(self) -> None:
         """Begin to follow the topics, and to load the model."""
@@ -69,7 +60,7 @@ class Desk:
         self.of_matches.stop()
         self.health.stop()
         self.feeds.stop()
-        self.hands.shutdown(wait=False, cancel_futures=True)
+        self.hands.shutdown()
         self.judging.stop()
 
     def _profile_version(self, event: str) -> str | None:
@@ -92,10 +83,3 @@ class Desk:
     def _events_with_seeds(self) -> set[str]:
         book = self.known.control.book
         return {seed.event for seed in (*book.seeds, *book.paused)}
-
-
-def note(does: str, by: str, asked: Any, outcome: str) -> None:
-    """One line of the audit: who did what, with what, and how it ended."""
-    details = {name: value for name, value in msgspec.to_builtins(asked).items() if name != "by"}
-    said = msgspec.json.encode(details).decode()[:LONGEST_LINE]
-    audit.info("%s by %s: %s (%s)", does, one_line(by) or "-", one_line(said), one_line(outcome))

@@ -20,11 +20,12 @@ class Visit(asyncio.Protocol):
     ) -> None:
         self._inner, self._links = inner, links
         self._room = largest
+        self._link: asyncio.Transport | None = None
         self._overdue: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, and set the time at which it is over; the oldest gives way if there are many."""
-        link = self._links[self] = cast(asyncio.Transport, transport)
+        link = self._link = self._links[self] = cast(asyncio.Transport, transport)
         if len(self._links) > MOST:
             self._links.pop(next(iter(self._links))).abort()
         self._overdue = asyncio.get_running_loop().call_later(LONGEST_S, link.abort)
@@ -35,8 +36,8 @@ class Visit(asyncio.Protocol):
         self._room -= len(data)
         if self._room >= 0:
             self._inner.data_received(data)
-        elif link := self._links.get(self):
-            link.abort()
+        elif self._link is not None:
+            self._link.abort()
 
     def eof_received(self) -> bool | None:
         """The visitor says no more."""
@@ -56,11 +57,18 @@ class Visit(asyncio.Protocol):
             self._overdue.cancel()
         self._links.pop(self, None)
 
+    def hurry(self) -> None:
+        """Let it be over in time again: there is an answer, which has to be taken."""
+        if self._link is not None:
+            self.stay()
+            self._overdue = asyncio.get_running_loop().call_later(LONGEST_S, self._link.abort)
+
     def connection_lost(self, error: Exception | None) -> None:
         """It is over."""
         if self._overdue is not None:
             self._overdue.cancel()
         self._links.pop(self, None)
+        self._link = None
         self._inner.connection_lost(error)
 
 

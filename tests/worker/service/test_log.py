@@ -9,7 +9,7 @@ import pytest
 
 from worker.config import LogConfig
 from worker.errors import ConfigError
-from worker.service.log import MINUTE, MOST, JsonLine, OneLine, Sparing, set_up
+from worker.service.log import AUDIT, MINUTE, MOST, JsonLine, OneLine, Sparing, set_up
 
 
 @pytest.fixture
@@ -70,6 +70,14 @@ def test_one_place_cannot_flood_the_log_and_others_go_on() -> None:
     assert spare.filter(later)
     assert later.getMessage() == f"again ({1000 - MOST} more were not logged)"
     assert spare.filter(record("again", at=2 * MINUTE + 2))
+
+
+def test_each_line_of_the_audit_is_logged() -> None:
+    spare = Sparing()
+    made = [record("done") for _ in range(1000)]
+    for each in made:
+        each.name = AUDIT
+    assert all(map(spare.filter, made))
 
 
 @pytest.mark.parametrize("debug", ["0", "1"])

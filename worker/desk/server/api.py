@@ -1,8 +1,9 @@
 """Endpoints: what the page may ask and do, each a function of the desk and of a typed question."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -11,6 +12,7 @@ from encoder.errors import InputError
 if TYPE_CHECKING:
     from worker.desk.desk import Desk
 
+LONGEST_NAME = 80  # characters of who acts
 Q = TypeVar("Q", bound=msgspec.Struct)
 Answer = Callable[["Desk", Q], object]
 
@@ -22,7 +24,7 @@ class Nothing(msgspec.Struct, frozen=True):
 class Act(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants done, and who that is: the name that the page was given."""
 
-    by: str
+    by: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,24 @@ class Endpoint:
 
     def question(self, given: object, strict: bool) -> msgspec.Struct:
         """What was asked, or a refusal that names the key."""
-        try:
+        with _understood():
             return msgspec.convert(given, self.wants, strict=strict)
-        except msgspec.ValidationError as error:
-            told, _, where = str(error).partition(" - at `$.")
-            raise InputError(f"{where.rstrip('`') or 'question'}: {told}") from None
+
+    def wanted(self, body: bytes) -> msgspec.Struct:
+        """What the body of an action says, or a refusal; what nobody wants of it is not kept."""
+        with _understood():
+            return msgspec.json.decode(body, type=self.wants)
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        told, _, where = str(error).partition(" - at `$.")
+        raise InputError(f"{where.rstrip('`') or 'question'}: {told}") from None
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise InputError(f"question: bad JSON ({error})") from None
 
 
 def reads(path: str, wants: type[Q]) -> Callable[[Answer[Q]], Endpoint]:

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from worker.config.secret import Secret
 
-COOKIE = "newsift_desk"
+SHORTEST = 16  # characters of a token, so that nobody finds it by trying
 SLOW_S = 0.5  # before a wrong token is refused
 WEEK_S = 7 * 86_400
 SAFE_HEADERS = {
@@ -30,39 +30,50 @@ class Guard:
     """Lets in who comes from the desk's own page, with the token where there is one."""
 
     def __init__(self, token: Secret | None) -> None:
-        self._proof = sha256(token.reveal().encode()).hexdigest() if token else ""
+        self._proof = _digest(token.reveal()) if token else ""
+        # Browsers keep cookies by host alone: desks on several ports keep theirs apart.
+        self._cookie = f"newsift_desk_{_digest(self._proof)[:8]}"
 
-    def refusal(self, request: web.Request) -> tuple[int, str] | None:
+    async def refusal(self, request: web.Request) -> tuple[int, str] | None:
         """Why a question is not answered, if so: the status and the reason."""
         if not _from_own_page(request):
             return 403, "origin: another page asks; open the desk itself"
+        if "Content-Encoding" in request.headers:
+            return 415, "content-encoding: give it unpacked"
         if request.method == "POST" and request.content_type != "application/json":
             return 415, "content-type: give application/json"
-        if not self.knows(request):
-            return 401, "token: is missing; give the desk's token"
+        if self._proof and not self._knows(request):
+            if "Authorization" in request.headers:
+                await asyncio.sleep(SLOW_S)
+            return 401, "token: is missing or not the desk's; give it"
         return None
-
-    def knows(self, request: web.Request) -> bool:
-        """Whether who asks has shown the token, or none is needed."""
-        shown = request.cookies.get(COOKIE, "")
-        return not self._proof or hmac.compare_digest(shown.encode(), self._proof.encode())
 
     async def login(self, request: web.Request) -> web.Response:
         """Give who shows the token what makes the browser known."""
-        shown = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
-        if not self._proof or not _from_own_page(request) or not self._is_token(shown):
+        if not self._proof or not _from_own_page(request) or not self._shows_token(request):
             await asyncio.sleep(SLOW_S)
             return web.json_response({"reason": "token: is not the desk's"}, status=401)
         response = web.json_response({"answer": None, "told": []})
+        encrypted = urlsplit(request.headers.get("Origin", "")).scheme == "https"
         response.set_cookie(
-            COOKIE, self._proof, max_age=WEEK_S, httponly=True, samesite="Strict",
-            secure=request.secure,
+            self._cookie, self._proof, max_age=WEEK_S, httponly=True, samesite="Strict",
+            secure=encrypted,
         )  # fmt: skip
         return response
 
-    def _is_token(self, shown: str) -> bool:
-        proof = sha256(shown.encode("utf-8", "surrogateescape")).hexdigest()
-        return hmac.compare_digest(proof, self._proof)
+    def _knows(self, request: web.Request) -> bool:
+        """Whether who asks has logged in, or is a script that shows the token itself."""
+        shown = request.cookies.get(self._cookie, "").encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(shown, self._proof.encode()) or self._shows_token(request)
+
+    def _shows_token(self, request: web.Request) -> bool:
+        kind, _, shown = request.headers.get("Authorization", "").partition(" ")
+        proof = _digest(shown.strip()).encode()
+        return kind.lower() == "bearer" and hmac.compare_digest(proof, self._proof.encode())
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _from_own_page(request: web.Request) -> bool:
@@ -70,7 +81,7 @@ def _from_own_page(request: web.Request) -> bool:
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = request.headers.get("Origin")
-    return origin is None or urlsplit(origin).netloc == request.host
+    return origin is None or origin in (f"http://{request.host}", f"https://{request.host}")
 
 
 async def harmless(_request: web.Request, response: web.StreamResponse) -> None:

@@ -3,26 +3,32 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 from aiohttp import web
 
 from encoder.errors import InputError, NewsiftError
+from worker.actions.told import listening, say
+from worker.actions.who import acting
 from worker.config import WebConfig
 from worker.config.secret import Secret
-from worker.desk.desk import Desk, note
-from worker.desk.server.api import Act, Endpoint
+from worker.desk.desk import Desk
+from worker.desk.server.api import Endpoint
 from worker.desk.server.attachment import Attachment, sent
+from worker.desk.server.audit import note
 from worker.desk.server.guard import Guard, harmless
 from worker.desk.server.pages import all_pages
-from worker.watch.site import FRESH, Site, json_answer
+from worker.watch.site import FRESH, Handler, Site, json_answer
 from worker.watch.visits import Visit
 
 FIRST_PORT = 6067
 LARGEST = 2**23  # bytes of a question: a saved page fits
+HEARD = 2**24  # of a visit; what is above the largest is heard out, so that the refusal arrives
 PATIENCE = 32  # questions that wait or are answered at once; the next one is sent away
 OPEN_PAGES = 32
+SLOW_S = 30.0  # for a beat, after which a page is taken to be gone
 STREAM = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 JSON = FRESH | {"Content-Type": "application/json; charset=utf-8"}
 log = logging.getLogger("newsift.desk")
@@ -32,7 +38,7 @@ class DeskSite(Site):
     """What a browser sees of a desk."""
 
     host_key, port_key = "desk.host", "--port"
-    first_port, largest = FIRST_PORT, LARGEST
+    first_port, largest = FIRST_PORT, HEARD
 
     def __init__(
         self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint]
@@ -61,17 +67,19 @@ class DeskSite(Site):
 
     def began(self) -> None:
         """Say where it is served."""
-        log.info("the desk: http://%s:%d/", self._config.host, self.port)
+        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
+        say(f"the desk is open at http://{host}:{self.port}/ (Ctrl-C ends it)")
 
     def prepare(self, app: web.Application) -> None:
-        """Have every answer say what a browser may do with it."""
+        """Have every answer say what a browser may do with it, and every refusal be JSON."""
         app.on_response_prepare.append(harmless)
+        app.middlewares.append(_in_json)
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         """The files of the page, the stream of beats, and every endpoint."""
         yield from (web.get(path, self._get_page) for path in self._pages)
         yield web.post("/api/login", self._guard.login)
-        yield web.get("/api/beats", self._get_beats)
+        yield web.get("/api/beats", self._get_beats, allow_head=False)
         for each in self._endpoints:
             yield web.route("POST" if each.does else "GET", each.path, self._answering(each))
 
@@ -83,87 +91,116 @@ class DeskSite(Site):
         return web.Response(body=page.content, headers=headers | {"Content-Type": page.kind})
 
     async def _get_beats(self, request: web.Request) -> web.StreamResponse:
-        if refused := self._guard.refusal(request):
+        if refused := await self._guard.refusal(request):
             return _refused(*refused)
         if len(self._open) >= OPEN_PAGES:
             return _refused(503, f"{OPEN_PAGES} pages are open already; close one")
-        me = asyncio.current_task()
+        me, visit = asyncio.current_task(), _visit(request)
         self._open.add(me)
         try:
             response = web.StreamResponse(headers=STREAM)
-            _stay(request)
+            visit.stay()
             await response.prepare(request)
             async for beat in self._desk.pulse.beats():
-                await response.write(beat)
-        except OSError:
+                async with asyncio.timeout(SLOW_S):
+                    await response.write(beat)
+        except (OSError, TimeoutError):
             log.debug("a page is closed")
+            visit.hurry()
         finally:
             self._open.discard(me)
         return response
 
     def _answering(self, endpoint: Endpoint) -> Any:
         async def answer(request: web.Request) -> web.StreamResponse:
-            if refused := self._guard.refusal(request):
-                return _refused(*refused)
+            visit = _visit(request)
+            if refused := await self._guard.refusal(request):
+                return self._turned_away(endpoint, request, *refused)
             if endpoint.does and self._desk.read_only:
-                return _refused(403, "--read-only: this desk only shows; open another to act")
+                reason = "--read-only: this desk only shows; open another to act"
+                return self._turned_away(endpoint, request, 403, reason)
             if self._asked >= PATIENCE:
                 return _refused(503, "too much is asked at once; try again")
             self._asked += 1
             try:
-                return await self._answered(endpoint, request)
+                return await self._answered(endpoint, request, visit)
             finally:
                 self._asked -= 1
+                visit.hurry()
 
         return answer
 
-    async def _answered(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
+    def _turned_away(
+        self, endpoint: Endpoint, request: web.Request, status: int, reason: str
+    ) -> web.Response:
+        if endpoint.does:
+            log.warning("%s from %s: %s", endpoint.does, request.remote, reason)
+        return _refused(status, reason)
+
+    async def _answered(
+        self, endpoint: Endpoint, request: web.Request, visit: Visit
+    ) -> web.StreamResponse:
         try:
-            question = endpoint.question(*await _given(request, bool(endpoint.does)))
+            question = await _question(endpoint, request)
         except InputError as error:
-            return _refused(400, str(error))
-        _stay(request)
-        loop = asyncio.get_running_loop()
+            return self._turned_away(endpoint, request, 400, str(error))
+        visit.stay()
+        loop, done = asyncio.get_running_loop(), partial(self._done, endpoint, question)
+        outcome = "the desk was ended meanwhile"
         try:
-            body = await loop.run_in_executor(self._desk.hands, self._done, endpoint, question)
+            body = await loop.run_in_executor(self._desk.hands, done)
+            outcome = "done"
         except NewsiftError as error:
-            return _refused(409 if isinstance(error, InputError) else 502, str(error))
+            outcome = str(error)
+            return _refused(409 if isinstance(error, InputError) else 502, outcome)
         except Exception as error:  # one page's question ends nobody else's
             log.exception("%s failed", endpoint.path)
-            return _refused(500, f"{type(error).__name__}: {error}")
+            outcome = f"{type(error).__name__}: {error}"
+            return _refused(500, outcome)
+        finally:
+            if endpoint.does:
+                note(endpoint, question, outcome, request.remote or "-")
         if isinstance(body, Attachment):
             return await sent(request, body)
         return web.Response(body=body, headers=JSON)
 
     def _done(self, endpoint: Endpoint, question: msgspec.Struct) -> bytes | Attachment:
-        """Answer, by one of the desk's hands; of an action the audit is told."""
-        outcome = "done"
-        try:
+        """Answer, by one of the desk's hands, with what was said on the way."""
+        with listening() as told, acting(getattr(question, "by", "")):
             answer = endpoint.answer(self._desk, question)
-            if isinstance(answer, Attachment):
-                return answer
-            return msgspec.json.encode({"answer": answer})
-        except Exception as error:
-            outcome = str(error)
-            raise
-        finally:
-            if isinstance(question, Act):
-                note(endpoint.does, question.by, question, outcome)
+        if isinstance(answer, Attachment):
+            return answer
+        return msgspec.json.encode({"answer": answer, "told": told})
 
 
-async def _given(request: web.Request, acts: bool) -> tuple[object, bool]:
-    """What was asked, in the body or in the address, and whether numbers are numbers there."""
-    if not acts:
-        return dict(request.query), False
+async def _question(endpoint: Endpoint, request: web.Request) -> msgspec.Struct:
+    """What was asked, in the body or in the address."""
+    if not endpoint.does:
+        return endpoint.question(dict(request.query), strict=False)
+    body = bytearray()
+    async for piece in request.content.iter_any():
+        if len(body) <= LARGEST:
+            body += piece
+    if len(body) > LARGEST:
+        raise InputError(f"question: is larger than {LARGEST:,} bytes; give less at once")
+    return endpoint.wanted(bytes(body))
+
+
+@web.middleware
+async def _in_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse what there is not in the words of everything else."""
     try:
-        return msgspec.json.decode(await request.read()), True
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise InputError(f"question: bad JSON ({error})") from None
+        return await handler(request)
+    except web.HTTPException as error:
+        return _refused(error.status, f"{request.method}: the desk has nothing of that name")
+    except ConnectionError:
+        return web.Response(status=400)  # nobody is there to read it
 
 
-def _stay(request: web.Request) -> None:
-    assert request.transport is not None
-    cast(Visit, request.transport.get_protocol()).stay()
+def _visit(request: web.Request) -> Visit:
+    if request.transport is None:
+        raise ConnectionResetError
+    return cast(Visit, request.transport.get_protocol())
 
 
 def _refused(status: int, reason: str) -> web.Response:

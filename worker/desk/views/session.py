@@ -3,8 +3,10 @@
 from importlib.metadata import version
 from typing import Any
 
+from worker.actions.who import myself
 from worker.desk.desk import Desk
-from worker.desk.server.api import Nothing, reads
+from worker.desk.server.api import LONGEST_NAME, Nothing, reads
+from worker.visible import cut, one_line
 
 
 @reads("/api/session", Nothing)
@@ -14,7 +16,7 @@ def session(desk: Desk, _asked: Nothing) -> dict[str, Any]:
         "kafka": desk.config.kafka.bootstrap_servers,
         "read_only": desk.read_only,
         "version": version("newsift"),
-        "you": "somebody",
+        "you": cut(one_line(myself()), LONGEST_NAME) or "somebody",
     }
 
 
