@@ -64,7 +64,8 @@ function Around({ answer, session, acts }) {
 
 function Groups({ answer, acts }) {
   const groups = new Map();
-  for (const row of answer.rows) {
+  const above = new Set(answer.refused.map((row) => row.id));
+  for (const row of answer.rows.filter((each) => !above.has(each.id))) {
     const name = row.event ?? "";
     groups.set(name, [...(groups.get(name) ?? []), row]);
   }
@@ -79,7 +80,7 @@ function Row({ row, common, acts }) {
   const href = row.is_profile && row.event ? `${eventPage(row.event)}/learned` : seedPage(row.id);
   return html`<li class="card seed">
     <div class="what"><a class="said" href=${href}>${name}</a> <${State} row=${row} />
-      <div class="quiet said">${row.id}${row.url && html` · <${Out} href=${row.url}>${row.url}<//>`}</div>
+      <div class="quiet"><span class="said">${row.id}</span>${row.url && html` · <${Out} href=${row.url}><span class="said">${row.url}</span><//>`}</div>
       ${row.reason && html`<div class="said bad">${row.reason}</div>`}</div>
     <dl><div><dt>Threshold</dt><dd>${threshold(row, common)}</dd></div>
       <div><dt>Ends</dt><dd><${Ends} at=${row.expires_at} /></dd></div></dl>

@@ -18,7 +18,7 @@ export function Draft({ draft, common, change, leave }) {
   const score = (event) => edit("threshold", event.target.value.trim() === "" ? null : Number(event.target.value.replace(",", ".")));
   return html`<article class="card form" aria-label=${`Draft of ${source}`}>
     <h2 class="said">${now.title || id}</h2>
-    <p class="quiet said">from ${source}${record.url && html` · <${Out} href=${record.url}>${record.url}<//>`} · ${plural(text.trim().split(/\s+/).length, "word")}</p>
+    <p class="quiet">from <span class="said">${source}</span>${record.url && html` · <${Out} href=${record.url}><span class="said">${record.url}</span><//>`} · ${plural(text.trim().split(/\s+/).length, "word")}</p>
     <${Doubts} check=${check} doubt=${doubt} ignored=${draft.ignored} />
     <div class="fields">
       <${Field} label="Title"><input maxlength="1024" ...${field("title")} /><//>
