@@ -103,6 +103,7 @@ def _hourly(
 ) -> dict[str, float | None] | None:
     """How many of the profile's matches an hour pass now, and would above what is shown."""
     own = [each for each in found if is_by(each, profile)]
+    least = -1.0 if profile.threshold is None else profile.threshold
     if not own:
         return None
     first = min(milliseconds(utc(each.record.processed_at)) for each in own)
@@ -110,7 +111,7 @@ def _hourly(
     scores = [each.candidate.score for each in own]
     above = [score for score in scores if seen.threshold is not None and score >= seen.threshold]
     return {
-        "now": len(scores) / hours,
+        "now": sum(score >= least for score in scores) / hours,
         "then": None if seen.threshold is None else len(above) / hours,
     }
 

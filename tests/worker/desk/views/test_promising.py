@@ -124,6 +124,7 @@ def test_what_is_shown_is_what_the_command_says_and_what_is_set(
     assert made.promise | told == made.promise
     found = until(desk, lambda found: found["promise"])
     assert (found["threshold"], found["promise"]) == (cut, made.promise)
+    assert found["hourly"]["now"] == found["hourly"]["then"]
 
 
 def test_a_stale_profile_is_told_and_promises_nothing(

@@ -93,7 +93,8 @@ export default function Judge({ event, session }) {
   return html`<div class="judging"><div>
     ${session.read_only
       ? html`<p class="refused">This desk only shows (--read-only); open another to judge.</p>`
-      : html`<${Kinds} kind=${kind} choose=${choose} />
+      : html`${by === "somebody" && html`<p class="quiet">You judge as <b>somebody</b>: give your name above, so that two people can be told apart.</p>`}
+        <${Kinds} kind=${kind} choose=${choose} />
         <${Asking} key=${JSON.stringify([event, kind, by])} event=${event} kind=${kind} by=${by} again=${again} judged=${() => judge(null)} />`}
     </div><${Promised} event=${event} session=${session} />
     <${Judges} event=${event} by=${by} judgeAgain=${session.read_only ? null : judgeAgain} />

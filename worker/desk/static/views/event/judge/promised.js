@@ -61,6 +61,7 @@ export function Promised({ event, session }) {
   const wish = { precision, confidence };
   const [found, refused, again] = useAnswer("/api/judge/shown", { event, ...wish }, ["labels", "seeds"], 2000);
   const mayAct = !session.read_only;
+  const stands = found?.promise && found.promise.precision === precision && found.promise.confidence === confidence && found.threshold === found.shown.threshold;
   return html`<section class="promised"><h2>What the labels show</h2><${Refused} error=${refused} />
     ${!found ? !refused && html`<${Waiting} />` : found.profile === null
       ? found.loading ? html`<${Waiting} what="Reading the seeds" />` : html`<${First} event=${event} session=${session} />`
@@ -70,7 +71,7 @@ export function Promised({ event, session }) {
           <${Choice} name="Confidence" all=${CONFIDENCES} value=${confidence} set=${setConfidence} />
           <small class="quiet">Choose before you judge: each other choice is another test.</small></p>
         <${Shown} found=${found} ...${wish} />
-        <${Do} kind="main" disabled=${!mayAct || found.stale || found.shown.threshold === null} run=${() => ask(true)}>Promise this<//>
+        <${Do} kind="main" disabled=${!mayAct || stands || found.stale || found.shown.threshold === null} run=${() => ask(true)}>${stands ? "This is promised" : "Promise this"}<//>
         ${sets && found.shown.threshold !== null && html`<${Sets} event=${event} found=${found} wish=${wish} close=${() => ask(false)} again=${again} />`}`}
   </section>`;
 }
