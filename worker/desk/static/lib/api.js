@@ -50,8 +50,13 @@ const listeners = new Set();
 let numbers = {};
 let online = true;
 
+let source = null;
+let wanted = false;
+
 export function listen() {
-  const source = new EventSource("/api/beats");
+  wanted = true;
+  if (source || document.hidden) return;
+  source = new EventSource("/api/beats");
   const tell = () => listeners.forEach((each) => each(numbers, online));
   source.addEventListener("beat", (event) => {
     numbers = JSON.parse(event.data);
@@ -61,9 +66,18 @@ export function listen() {
   source.onerror = () => {
     online = false;
     tell();
-    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+    if (source?.readyState !== EventSource.CLOSED) return;
+    source = null;
+    setTimeout(listen, 2000);
   };
 }
+
+// A browser has six connections to a host for all its tabs: one that nobody sees gives its own back.
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && wanted) return listen();
+  source?.close();
+  source = null;
+});
 
 // Whether the desk itself answers.
 export function useOnline() {
