@@ -21,7 +21,6 @@ from worker.actions.events.promising import (
 )
 from worker.actions.labels.candidates import Found
 from worker.actions.seeds.topic import SeedTopic
-from worker.actions.who import acting
 from worker.desk.desk import Desk
 from worker.desk.judging.profiles import profile_in
 from worker.desk.judging.recent import DAY_MS
@@ -73,7 +72,7 @@ def shown(desk: Desk, wished: Wished) -> dict[str, Any]:
 def promise(desk: Desk, wished: ToPromise) -> dict[str, Any]:
     """Set the threshold that the labels show, if it is the one that was agreed to."""
     teacher = desk.model.wait()
-    with acting(wished.by), connected(desk.config) as cluster:
+    with connected(desk.config) as cluster:
         topic = SeedTopic(cluster, desk.config)
         event = the_event(read_events(topic, teacher)[0], wished.event).taught()
         if event.state == NONE:

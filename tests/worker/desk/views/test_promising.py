@@ -20,6 +20,7 @@ from tests.worker.cli.events.promised import (
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import _loaded_once, enc
+from worker.actions.who import acting
 from worker.config import load_config
 from worker.desk.desk import Desk
 from worker.desk.views.learning import learn, publish
@@ -62,7 +63,8 @@ def until(desk: Desk, holds: Callable[[Any], object], **wished: Any) -> Any:
 def promises(desk: Desk, **wished: Any) -> Any:
     """Set a promise."""
     given = {"event": "ferry", "by": "Åsa", "precision": 0.8, "confidence": 0.9}
-    return promise.answer(desk, promise.question(given | wished, True))
+    with acting("Åsa"):  # as the site has it
+        return promise.answer(desk, promise.question(given | wished, True))
 
 
 def gets_a_profile(desk: Desk) -> str:
