@@ -125,8 +125,9 @@ def _threshold(facts: Facts, paragraph: Paragraph) -> None:
     if not cuts:
         paragraph.unknown.append("the threshold, as there is no match")
         return
-    reach = f"{cuts[0]:.4f}" if len(cuts) == 1 else f"{cuts[0]:.4f} to {cuts[-1]:.4f}, by seed"
-    paragraph.said.append(f"A post matched from a score of {reach} on.")
+    both = f"{cuts[0]:.4f} to {cuts[-1]:.4f}, by what it was compared with"
+    reach = f"{cuts[0]:.4f}" if len(cuts) == 1 else both
+    paragraph.said.append(f"The least score of a match is {reach}.")
     if facts.asked.threshold is not None:
         paragraph.said.append(
             f"Of these, posts with a score of at least {facts.asked.threshold:g} are counted here."
@@ -147,11 +148,11 @@ def _automatic(facts: Facts, paragraph: Paragraph) -> None:
             "the one that this desk's configuration makes"
         )
     elif matching.threshold is not None:
-        paragraph.said.append(f"Without one of its own it is {matching.threshold:g} for each seed.")
+        paragraph.said.append(f"For all without one of their own it is {matching.threshold:g}.")
     else:
         where = "a background of one's own" if matching.background else "the model's background"
         paragraph.said.append(
-            "Without one of its own it is automatic: the score that a share of "
+            "For all without one of their own it is automatic: the score that a share of "
             f"{matching.background_rate:g} of {where} reaches."
         )
 

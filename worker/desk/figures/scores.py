@@ -82,10 +82,9 @@ def _said(matches: Histogram, background: Histogram | None, thresholds: Sequence
     told = [f"bars: {matches.total:,} matches"]
     if background:
         told.append(f"outline: {background.total:,} posts of the background")
-    few = sorted(thresholds)
-    if len(few) > MOST_CUTS:
-        told.append(f"{len(few):,} thresholds from {few[0]:.3f} to {few[-1]:.3f}")
-    elif few:
-        word = "threshold" if len(few) == 1 else "thresholds"
-        told.append(f"dashed: {word} {', '.join(f'{each:.3f}' for each in few)}")
+    cuts = sorted(thresholds)
+    if len(cuts) > 1:
+        told.append(f"dashed: {len(cuts):,} thresholds from {cuts[0]:.3f} to {cuts[-1]:.3f}")
+    elif cuts:
+        told.append(f"dashed: threshold {cuts[0]:.3f}")
     return "; ".join(told)

@@ -10,11 +10,13 @@ from encoder.errors import InputError
 from worker.actions.dead_letters.read import DeadLetter, letter_in
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
+from worker.posts.outcome import Reason
 from worker.visible import escaped
 
 NEWEST = 200
 MOST_READ = 50_000  # of a topic that holds more, the newest
 MOST_REASONS = 100
+KNOWN = {reason.value for reason in Reason}
 LONGEST = 500  # characters of a name or a detail
 SHOWN = 4096  # bytes of a message
 IN_HEX = 512  # of them
@@ -58,8 +60,11 @@ class Letters:
         with self._lock:
             rows = sorted(self._newest, key=lambda row: str(row["rejected_at"]), reverse=True)
             again = [row | {"again": row["id"] in self._again} for row in rows]
-            return {"reasons": dict(self._reasons.most_common()), "all": self._reasons.total(),
-                    "older": self._older, "newest": again}  # fmt: skip
+            return {
+                "reasons": dict(self._reasons.most_common()),
+                "known": [name for name in self._reasons if name in KNOWN],  # retried by name
+                "all": self._reasons.total(), "older": self._older, "newest": again,
+            }  # fmt: skip
 
     def since(self, moment: str) -> int:
         """How many of those kept were rejected after a moment in RFC 3339."""
@@ -74,11 +79,12 @@ class Letters:
         self._seen[mark] = None
         if len(self._seen) > MOST_READ:
             self._seen.popitem(last=False)
-        reason = escaped(letter.reason)[:LONGEST] or "none is named"
+        row = _row(letter)
+        reason = str(row["reason"])
         if reason not in self._reasons and len(self._reasons) >= MOST_REASONS:
             reason = "others"
         self._reasons[reason] += 1
-        self._newest.append(_row(letter))
+        self._newest.append(row)
 
     def _forget(self) -> None:
         self._reasons = Counter[str]()
@@ -136,5 +142,6 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
     said = {"id": letter.id[:LONGEST], "reason": letter.reason, "detail": letter.detail}
     shown = {name: escaped(part)[:LONGEST] for name, part in said.items()}
     shown["id"] = said["id"]  # by which it is sent again
+    shown["reason"] = shown["reason"] or "none is named"
     place = {"partition": letter.message.partition, "offset": letter.message.offset}
     return letter.row() | shown | place | {"obstacle": letter.obstacle}

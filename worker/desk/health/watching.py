@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -17,6 +18,7 @@ from worker.sources.known import known_collectors
 
 TOPICS_S = 30.0  # between two looks at the topics' settings
 LATELY_MS = 600_000
+HOUR_MS = 3_600_000
 MOST_COLLECTORS = 50
 
 
@@ -33,9 +35,7 @@ class Health:
         self._topics = Part("topics", self._broker.topics, self._eyes, moved, TOPICS_S)
         addresses = workers_of(config)
         self._workers = Part("workers", lambda: asked_all(addresses), self._eyes, moved)
-        self._collectors = Part(
-            "collectors", lambda: list(known_collectors())[:MOST_COLLECTORS], self._eyes, moved
-        )
+        self._collectors = Part("collectors", _collectors, self._eyes, moved)
         self.letters = Letters(config)
         self.of_letters = Following(config, config.topics.rejected, self.letters, moved)
         self._lock, self._begun, self._reading = Lock(), False, False
@@ -92,6 +92,13 @@ class Health:
             followed=self._followed(),
             rejected=self.letters.since(lately),
         )
+
+
+def _collectors() -> list[Row]:
+    """Those of this host, each with whether it was at work within the hour."""
+    lately = rfc3339(int(time.time() * 1000) - HOUR_MS)
+    rows = islice(known_collectors(), MOST_COLLECTORS)
+    return [row | {"ran_lately": (row["saved_at"] or "") > lately} for row in rows]
 
 
 def _state(part: Part[Any]) -> dict[str, Any]:

@@ -133,9 +133,8 @@ def _of_rest(found: Looked) -> Iterator[Alert]:
     """Of collectors, of what the desk follows, and of what was rejected lately."""
     for row in found.collectors:
         who = f"the collector of {row['source']}"
-        if not row["running"]:
-            last = row["last_post_at"] or "unknown"
-            yield Alert(_line(f"{who} does not run; last post: {last}"), False)
+        if not row["running"] and row["ran_lately"]:
+            yield Alert(_line(f"{who} ran within the hour and does not any more"), False)
         if gaps := row["gaps"]:
             told = f"has missed posts for good, {gaps:,} times; say so where matches are used"
             yield Alert(_line(f"{who} {told}"), False)

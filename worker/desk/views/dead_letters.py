@@ -9,10 +9,9 @@ from worker.actions.dead_letters.read import DeadLetter
 from worker.actions.dead_letters.retry import Choice, retry_letters
 from worker.desk.desk import Desk
 from worker.desk.following import NOT_READ
-from worker.desk.health.letters import whole_letter
+from worker.desk.health.letters import KNOWN, whole_letter
 from worker.desk.server.api import Act, Nothing, acts, reads
 from worker.kafka.reading import connected
-from worker.posts.outcome import Reason
 
 MOST_NAMES = 200
 Place = Annotated[int, msgspec.Meta(ge=0)]
@@ -56,7 +55,7 @@ def retry(desk: Desk, asked: Retry) -> dict[str, Any]:
     """Send letters again, each once; those that the broker has are counted, and why others stay."""
     if bool(asked.names) + (asked.reason is not None) + asked.every != 1:
         raise InputError("retry: name letters, or a reason, or say every")
-    if asked.reason is not None and asked.reason not in {each.value for each in Reason}:
+    if asked.reason is not None and asked.reason not in KNOWN:
         raise InputError(f"reason: {asked.reason[:40]!r} is none; give one of those listed")
     if not desk.health.retrying.acquire(blocking=False):
         raise InputError("retry: another one is under way; wait for its end")

@@ -35,7 +35,7 @@ def test_each_is_counted_once_however_often_it_was_delivered(made: Letters) -> N
     found = made.told()
     assert found["reasons"] == {"bad_json": 2, "no_id": 1}
     assert [row["id"] for row in found["newest"]] == ["tweets-0-3", "tweets-0-2", "tweets-0-1"]
-    assert (found["all"], found["older"]) == (3, 0)
+    assert (found["all"], found["older"], found["known"]) == (3, 0, ["bad_json", "no_id"])
     assert made.since("2026-11-18T00:00:00.000Z") == 3
 
 

@@ -14,7 +14,7 @@ GROUP = {"all_members": 1, "all_partitions": 4, "lag": 7}
 WORKER = {"address": "127.0.0.1:6066", "away": "", "ready": True, "reason": "",
           "drift": "none: scores and pass rates are about as promised", "paused": 0.0,
           "seed_set": "a", "model": "m", "refused_seeds": 0}  # fmt: skip
-COLLECTOR = {"source": "bluesky", "running": True, "last_post_at": None, "gaps": 0}
+COLLECTOR = {"source": "bluesky", "running": True, "ran_lately": True, "gaps": 0}
 TOPIC = {"topic": "tweets", "setting": "cleanup.policy", "found": "compact", "wanted": "delete",
          "why": "w", "fix": "kafka-configs.sh", "serious": True}  # fmt: skip
 WELL = Looked("k:9092", "", GROUP, False, [WORKER], [], [COLLECTOR], {"matches": ""}, 0)
@@ -49,7 +49,11 @@ def test_all_well() -> None:
         (changed(workers=[WORKER, WORKER | {"seed_set": "b"}]), "filter by different seeds", False),
         (changed(workers=[WORKER, WORKER | {"model": "n"}]), "run other models", True),
         (changed(topics=[TOPIC]), "must be delete; kafka-configs.sh", True),
-        (changed(collectors=[COLLECTOR | {"running": False}]), "bluesky does not run", False),
+        (
+            changed(collectors=[COLLECTOR | {"running": False}]),
+            "bluesky ran within the hour",
+            False,
+        ),
         (changed(collectors=[COLLECTOR | {"gaps": 2}]), "for good, 2 times", False),
         (changed(followed={"matched-tweets": "no broker"}), "matched-tweets: no broker", False),
         (changed(rejected=5), "5 messages were rejected", False),
@@ -71,6 +75,12 @@ def test_a_broker_that_is_away_is_all_that_is_told() -> None:
 
 def test_before_the_first_look_nothing_is_told() -> None:
     assert summary_of(changed(away=NOT_YET, group=None))["says"] == "looking"
+
+
+def test_who_has_ended_long_ago_is_no_fault() -> None:
+    assert (
+        alerts_of(changed(collectors=[COLLECTOR | {"running": False, "ran_lately": False}])) == []
+    )
 
 
 def test_advice_that_is_no_fault_is_none() -> None:

@@ -1,7 +1,9 @@
 """Health as the page gets it: what `newsift status` says, and what is away hides no other."""
 
 import json
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from worker.config import load_config
 from worker.desk.desk import Desk
 from worker.desk.server.api import Nothing
 from worker.desk.views import health
+from worker.sources.state import default_state
 
 GROUP = "newsift-ingest"
 
@@ -31,6 +34,16 @@ def desk(kafka: Kafka) -> Iterator[Desk]:
     made = Desk(load_config())
     yield made
     made.stop()
+
+
+def ended(name: str, at: float) -> None:
+    """The state that a collector has left at some time."""
+    file = default_state(name)
+    file.parent.mkdir(exist_ok=True)
+    saved = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    content = {"schema": "newsift.collect/1", "source": name, "cursor": 5, "place": "p",
+               "at": at, "saved": saved, "gaps": 2, "gap_seconds": 1.5}  # fmt: skip
+    file.write_text(json.dumps(content))
 
 
 def told(desk: Desk) -> Any:
@@ -52,6 +65,8 @@ def test_it_says_what_status_says(desk: Desk, kafka: Kafka, newsift: Command) ->
     for partition, count in {0: 5, 1: 7, 2: 2}.items():
         kafka.fill(POSTS, [b"{}"] * count, partition)
     kafka.commit(GROUP, POSTS, {0: 5, 1: 3})
+    ended("bluesky", time.time())
+    ended("mastodon", time.time() - 7200)
     status = json.loads(newsift("status", "--json").out)
     found = looked(desk)
     assert found["broker"]["lag"] == status["lag"] == 6
@@ -60,7 +75,11 @@ def test_it_says_what_status_says(desk: Desk, kafka: Kafka, newsift: Command) ->
     mine = {row["partition"]: row for row in found["broker"]["partitions"]}
     assert mine == {row["partition"]: row for row in status["posts"]["partitions"]}
     assert [row["lag"] for row in found["broker"]["partitions"]] == [4, 2, 0]
-    assert found["collectors"]["rows"] == status["collectors"]
+    rows = [
+        {k: v for k, v in row.items() if k != "ran_lately"} for row in found["collectors"]["rows"]
+    ]
+    assert rows == status["collectors"]
+    assert [row["ran_lately"] for row in found["collectors"]["rows"]] == [True, False]
 
 
 def test_without_a_worker_it_says_how_to_start_one(desk: Desk, kafka: Kafka) -> None:

@@ -70,7 +70,7 @@ def test_posts_stories_and_times_are_those_of_the_topic(desk: Desk, kafka: Kafka
     assert "the workers read 21 messages" in said
     assert f"The model is {'ab' * 32}." in said
     assert f"The set of seeds is {'5' * 12}." in said
-    assert "matched from a score of 0.2500 on" in said
+    assert "The least score of a match is 0.2500." in said
 
 
 def test_the_window_and_the_least_score_narrow_it(desk: Desk, kafka: Kafka) -> None:
@@ -98,7 +98,7 @@ def test_seeds_sets_and_models_that_changed_are_all_named(desk: Desk, kafka: Kaf
     assert "game" not in said
     assert f"set of seeds changed: {'5' * 12} for 2 posts, {'6' * 12} for 1 post" in said
     assert f"{'ab' * 32} for 2 posts, {'cd' * 32} for 1 post" in said
-    assert "score of 0.2500 to 0.3100, by seed on" in said
+    assert "The least score of a match is 0.2500 to 0.3100, by what" in said
     assert "how many distinct stories" in said.partition("Not known: ")[2]
 
 

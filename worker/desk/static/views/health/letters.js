@@ -19,7 +19,7 @@ export function Letters({ session }) {
     ${told?.away && html`<p class="refused">Not followed: <span class="said">${told.away}</span></p>`}
     ${told && html`<${Counts} told=${told} reason=${reason} choose=${choose} />
       ${told.all > 0 && !session.read_only && html`<p class="row">
-        ${reason && html`<${Do} run=${() => ask({ reason })}>Send all “${reason}” again<//>`}
+        ${told.known.includes(reason) && html`<${Do} run=${() => ask({ reason })}>Send all “${reason}” again<//>`}
         <${Do} run=${() => ask({ every: true })}>Send all again that can be<//></p>`}
       <${List} rows=${told.newest.filter((row) => !reason || row.reason === reason)} can=${can} retry=${session.read_only ? null : (row) => ask({ names: [row.id] })} />`}
     ${asked && html`<${Retry} asked=${asked} close=${() => ask(null)} />`}
