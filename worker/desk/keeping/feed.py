@@ -90,8 +90,8 @@ class FollowedFeed:
             "again": rfc3339(known.wait_until) if known and known.wait_until else None,
             "articles": len(articles),
             "of_them_seeds": sum(each.seed is not None for each in articles),
-            "told": [{"at": at, "said": said} for at, said in reversed(self._told)],
-            "seeds": list(reversed(self._seeds)),
+            "told": [{"at": at, "said": said} for at, said in list(self._told)[::-1]],
+            "seeds": list(self._seeds)[::-1],
         }
 
     def _run(self) -> None:

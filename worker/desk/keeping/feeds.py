@@ -68,9 +68,9 @@ class Feeds:
             if found is None:
                 raise InputError(f"{feed}: is not followed")
             self._remember(lambda known: [wish for wish in known if wish.feed != feed])
-            found.stop()
-            found.wait()
             del self._feeds[feed]
+        found.stop()
+        found.wait()
         self._moved()
 
     def _begin(self, wish: Wish) -> None:

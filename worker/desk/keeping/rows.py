@@ -1,4 +1,4 @@
-"""The seeds as the pages list them, made again when the topic, the model or the time has moved."""
+"""The seeds as the pages list them, made again when the topic or the model has moved."""
 
 import time
 from collections.abc import Mapping
@@ -10,9 +10,8 @@ from worker.actions.seeds.states import SeedRow, judged_records, states
 from worker.config import Config
 from worker.desk.known import Control
 from worker.desk.model import Model, Standing
+from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
-
-FRESH_S = 10.0  # seeds expire
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,6 @@ class Listed:
 
     version: int
     standing: Standing | None
-    made: float
     rows: list[SeedRow]
 
 
@@ -37,14 +35,11 @@ class SeedRows:
         with self._lock:
             standing = self._model.standing() if self._model.now() else None
             last = self._last
-            if (
-                last is None
-                or (last.version, last.standing) != (control.version, standing)
-                or time.monotonic() - last.made > FRESH_S
-            ):
+            if last is None or (last.version, last.standing) != (control.version, standing):
                 rows = self._rows(control, standing.seeds if standing else None)
-                self._last = last = Listed(control.version, standing, time.monotonic(), rows)
-            return last.rows
+                self._last = last = Listed(control.version, standing, rows)
+        present = rfc3339(round(time.time() * 1000))
+        return [row | {"state": "expired"} if _is_over(row, present) else row for row in last.rows]
 
     def _rows(self, control: Control, made: SeedSet | None) -> list[SeedRow]:
         judged = judged_records(control.latest, self._config)
@@ -57,6 +52,11 @@ class SeedRows:
             cuts = zip((seed.id for seed in made.seeds), made.thresholds.tolist(), strict=True)
             rows = _told(rows, dict(cuts), {each.id: each.reason for each in made.refused})
         return sorted(rows, key=lambda row: (row.get("event") or "", row["id"]))
+
+
+def _is_over(row: SeedRow, present: str) -> bool:
+    """Whether a seed has ended since the list was made."""
+    return row["state"] == "live" and bool(row["expires_at"]) and row["expires_at"] <= present
 
 
 def _told(

@@ -185,6 +185,17 @@ def test_hostile_records_are_listed_within_bounds(ask: Asked, kafka: Kafka) -> N
     assert time.monotonic() - began < 30
 
 
+def test_a_seed_ends_in_the_list_when_its_time_has_come(
+    ask: Asked, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.send(SEEDS, b'{"text": "A ferry burns.", "expires_at": "2100-01-01T00:00:00Z"}', b"a")
+    known(ask, "a", state="live")
+    monkeypatch.setattr("worker.desk.keeping.rows.time.time", lambda: 4_102_444_800.0)
+    assert known(ask, "a")["state"] == "expired"
+    monkeypatch.undo()
+    assert known(ask, "a")["state"] == "live"
+
+
 def test_a_profile_is_no_seed_to_set(ask: Asked, kafka: Kafka, newsift: Command) -> None:
     add_seeds(kafka)
     assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0

@@ -1,5 +1,5 @@
 // Seeds: the articles that posts are compared with, by event; those that are refused stand on top.
-import { html, useState } from "/vendor/preact.js";
+import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Do, Out, Refused, Waiting, number, plural } from "/lib/ui.js";
 import { Add, dropped } from "/views/seeds/add.js";
@@ -11,19 +11,30 @@ const PAGE = 100;
 
 export default function Seeds({ rest, session }) {
   const [where = "", id = ""] = rest;
-  const over = (event) => !session.read_only && event.dataTransfer?.types.includes("Files") && event.preventDefault();
-  const drop = (event) => {
-    if (session.read_only || !event.dataTransfer?.files.length) return;
-    event.preventDefault();
-    dropped([...event.dataTransfer.files]);
-    location.hash = "#/seeds/add";
-  };
-  return html`<div class="seeds" onDragOver=${over} onDrop=${drop}>
+  useEffect(() => (session.read_only ? undefined : takingFiles()), [session.read_only]);
+  return html`<div class="seeds">
     ${where === "add" && !session.read_only ? html`<${Add} />`
     : where === "feeds" ? html`<${Feeds} session=${session} />`
     : where === "seed" ? html`<${One} key=${id} id=${id} session=${session} />`
     : html`<${List} session=${session} />`}
   </div>`;
+}
+
+// Take the files that are dropped anywhere on the page, so that the browser opens none of them.
+function takingFiles() {
+  const over = (event) => event.dataTransfer.types.includes("Files") && event.preventDefault();
+  const drop = (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    dropped([...event.dataTransfer.files]);
+    location.hash = "#/seeds/add";
+  };
+  addEventListener("dragover", over);
+  addEventListener("drop", drop);
+  return () => {
+    removeEventListener("dragover", over);
+    removeEventListener("drop", drop);
+  };
 }
 
 function List({ session }) {

@@ -48,7 +48,7 @@ export function Confirm({ ask, yes, run, close }) {
   };
   return html`<dialog ref=${box} onClose=${close} aria-label=${ask}>
     <p class="said">${ask}</p>
-    <div class="row"><${Do} kind="bad" run=${done}>${yes}<//><${Do} run=${close}>Leave it<//></div>
+    <div class="row"><${Do} run=${close}>Leave it<//><${Do} kind="bad" run=${done}>${yes}<//></div>
   </dialog>`;
 }
 
