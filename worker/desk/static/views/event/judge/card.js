@@ -17,7 +17,7 @@ export function Card({ post, says }) {
   return html`<article class="card post">
     <p class="row quiet from"><span class="badge">${post.platform}</span>${post.author && html`<bdi>${post.author}</bdi>`}
       <${Time} at=${post.created_at} />${post.url && html`<${Out} href=${post.url}>Open the post<//>`}</p>
-    <p class="words" aria-live="polite" aria-atomic="true"><${Lit} text=${post.text} why=${post.why} /></p>
+    <p class="words" tabindex="0" aria-live="polite" aria-atomic="true"><${Lit} text=${post.text} why=${post.why} /></p>
     <p>Score <b>${score(post.score)}</b> ${near ? html`<span class="quiet">a near miss, below the threshold</span>` : html`<span class="quiet">threshold ${score(post.threshold)}</span>`}</p>
     <div class="answers" role="group" aria-label="Is it on the event?">
       ${ANSWERS.map(([key, verdict, name]) => html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key} onClick=${() => says(verdict)}>${name} <kbd>${key}</kbd></button>`)}

@@ -7,7 +7,7 @@ const COUNTS = ["on", "off", "unsure", "certify", "learn", "given"];
 const HEADS = { certify: "at random", learn: "to learn", given: "imported" };
 
 function Counts({ rows, people }) {
-  return html`<div class="scrolls"><table><caption>Labels by person</caption>
+  return html`<div class="scrolls" tabindex="0" role="region" aria-label="Labels by person"><table><caption>Labels by person</caption>
     <thead><tr><th>Person</th>${COUNTS.map((name) => html`<th class="number">${HEADS[name] ?? name}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.by}><td><bdi>${row.by}</bdi></td>${COUNTS.map((name) => html`<td class="number">${number(row[name])}</td>`)}</tr>`)}</tbody>
   </table></div>${people > rows.length && html`<p class="quiet">and ${number(people - rows.length)} more</p>`}`;
@@ -15,7 +15,7 @@ function Counts({ rows, people }) {
 
 function Pairs({ rows }) {
   if (!rows.length) return html`<p class="quiet">No two people have judged the same post yet. Two who judge the same fifty show what the labels are worth.</p>`;
-  return html`<div class="scrolls"><table><caption>How far two agree: κ is 1 where always, 0 where by chance alone</caption>
+  return html`<div class="scrolls" tabindex="0" role="region" aria-label="How far two agree"><table><caption>How far two agree: κ is 1 where always, 0 where by chance alone</caption>
     <thead><tr><th>One</th><th>Other</th><th class="number">Posts</th><th class="number">Same</th><th class="number">κ</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${JSON.stringify([row.one, row.other])}><td><bdi>${row.one}</bdi></td><td><bdi>${row.other}</bdi></td>
       <td class="number">${number(row.posts)}</td><td class="number">${row.same.toFixed(2)}</td><td class="number">${row.kappa === null ? "–" : row.kappa.toFixed(2)}</td></tr>`)}</tbody>
