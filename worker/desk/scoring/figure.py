@@ -78,7 +78,7 @@ def _standing(scene: Scene) -> dict[str, Any]:
         "configured": measure.teacher.config.matching.threshold,
         "promise": promise_of(event, rate if stream.last_hour >= ENOUGH else None),
         "everyday_posts": len(measure.background),
-        "matched": len(scene.found.own),
+        "matched": sum(own.passed.posts for own in scene.found.own),
         "hours": max(scene.now - _since(scene), 0) / HOUR,
     }
 

@@ -23,7 +23,7 @@ CLOSE = 1e-6  # thresholds that differ by less are the same
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A match by what the event is compared with now, and of how many copies it is one."""
+    """The first of the matches that say the same, by what the event is compared with now."""
 
     candidate: Candidate
     passed: Passed
@@ -55,13 +55,13 @@ def _matched(board: Board, measure: Measure, _number: int) -> Matched:
         since = max(since, min((story.first.at for story in stories), default=0))
     for story in stories:
         for row in list(story.rows.values()):
-            record, each = row.record, story.count / len(story.rows)
+            record = row.record
             best = max((m for m in record.matches if m.event == name), key=lambda m: m.score)
             cut = names.get((best.seed_id, best.seed_version))
             if cut is not None:
-                own.append(_own(row, record, best, cut, each))
-            else:  # what it was compared with then said nothing of those of now
-                since = max(since, row.at + 1)
+                own.append(_own(row, record, best, cut, story.count))
+                break
+            since = max(since, row.at + 1)  # what it was compared with says nothing of now
     return Matched(tuple(own), since)
 
 

@@ -35,8 +35,8 @@ function Anew({ told, session }) {
   const begin = () => doing("/api/learned/learn", { event: told.event, hours, labels });
   return html`<h2>Learn now</h2>
     ${!session.read_only && html`<fieldset><legend>From its seeds, and of the stream</legend>
-      ${SPANS.map(([value, said]) => html`<label class="row"><input type="radio" name="span" checked=${hours === value} onChange=${() => span(value)} /> ${said}</label>`)}
-      <label class="row"><input type="checkbox" checked=${labels} onChange=${(event) => judged(event.target.checked)} /> and from what people said of posts</label>
+      ${SPANS.map(([value, said]) => html`<label class="choice"><input type="radio" name="span" checked=${hours === value} onChange=${() => span(value)} /> ${said}</label>`)}
+      <label class="choice"><input type="checkbox" checked=${labels} onChange=${(event) => judged(event.target.checked)} /> and from what people said of posts</label>
       <p class="row"><${Do} run=${begin} disabled=${!!told.busy}>See what it would learn<//> <span class="quiet">Nothing is published before you have seen it.</span></p>
       ${told.busy && told.busy !== told.event && html`<p class="quiet"><bdi>${told.busy}</bdi> learns now; one at a time.</p>`}
     </fieldset>`}

@@ -10,6 +10,7 @@ import { everydayWords, hourlyWords, labelWords, percent, reading, recallWords, 
 const APART_MS = 3000;
 
 const cuts = ([low, high]) => (high > low ? `${score(low)} to ${score(high)}` : score(low));
+const span = (hours) => (hours < 1.5 ? plural(Math.max(1, Math.round(60 * hours)), "minute") : plural(Math.round(hours), "hour"));
 const promised = ({ precision, confidence }) => `${percent(precision)} of the matches on the event, at ${percent(confidence)} confidence`;
 
 export default function Scores({ event, session }) {
@@ -32,7 +33,7 @@ function Look({ told, event, session }) {
     ${told.told.map((line) => html`<p class="refused">${line}</p>`)}
     ${told.why && html`<p class="refused">The profile is ${told.state}, its seeds serve: ${told.why}</p>`}
     <h2>Where the scores lie</h2>
-    <p class="quiet">${number(told.matched)} matches of the last ${told.hours < 1.5 ? plural(Math.round(60 * told.hours), "minute") : plural(Math.round(told.hours), "hour")},
+    <p class="quiet">${number(told.matched)} matches of the last ${span(told.hours)},
       by ${told.state === "in force" ? "the profile" : plural(told.number, "seed")}. The threshold is ${cuts(told.thresholds)}${told.is_automatic ? ", automatic" : ", set"}.</p>
     <${Figure} told=${told} at=${at} move=${move} />
     <${Legend} />
