@@ -19,7 +19,7 @@ from worker.config import Limits
 from worker.files.cells import csv_row, plain
 from worker.files.formats.columns import FileOptions
 from worker.files.formats.documents import items
-from worker.files.formats.parquet import ParquetTable, as_cell
+from worker.files.formats.parquet import ParquetTable
 from worker.files.formats.recognise import JSON, JSONL, PARQUET, begun_with, recognised
 from worker.files.formats.tables import Table
 from worker.files.matches import OF_POST, json_line
@@ -144,8 +144,7 @@ def _of_table(table: Table) -> Iterator[tuple[str, dict[str, Any]]]:
 def _of_parquet(table: ParquetTable) -> Iterator[tuple[str, dict[str, Any]]]:
     _check_header(table.header, "")
     for number, row in enumerate(chain.from_iterable(table.batches()), 1):
-        cells = {name: as_cell(value) for name, value in row.items()}
-        yield from _labelled(cells, f"row {number}")
+        yield from _labelled(row, f"row {number}")
 
 
 def _check_header(header: Sequence[str], place: str) -> None:

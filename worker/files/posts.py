@@ -13,7 +13,7 @@ from worker.files.formats import recognise
 from worker.files.formats.columns import FileOptions, Picked
 from worker.files.formats.documents import items
 from worker.files.formats.objects import Objects
-from worker.files.formats.parquet import ParquetTable, as_cell
+from worker.files.formats.parquet import ParquetTable
 from worker.files.formats.recognise import begun_with, recognised
 from worker.files.formats.tables import Table
 from worker.files.formats.text import text_messages
@@ -152,11 +152,10 @@ class FileMessages:
         table.refuse_nested(picked.text)
         number = 0
         for rows in table.batches():
-            cells = [{name: as_cell(value) for name, value in row.items()} for row in rows]
             self.passed = self.size * (number + len(rows)) // table.rows
             yield [
                 maker.post(post := picked.post(row), n, post, row)
-                for n, row in enumerate(cells, number + 1)
+                for n, row in enumerate(rows, number + 1)
             ]  # fmt: skip
             number += len(rows)
 

@@ -2,7 +2,7 @@
 
 import codecs
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 PIECE = 2**18  # bytes at most, however far they expand
@@ -30,7 +30,7 @@ class DamagedError(ValueError):
 
 def unpacked_text(pieces: Pieces) -> Pieces:
     """The bytes of a text, told by the first ones how they are packed and in which letters."""
-    head, pieces = begun(pieces, TOLD_BY)
+    head, pieces = begun(pieces, _tells)
     if head.startswith(GZIP_MAGIC):
         pieces = _gunzipped(pieces)
     elif head.startswith(ZSTD_MAGIC):
@@ -38,16 +38,20 @@ def unpacked_text(pieces: Pieces) -> Pieces:
     return _in_utf8(pieces)
 
 
-def begun(pieces: Pieces, least: int) -> tuple[bytes, Pieces]:
-    """The first bytes, at least so many if there are, and all pieces."""
+def begun(pieces: Pieces, enough: Callable[[bytes, int], bool]) -> tuple[bytes, Pieces]:
+    """The first bytes, up to a piece that makes enough with so many in all, and all pieces."""
     taken: list[bytes] = []
     size = 0
     for piece in pieces:
         taken.append(piece)
         size += len(piece)
-        if size >= least:
+        if enough(piece, size):
             break
     return b"".join(taken), chain(taken, pieces)
+
+
+def _tells(_piece: bytes, size: int) -> bool:
+    return size >= TOLD_BY
 
 
 def _gunzipped(packed: Pieces) -> Pieces:
@@ -107,7 +111,7 @@ def _damaged(packer: str) -> DamagedError:
 
 def _in_utf8(pieces: Pieces) -> Pieces:
     """The text in UTF-8 where its first bytes tell that it is UTF-16, else as it is."""
-    head, pieces = begun(pieces, TOLD_BY)
+    head, pieces = begun(pieces, _tells)
     marked = next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
     name = marked or _unmarked(head)
     return pieces if name is None else _decoded(pieces, name)

@@ -1,7 +1,7 @@
 """The seeds on the control topic, as far as whoever adds more has to know them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
@@ -32,9 +32,8 @@ class KnownSeeds:
             self._learned.clear()
             self._read = {}
         start = self._read or cluster.beginnings(config.topics.seeds)
-        for batch in cluster.read(config.topics.seeds, start, ends):
-            for record in batch:
-                self.take(record.key, read_record(record.key, record.value, config.limits))
+        for record in chain.from_iterable(cluster.read(config.topics.seeds, start, ends)):
+            self.take(record.key, read_record(record.key, record.value, config.limits))
         self._read = ends
 
     def ended(self, name: str, before: int) -> bool:
@@ -70,12 +69,7 @@ class KnownSeeds:
 def latest_of(cluster: TopicReader, topic: str, key: bytes) -> StoredMessage | None:
     """The latest record of one key, whatever else the topic holds."""
     found = None
-    for record in _records(cluster, topic):
+    for record in chain.from_iterable(cluster.read(topic)):
         if record.key == key:
             found = record
     return found
-
-
-def _records(cluster: TopicReader, topic: str) -> Iterator[StoredMessage]:
-    for batch in cluster.read(topic):
-        yield from batch

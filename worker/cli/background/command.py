@@ -7,6 +7,7 @@ import click
 import encoder
 from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
+from worker.actions.events.event import book_of, values_of
 from worker.actions.seeds.topic import SeedTopic
 from worker.background.draw import SPARE
 from worker.background.file import refuse_small
@@ -100,11 +101,9 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
 
 def seed_book(cluster: TopicReader, config: Config) -> SeedBook:
     """The seeds as they are now; none where their topic is missing."""
-    book = SeedBook(config.limits)
-    if cluster.exists(config.topics.seeds):
-        for key, record in SeedTopic(cluster, config).latest().items():
-            book.apply(key, record.value)
-    return book
+    there = cluster.exists(config.topics.seeds)
+    latest = SeedTopic(cluster, config).latest() if there else {}
+    return book_of(values_of(latest), config.limits)
 
 
 def loaded(config: Config) -> Encoder:

@@ -51,12 +51,13 @@ class ParquetTable:
         if types.is_nested(kind):
             raise FormatError(f"{name!r} holds {kind}, no texts; name others with --text-column")
 
-    def batches(self) -> Iterator[list[dict[str, object]]]:
-        """The rows, as many at a time as are read at once."""
+    def batches(self) -> Iterator[list[dict[str, str]]]:
+        """The rows in cells of text, as many at a time as are read at once."""
         try:
             for batch in self._file.iter_batches(batch_size=self._batch_rows()):
                 for piece in _pieces(batch):
-                    yield piece.to_pylist()
+                    rows = piece.to_pylist()
+                    yield [{name: _cell(value) for name, value in row.items()} for row in rows]
         except self._faults as error:
             raise self._damaged(error) from error
         finally:
@@ -113,7 +114,7 @@ def _size(column: Any) -> int:
     return int(compute.sum(lengths.take(column.indices)).as_py() or 0)
 
 
-def as_cell(value: object) -> str:
+def _cell(value: object) -> str:
     """A value as a cell of text; what is nested as JSON."""
     if value is None:
         return ""

@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -16,6 +15,7 @@ from worker.files.formats.tables import likely_delimiter
 from worker.files.formats.telegram import mended
 from worker.files.messages import FormatError
 from worker.files.read import BOM, DASH, LONGEST_LINE
+from worker.files.unpack import begun
 
 AUTO, JSONL, JSON, CSV, TSV, PARQUET, LINES = (
     "auto", "jsonl", "json", "csv", "tsv", "parquet", "lines",
@@ -74,14 +74,10 @@ class Head:
 
 def begun_with(file: Path, pieces: Iterator[bytes]) -> tuple[Head, Iterator[bytes]]:
     """The first chunks of a file, until there is a line, and all chunks."""
-    taken: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        taken.append(piece)
-        size += len(piece)
-        if b"\n" in piece.lstrip() or size > LONGEST_LINE:
-            break
-    return Head(file, b"".join(taken)), chain(taken, pieces)
+    start, pieces = begun(
+        pieces, lambda piece, size: b"\n" in piece.lstrip() or size > LONGEST_LINE
+    )
+    return Head(file, start), pieces
 
 
 def recognised(head: Head, wanted: FileOptions) -> str:
