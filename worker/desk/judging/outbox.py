@@ -10,6 +10,7 @@ from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import speaking
 
 PATIENCE_S = 5.0  # for a label before this one
+STOP_S = 1.0  # for a label on its way, when the desk ends
 
 
 class LabelOutbox:
@@ -36,9 +37,11 @@ class LabelOutbox:
             self._turn.release()
 
     def stop(self) -> None:
-        """Close the connection; harmless if there is none."""
-        with self._turn:
-            self._close()
+        """Close the connection, soon even to a broker that is away; harmless if there is none."""
+        held = self._turn.acquire(timeout=STOP_S)
+        self._close()
+        if held:
+            self._turn.release()
 
     def _opened(self) -> Outbox:
         if self._outbox is None:
