@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from worker.desk.stories import Row, Story
 
-ALL = 2**63 - 1
+ALL = 2**53 - 1  # which every reader of JSON can hold
+ANY = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +14,8 @@ class Wanted:
     """Which stories, and how many: what is not said is any."""
 
     since: int = 0  # milliseconds
-    until: int = ALL
-    lang: str | None = None
-    platform: str | None = None
+    lang: str = ANY
+    platform: str = ANY
     least: float = -2.0  # score
     most: float = 2.0
     new: bool = False  # only those of which the first post came here
@@ -27,10 +27,10 @@ class Wanted:
     def takes(self, row: Row) -> bool:
         """Whether a post is wanted."""
         return (
-            self.since <= row.at < self.until
+            self.since <= row.at
             and self.least <= row.score <= self.most
-            and self.lang in (None, row.lang)
-            and self.platform in (None, row.post_id[0])
+            and self.lang in (ANY, row.lang)
+            and self.platform in (ANY, row.post_id[0])
             and (row.new or not self.new)
             and (not self.text or self._says(row))
         )
@@ -48,6 +48,7 @@ class Finding:
     stories: list[tuple[Row, Story]]
     total: int  # of them, beyond those given too
     newer: int  # that came since what the page has shown
+    last: int  # the number of the newest, to be given as `seen`
 
 
 def found_in(stories: Iterable[Story], wanted: Wanted) -> Finding:
@@ -60,4 +61,5 @@ def found_in(stories: Iterable[Story], wanted: Wanted) -> Finding:
     known = [each for each in found if each[0].number <= wanted.seen]
     known.sort(key=lambda each: (each[0].at, each[0].number), reverse=True)
     shown = known[wanted.skip : wanted.skip + wanted.count]
-    return Finding(shown, len(known), len(found) - len(known))
+    last = max((row.number for row, _ in known), default=0)
+    return Finding(shown, len(known), len(found) - len(known), last)
