@@ -37,7 +37,8 @@ def figure(scene: Scene) -> dict[str, Any]:
     near = NearBy.of(scene.near.answers)
     draws, marks = drawn(found, scene.labels), marked(found, scene.labels, measure)
     scores = [own.passed.score for own in found.own]
-    edges = score_grid(measure.background, scores, near.scores, [mark.score for mark in marks])
+    judged = [mark.score for mark in marks]
+    edges = score_grid(measure.background, scores, near.scores, judged, measure.cuts)
     return {
         **_standing(scene),
         "edges": edges,

@@ -64,6 +64,7 @@ def near(desk: Desk, asked: OfEvent) -> dict[str, Any]:
 @acts("/api/scores/threshold", SetThreshold, "events.threshold")
 def set_threshold(desk: Desk, asked: SetThreshold) -> dict[str, Any]:
     """Set the threshold of all that an event's posts are compared with, or take it off."""
+    desk.model.wait()
     measure = measure_at(desk.model, asked.event)
     ids = [each.id for each in measure.compared]
     if not ids:

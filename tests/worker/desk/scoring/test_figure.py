@@ -84,6 +84,12 @@ def test_everyday_posts_are_those_of_the_background(teacher: Teacher) -> None:
     assert told["automatic"] == pytest.approx(told["thresholds"])
 
 
+def test_a_threshold_that_nothing_reaches_lies_on_the_figure(teacher: Teacher) -> None:
+    told = figure(scene(town(teacher), standing(teacher, seeds_of(threshold=0.99))))
+    assert told["edges"][-1] > 0.99
+    assert (told["everyday"][-1], told["hourly"][-1], told["matched"]) == (0, 0, 0)
+
+
 def test_a_threshold_that_was_raised_keeps_what_was_known_above_it(teacher: Teacher) -> None:
     here, low = town(teacher), standing(teacher, seeds_of(threshold=0.3))
     here.run(low.seeds, here.posts)

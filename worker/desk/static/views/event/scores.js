@@ -27,7 +27,7 @@ const Nothing = ({ told }) => html`<p>No post is compared with this event: it ha
 function Look({ told, event, session }) {
   const [moved, move] = useState(null);
   const now = told.thresholds[0];
-  const at = moved ?? within(told, now);
+  const at = moved ?? within(now);
   const found = reading(told, at);
   return html`
     ${told.told.map((line) => html`<p class="refused">${line}</p>`)}
@@ -74,7 +74,7 @@ function Set({ told, event, at, found, move, session, moved }) {
     ask(null);
   };
   return html`<div class="row">
-    <label>Threshold <input type="number" min="0.001" max="1" step="0.001" value=${at.toFixed(3)} onChange=${(typed) => typed.target.validity.valid && typed.target.value && move(within(told, Number(typed.target.value)))} /></label>
+    <label>Threshold <input type="number" min="0.001" max="1" step="0.001" value=${at.toFixed(3)} onChange=${(typed) => typed.target.validity.valid && typed.target.value && move(within(Number(typed.target.value)))} /></label>
     ${moved && html`<button type="button" onClick=${() => move(null)}>Back to what is set</button>`}
     ${!session.read_only && html`<button type="button" class="main" disabled=${!differs} onClick=${() => ask("set")}>Set this threshold</button>
       <button type="button" disabled=${told.is_automatic} onClick=${() => ask("auto")}>${told.configured === null ? "Automatic again" : "As configured again"}</button>`}

@@ -69,15 +69,15 @@ function Unknown({ told, to }) {
 }
 
 function Handle({ told, to, at, move }) {
-  const x = to.x(at);
+  const x = to.x(Math.min(at, to.end));
   const press = (event) => {
     const step = KEYS[event.key];
     if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    move(within(told, at + step));
+    move(within(at + step));
   };
   return html`<g class="handle" role="slider" tabindex="0" aria-label="Threshold" aria-orientation="horizontal" onKeyDown=${press}
-    aria-valuemin="0" aria-valuemax=${to.end} aria-valuenow=${snapped(at).toFixed(3)} aria-valuetext=${inWords(told, at)}>
+    aria-valuemin="0" aria-valuemax="1" aria-valuenow=${snapped(at).toFixed(3)} aria-valuetext=${inWords(told, at)}>
     <rect class="grasp" x=${x - 16} y="0" width="32" height=${to.floor + 4} />
     <line x1=${x} x2=${x} y1=${TOP - 8} y2=${to.floor + 4} />
     <path d=${`M${x - 8} 2h16v12l-8 8l-8 -8z`} />
@@ -85,10 +85,10 @@ function Handle({ told, to, at, move }) {
 }
 
 // Follow a finger or a mouse until it lets go, wherever it wanders.
-function dragging(told, to, move) {
+function dragging(to, move) {
   const put = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
-    move(within(told, to.score(event.clientX - box.left)));
+    move(within(Math.min(to.score(event.clientX - box.left), to.end)));
   };
   return {
     onPointerDown: (event) => {
@@ -106,7 +106,7 @@ export function Figure({ told, at, move }) {
   const [box, width] = useWidth();
   const to = scales(told, width);
   const [low, high] = told.thresholds;
-  return html`<div ref=${box} class="figure">${width > 0 && html`<svg width=${width} height=${HEIGHT} ...${dragging(told, to, move)}>
+  return html`<div ref=${box} class="figure">${width > 0 && html`<svg width=${width} height=${HEIGHT} ...${dragging(to, move)}>
     <defs><pattern id="nearly" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="hatch" x1="1" x2="1" y1="0" y2="5" /></pattern></defs>
     <${Unknown} told=${told} to=${to} />
     <${Axes} to=${to} width=${width} />

@@ -3,7 +3,7 @@ import { number } from "/lib/ui.js";
 
 export const STEP = 0.001;
 export const snapped = (score) => Math.round(score / STEP) * STEP;
-export const within = (told, score) => Math.min(Math.max(snapped(score), STEP), Math.min(1, told.edges[told.edges.length - 1]));
+export const within = (score) => Math.min(Math.max(snapped(score), STEP), 1);
 
 // A value between two edges; none where one of them is not known.
 function between(told, values, score) {
