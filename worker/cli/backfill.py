@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import click
 
 from encoder.errors import InputError
-from worker.actions.keyed import Latest
+from worker.actions.events.event import book_of, values_of, with_its_seeds
 from worker.actions.offline import Sum, idle_profiles, prepared, present
 from worker.actions.seeds.topic import SeedTopic, known
 from worker.actions.told import tallied
@@ -19,8 +19,6 @@ from worker.files.out.rows import IN_TOPIC, Add, Finding
 from worker.kafka.reading import connected, records_between
 from worker.kafka.sending import Outbox, sending
 from worker.match.pipeline import Outcome
-from worker.seeds.profile import Profile, read_record
-from worker.seeds.set import SeedBook
 
 GRACE_S = 2.0  # for what is being published when Ctrl-C ends it
 ORIGIN = ("origin", b"backfill")
@@ -39,16 +37,14 @@ def backfill(seed: str, start: int, publish: bool, output: Output, config: Confi
     that was there when it began. The workers and their offsets are not touched.
     """
     output.check()
-    book, topic = SeedBook(config.limits), config.topics.posts
+    topic = config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
         latest = SeedTopic(cluster, config).latest()
-        key = known(latest, seed)
-        for each in (key, *learned_from(key, latest, config)):
-            book.apply(each, latest[each].value)
+        records = with_its_seeds(known(latest, seed), values_of(latest), config.limits)
         span = cluster.at(topic, start), cluster.ends(topic)
         if publish:
             cluster.partitions(config.topics.matches)
-        pipeline, seeds = prepared(book, config)
+        pipeline, seeds = prepared(book_of(records, config.limits), config)
         for idle in idle_profiles(seeds):
             raise InputError(f"seed {idle}")
         expected = max(records_between(*span), 1)
@@ -77,13 +73,6 @@ def _conclude(total: Sum, sent: str) -> None:
     over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
     odd = f", no posts: {tallied(total.rejected)}" if total.rejected else ""
     say(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
-
-
-def learned_from(key: bytes, latest: Latest, config: Config) -> list[bytes]:
-    """The keys of the seeds that a profile stands for; none of what is no profile."""
-    found = read_record(key, latest[key].value, config.limits)
-    names = found.seeds if isinstance(found, Profile) else {}
-    return [own for name in names if (own := name.encode("utf-8", "replace")) in latest]
 
 
 def _emit(outcome: Outcome, show: Add, outbox: Outbox | None, topic: str) -> None:

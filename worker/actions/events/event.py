@@ -53,6 +53,14 @@ def book_of(values: Values, limits: Limits) -> SeedBook:
     return book
 
 
+def with_its_seeds(key: bytes, values: Values, limits: Limits) -> Values:
+    """A record, and those of the seeds that it stands for if it is a profile."""
+    found = read_record(key, values[key], limits)
+    names = found.seeds if isinstance(found, Profile) else {}
+    keys = (key, *(name.encode("utf-8", "replace") for name in names))
+    return {each: values[each] for each in keys if each in values}
+
+
 def alone(event: KnownEvent, values: Values, profile: bytes | None) -> Values:
     """The records of this event and no other, with this profile in the place of its own."""
     keys = (seed.id.encode() for seed in event.seeds)

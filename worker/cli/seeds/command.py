@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from worker.actions.events.event import Values, values_of
+from worker.actions.events.event import values_of, with_its_seeds
 from worker.actions.seeds.change import changed, removed
 from worker.actions.seeds.rows import fields, rows_of, whole_row
 from worker.actions.seeds.topic import known, seed_topic
@@ -61,12 +61,11 @@ def list_seeds(as_json: bool, config: Config) -> None:
 def show_seed(name: str, as_json: bool, config: Config) -> None:
     """Show one seed whole."""
     from worker.actions.seeds.thresholds import with_thresholds
-    from worker.cli.backfill import learned_from
 
     with seed_topic(config) as topic:
         latest = topic.latest()
-    key, values = known(latest, name), values_of(latest)
-    needed: Values = {each: values[each] for each in (key, *learned_from(key, latest, config))}
+    key = known(latest, name)
+    needed = with_its_seeds(key, values_of(latest), config.limits)
     (row,) = with_thresholds([whole_row(latest, key, config)], needed, config)
     if as_json:
         print_json([row])

@@ -145,3 +145,11 @@ def test_no_seed_takes_the_prefix(newsift: Command, kafka: Kafka, tmp_path: Any)
     done = newsift("seeds", "add", tmp_path / "a.txt", "--id", "profile|a")
     assert (done.code, kafka.records(SEEDS)) == (2, [])
     assert "profile| begins the ids of profiles; give the seed another id" in done.err
+
+
+def test_one_whose_seed_was_removed_is_shown(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
+    send(kafka)
+    kafka.send(SEEDS, learned(enc).value(), KEY)
+    kafka.send(SEEDS, None, b"rain")
+    done = newsift("seeds", "show", "profile|flood", "--json")
+    assert (done.code, json.loads(done.out)["state"]) == (0, "stale"), done.err
