@@ -12,8 +12,9 @@ from playwright.sync_api import (
     ConsoleMessage,
     Dialog,
     Page,
+    expect,
     sync_playwright,
-)
+)  # fmt: skip
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 MISSING = "no chromium on the PATH: the desk's page is not looked at in a browser"
@@ -22,6 +23,7 @@ ARGUMENTS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]  # fmt: skip
 PATIENCE_MS = 15_000.0  # for what a page has to show
+SETTLED_MS = 60_000.0  # the model may have to be compiled first
 # A breach of the page's security policy is an error of the console too; this tells which.
 BREACHES = """addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));"""
@@ -66,6 +68,12 @@ class Window:
         self.page.goto(f"{self.url}#/{where}")
         self.page.locator("h1").first.wait_for()
         return self.page
+
+    def settled(self, where: str = "") -> Page:
+        """Go to a place of the desk, and wait until it waits for nothing any more."""
+        page = self.open(where)
+        expect(page.locator(".waiting")).to_have_count(0, timeout=SETTLED_MS)
+        return page
 
     def close(self) -> None:
         """Close it; what a page must never do, and did, fails the test."""
