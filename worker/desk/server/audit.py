@@ -9,6 +9,7 @@ from worker.service.log import AUDIT
 from worker.visible import cut
 
 LONGEST_VALUE = 200  # characters of one detail
+LONGEST_INSIDE = 40  # of one that is in another, so that several are told
 LONGEST_LINE = 1000  # of all of them, and of the outcome
 audit = logging.getLogger(AUDIT)
 audit.setLevel(logging.INFO)  # whatever else is logged
@@ -25,8 +26,14 @@ def note(endpoint: Endpoint, asked: msgspec.Struct | None, outcome: str, address
     )  # fmt: skip
 
 
-def _short(value: object) -> object:
-    return cut(value, LONGEST_VALUE) if isinstance(value, str) else value
+def _short(value: object, most: int = LONGEST_VALUE) -> object:
+    if isinstance(value, str):
+        return cut(value, most)
+    if isinstance(value, list):
+        return [_short(each, LONGEST_INSIDE) for each in value]
+    if isinstance(value, dict):
+        return {name: _short(each, LONGEST_INSIDE) for name, each in value.items()}
+    return value
 
 
 def _json(value: object) -> str:
