@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import encoder
+from encoder import Encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
@@ -25,9 +26,14 @@ ABOUT = "Fire on the ferry Astrid Vane, passengers in lifeboats off Port Maren"
 OTHER = "Two recipes for lemon cake that never fail, and a walk in the park"
 
 
+@pytest.fixture(scope="module")
+def model() -> Encoder:
+    return encoder.load("default", device="cpu")
+
+
 @pytest.fixture(autouse=True)
-def _on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEWSIFT_MODEL__DEVICE", "cpu")
+def _one_model(model: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
 
 
 def post(name: str, text: str) -> bytes:
