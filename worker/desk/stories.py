@@ -10,7 +10,7 @@ from worker.kafka.reading import StoredMessage
 from worker.match.records import Match, MatchRecord
 from worker.seeds.values import EVENT_BYTES
 
-HOUR = 3_600_000
+HOUR, MINUTE = 3_600_000, 60_000
 HOURS = 24
 KEPT = 5_000  # stories of an event, the newest
 ROWS = 12  # posts of a story, the first
@@ -69,6 +69,7 @@ class Tally:
     last: int  # when that came
     posts: list[int]  # an hour, the present one last
     stories: list[int]
+    last_hour: int  # posts of the last 60 minutes
     languages: dict[str, int]
     platforms: dict[str, int]
 
@@ -82,6 +83,7 @@ class EventBoard:
         self._stories: dict[str, Story] = {}
         self._group_of: dict[PostId, str] = {}
         self._hours: dict[int, list[int]] = {}  # posts and stories
+        self._minutes: Counter[int] = Counter()  # posts
         self._languages: Counter[str] = Counter()
         self._platforms: Counter[str] = Counter()
 
@@ -130,8 +132,10 @@ class EventBoard:
         """What was counted in the hours until now."""
         hours = range(now // HOUR - HOURS + 1, now // HOUR + 1)
         posts, stories = ([self._hours.get(hour, (0, 0))[n] for hour in hours] for n in (0, 1))
+        minutes = range(now // MINUTE - 59, now // MINUTE + 1)
+        last_hour = sum(self._minutes[minute] for minute in minutes)
         told = dict(self._languages), dict(self._platforms)
-        return Tally(self.number, self.last, posts, stories, *told)
+        return Tally(self.number, self.last, posts, stories, last_hour, *told)
 
     def _count(self, row: Row) -> None:
         hour = row.at // HOUR
@@ -141,6 +145,10 @@ class EventBoard:
         if len(self._hours) > 2 * HOURS:
             for old in sorted(self._hours)[:-HOURS]:
                 del self._hours[old]
+        self._minutes[row.at // MINUTE] += 1
+        if len(self._minutes) > 2 * 60:
+            kept = sorted(self._minutes)[-60:]
+            self._minutes = Counter({minute: self._minutes[minute] for minute in kept})
         if row.lang in self._languages or len(self._languages) < LANGUAGES:
             self._languages[row.lang] += 1
         self._platforms[row.post_id[0]] += 1

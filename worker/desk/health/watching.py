@@ -62,6 +62,14 @@ class Health:
         """The state of all in two words, and what to do."""
         return summary_of(self._looked())
 
+    def drift(self) -> dict[str, str]:
+        """What the workers say of each event's drift; empty where too little is known."""
+        found: dict[str, str] = {}
+        for row in self._looked().workers:
+            for event, said in (row.get("events") or {}).items():
+                found[event] = found.get(event) or said
+        return found
+
     def told(self) -> dict[str, Any]:
         """All that was seen by the last looks."""
         looked = self._looked()

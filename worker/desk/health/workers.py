@@ -72,9 +72,14 @@ def of_metrics(page: str) -> Row:
             elif name == "newsift_seeds" and sample.labels.get("state") == "refused":
                 refused = int(value)
     drifting = drifting_in(page)
+    told = {each.event for each in drifting or ()}
+    events = {
+        name: in_a_sentence(each for each in drifting or () if each.event == name)
+        for name in sorted(told)
+    }
     short = {name.removeprefix("newsift_").removesuffix("_info"): v for name, v in found.items()}
     drift = None if drifting is None else in_a_sentence(drifting) or TOO_FEW
-    return short | {"refused_seeds": refused, "drift": drift}
+    return short | {"refused_seeds": refused, "drift": drift, "events": events}
 
 
 def _got(address: str, path: str) -> tuple[int, bytes]:
