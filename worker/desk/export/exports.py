@@ -1,19 +1,36 @@
 """What is exported at a time: one file for each user and few for all, and what was counted."""
 
 import io
+import time
 from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
+from dataclasses import dataclass
+from threading import BoundedSemaphore, Lock
 from typing import IO
 
 from encoder.errors import InputError
 from worker.config import Config
 from worker.desk.export.asked import Asked
 from worker.desk.export.tally import Tally, tallied_event
-from worker.kafka.reading import TopicReader
+from worker.kafka.reading import Offsets, TopicReader
 
-MOST_FILES = 3
-KEPT = 4  # tallies
+MOST_FILES = 2
+MOST_COUNTS = 2  # that are under way or waited for: whoever counts keeps one of the desk's hands
+KEPT = 8  # tallies
+FRESH_S = 30.0  # for so long a page's figures are of one count, whatever comes meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A tally, and of what: it holds while the topic stands, and for a moment in any case."""
+
+    tally: Tally
+    span: tuple[Offsets, Offsets]
+    at: float
+
+    def holds(self, span: tuple[Offsets, Offsets]) -> bool:
+        """Whether it can be shown for what the topic holds now."""
+        return span == self.span or time.monotonic() - self.at < FRESH_S
 
 
 class Exports:
@@ -22,7 +39,8 @@ class Exports:
     def __init__(self) -> None:
         self._lock, self._counting = Lock(), Lock()
         self._users: set[str] = set()
-        self._kept: OrderedDict[tuple[Asked, str], Tally] = OrderedDict()
+        self._counts = BoundedSemaphore(MOST_COUNTS)
+        self._kept: OrderedDict[Asked, Counted] = OrderedDict()
 
     def file(self, by: str, make: Callable[[], IO[bytes]]) -> IO[bytes]:
         """A file that somebody asked for, as long as he has no other under way."""
@@ -41,13 +59,31 @@ class Exports:
     def tally(self, cluster: TopicReader, config: Config, asked: Asked) -> Tally:
         """The matches that are meant, counted; anew only if the topic has changed."""
         cluster.partitions(config.topics.matches)
-        with self._counting:
-            key = asked, str(asked.span(cluster, config.topics.matches))
-            found = self._kept.pop(key, None) or tallied_event(cluster, config, asked)
-            self._kept[key] = found
+        span = asked.span(cluster, config.topics.matches)
+        if found := self._known(asked, span):
+            return found
+        if not self._counts.acquire(blocking=False):
+            raise InputError("export: other events are being counted; try again in a moment")
+        try:
+            with self._counting:
+                return self._known(asked, span) or self._counted(cluster, config, asked, span)
+        finally:
+            self._counts.release()
+
+    def _known(self, asked: Asked, span: tuple[Offsets, Offsets]) -> Tally | None:
+        found = self._kept.get(asked)
+        return found.tally if found and found.holds(span) else None
+
+    def _counted(
+        self, cluster: TopicReader, config: Config, asked: Asked, span: tuple[Offsets, Offsets]
+    ) -> Tally:
+        tally = tallied_event(cluster, config, asked)
+        with self._lock:
+            self._kept.pop(asked, None)
+            self._kept[asked] = Counted(tally, span, time.monotonic())
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-            return found
+        return tally
 
     def _given_back(self, by: str) -> None:
         with self._lock:

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import sqlite3
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -222,10 +221,29 @@ def test_what_is_refused(desk: Desk, asked: dict[str, str], said: str) -> None:
         ask(desk, export.matches, **asked)
 
 
-def test_a_hash_of_what_was_counted_is_kept_until_more_comes(desk: Desk, kafka: Kafka) -> None:
-    """Figures and methods of a page are of one count, and none of a stale one."""
+def test_a_count_holds_for_a_moment_and_then_while_nothing_comes(
+    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures and methods of a page are of one count, and none of an old one."""
     publish(kafka, MADE[:5])
-    first = zlib.crc32(content(ask(desk, export.figure)))
-    assert zlib.crc32(content(ask(desk, export.figure))) == first
+    before = bars(ask(desk, export.figure))
     publish(kafka, MADE[5:9])
+    assert bars(ask(desk, export.figure)) == before
+    monkeypatch.setattr("worker.desk.export.exports.FRESH_S", 0.0)
     assert sum(bars(ask(desk, export.figure))) == len(firsts(MADE[:9]))
+    counted: list[int] = []
+    monkeypatch.setattr("worker.desk.export.exports.tallied_event", lambda *_: counted.append(1))
+    assert sum(bars(ask(desk, export.figure))) == len(firsts(MADE[:9]))
+    assert counted == []
+
+
+def test_many_who_count_leave_hands_to_others(
+    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(kafka, MADE[:5])
+    known = bars(ask(desk, export.figure))
+    with desk.exports._counts, desk.exports._counts:
+        with pytest.raises(InputError, match="other events are being counted"):
+            ask(desk, export.figure, event="other")
+        assert bars(ask(desk, export.figure)) == known
+    assert bars(ask(desk, export.figure, event="other")) == []
