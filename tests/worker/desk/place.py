@@ -99,7 +99,8 @@ class Place:
         """What a command is given to find all this."""
         others = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")}
         kept = {k: v for k, v in os.environ.items() if k == "NEWSIFT_CACHE"}
-        return others | kept | {"NEWSIFT_CONFIG": str(self.config), "OMP_NUM_THREADS": "1"}
+        own = {"NEWSIFT_CONFIG": str(self.config), "XDG_STATE_HOME": str(self.folder)}
+        return others | kept | own | {"OMP_NUM_THREADS": "1"}
 
     def desk(self, *arguments: str, port: int = 0, **env: str) -> DeskProcess:
         """Start a desk, with these options; it is ended with the place."""

@@ -3,6 +3,8 @@ import { html, useMemo, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Lit, number, Out, plural, Refused, score, Time, Waiting } from "/lib/ui.js";
 
+const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i; // a screen reader reads it so; anything else is not said
+
 export const keyOf = (post) => `${post.platform}|${post.id}`;
 
 export function Story({ event, post }) {
@@ -39,7 +41,7 @@ function Post({ post }) {
       <span title=${`the score; ${score(post.threshold)} has to be reached`}>${score(post.score)}</span>
       ${post.url && html`<${Out} href=${post.url}>open<//>`}
     </p>
-    <p class="text" dir="auto" lang=${post.lang || undefined}><${Lit} text=${post.text} why=${post.why} /></p>`;
+    <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}><${Lit} text=${post.text} why=${post.why} /></p>`;
 }
 
 // All of a post's text, and how it scored with each of the event's seeds.
