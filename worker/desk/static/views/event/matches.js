@@ -60,7 +60,7 @@ export default function Matches({ event }) {
   return html`<${Filters} now=${filters} told=${told} change=${(next) => (hold(null), filter(next))} />
     <${Refused} error=${error} />
     <div class="row bar" ref=${mark}>
-      <${Count} told=${told} />
+      <${Count} told=${told} shown=${stories.length} />
       <button type="button" aria-pressed=${!!held} onClick=${() => (held ? live() : stay("pause"))}>${held ? "Go on" : "Pause"} <kbd>p</kbd></button>
     </div>
     ${held && told?.newer > 0 && html`<button type="button" class="main fresh" onClick=${live}>${number(told.newer)}${told.newer >= MANY ? " or more" : ""} new</button>`}
@@ -73,9 +73,9 @@ export default function Matches({ event }) {
     <p class="quiet keys"><kbd>j</kbd> <kbd>k</kbd> next and last, <kbd>Enter</kbd> all of it, <kbd>o</kbd> open the post, <kbd>p</kbd> pause</p>`;
 }
 
-function Count({ told }) {
+function Count({ told, shown }) {
   if (!told) return html`<span class="grow"></span>`;
-  return html`<span class="grow quiet">${plural(told.total, "story", "stories")}${told.ready ? "" : ", still reading"}, since <${Time} at=${told.since} />${told.away && html` <span class="bad">the topic is not followed: ${told.away}</span>`}</span>`;
+  return html`<span class="grow quiet">${plural(Math.max(told.total, shown), "story", "stories")}${told.ready ? "" : ", still reading"}, since <${Time} at=${told.since} />${told.away && html` <span class="bad">the topic is not followed: ${told.away}</span>`}</span>`;
 }
 
 function Nothing({ told, filtered }) {
