@@ -16,11 +16,12 @@ from worker.desk import board as bounds
 from worker.desk.board import Board
 from worker.desk.finding import Wanted
 from worker.desk.stories import KEPT
+from worker.kafka.sending import Headers
 
 NOW = NOON + 40 * HOUR
 
 
-@dataclass(frozen=True)
+@dataclass
 class Mail:
     """A record of the topic of matches."""
 
@@ -30,7 +31,7 @@ class Mail:
     topic: str = "matches"
     offset: int = 0
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Headers = ()
 
 
 def mail(records: Iterable[dict[str, Any]]) -> list[Mail]:
