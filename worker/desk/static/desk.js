@@ -12,8 +12,14 @@ const PAGES = {
   health: ["Health", () => import("/views/health.js")],
 };
 
-const place = () => location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
-export const goTo = (...parts) => (location.hash = `#/${parts.map(encodeURIComponent).join("/")}`);
+function place() {
+  const parts = location.hash.replace(/^#\//, "").split("/");
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    return [""]; // no address of ours
+  }
+}
 
 function usePlace() {
   const [now, set] = useState(place());

@@ -2,9 +2,13 @@
 import { html, useEffect, useRef } from "/vendor/preact.js";
 import { Do } from "/lib/ui.js";
 
-export function Confirm({ title, yes, run, close, children }) {
+export function Confirm({ title, yes, run, close, kind = "main", children }) {
   const dialog = useRef();
   useEffect(() => dialog.current.showModal(), []);
+  const done = async () => {
+    await run();
+    close();
+  };
   return html`<dialog ref=${dialog} onClose=${close} aria-labelledby="confirm"><h2 id="confirm">${title}</h2>${children}
-    <p class="row"><${Do} kind="main" run=${run}>${yes}<//><${Do} run=${() => dialog.current.close()}>Cancel<//></p></dialog>`;
+    <p class="row"><${Do} run=${() => dialog.current.close()}>Cancel<//><${Do} kind=${kind} run=${done}>${yes}<//></p></dialog>`;
 }

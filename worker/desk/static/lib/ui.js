@@ -94,17 +94,26 @@ export function useKeys(keys) {
   });
 }
 
-// A text with the words lit that made its score; `why` is [[word, part], …].
+const WORD = /(#?)([\p{L}\p{M}\p{N}_]+)/gu;
+
+// A text with the words lit that made its score, and the parts of a hashtag; `why` is [[word, part], …].
 export function Lit({ text, why = [] }) {
   const parts = new Map(why.filter(([word]) => word).map(([word, part]) => [word.toLowerCase(), part]));
   const top = Math.max(0, ...[...parts.values()].map(Math.abs));
   if (!top) return html`<span class="said">${text}</span>`;
   const words = [...parts.keys()].sort((a, b) => b.length - a.length).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  const pieces = text.split(new RegExp(`(${words.join("|")})`, "giu"));
-  return html`<span class="said">${pieces.map((piece, n) => {
-    const part = n % 2 ? parts.get(piece.toLowerCase()) ?? 0 : 0;
+  const inside = new RegExp(`(${words.join("|")})`, "iu");
+  const light = (piece) => {
+    const part = parts.get(piece.toLowerCase()) ?? 0;
     if (Math.abs(part) < top / 20) return piece;
     const lamp = part < 0 ? "cold" : `lamp${Math.min(3, Math.floor((part / top) * 4))}`;
     return html`<mark class=${lamp} title=${part.toFixed(3)}>${piece}</mark>`;
-  })}</span>`;
+  };
+  const pieces = [];
+  let end = 0;
+  for (const { 0: found, 1: sign, 2: word, index } of text.matchAll(WORD)) {
+    pieces.push(text.slice(end, index), sign, ...(sign && !parts.has(word.toLowerCase()) ? word.split(inside) : [word]).map(light));
+    end = index + found.length;
+  }
+  return html`<span class="said">${pieces}${text.slice(end)}</span>`;
 }

@@ -5,7 +5,8 @@ import { Do, Out, Refused, Waiting, number, plural } from "/lib/ui.js";
 import { Add, dropped } from "/views/seeds/add.js";
 import { Feeds } from "/views/seeds/feeds.js";
 import { One } from "/views/seeds/one.js";
-import { Confirm, Ends, State, eventPage, pause, remove, seedPage, threshold, undo } from "/views/seeds/parts.js";
+import { Confirm } from "/lib/confirm.js";
+import { Ends, State, eventPage, pause, remove, seedPage, threshold, undo } from "/views/seeds/parts.js";
 
 const PAGE = 100;
 
@@ -55,7 +56,7 @@ function List({ session }) {
     ${!shown ? !error && html`<${Waiting} />` : html`<${Around} answer=${shown} session=${session} acts=${acts} />
       <${Groups} answer=${shown} acts=${acts} />
       ${shown.found > shown.rows.length && html`<p><${Do} run=${() => more(most + PAGE)}>Show more<//> <span class="quiet">${number(shown.rows.length)} of ${number(shown.found)} are shown</span></p>`}`}
-    ${doomed && html`<${Confirm} ask=${`Remove the seed ${doomed.id}? Posts are no longer compared with it.`} yes="Remove it" run=${() => remove(doomed)} close=${() => doom(null)} />`}`;
+    ${doomed && html`<${Confirm} kind="bad" title=${`Remove the seed ${doomed.id}? Posts are no longer compared with it.`} yes="Remove it" run=${() => remove(doomed)} close=${() => doom(null)} />`}`;
 }
 
 // What stands above the list: what is away, what can be undone, what is refused.

@@ -2,7 +2,8 @@
 import { html, useState } from "/vendor/preact.js";
 import { act, useAnswer } from "/lib/api.js";
 import { Do, Out, Refused, Time, Waiting, doing, number, plural } from "/lib/ui.js";
-import { Confirm, Events, Field } from "/views/seeds/parts.js";
+import { Confirm } from "/lib/confirm.js";
+import { Events, Field } from "/views/seeds/parts.js";
 
 const STATES = {
   begins: "begins",
@@ -24,7 +25,7 @@ export function Feeds({ session }) {
     <${Refused} error=${error} />
     ${!rows ? !error && html`<${Waiting} />` : rows.length ? rows.map((row) => html`<${Feed} key=${row.feed} row=${row} stop=${session.read_only ? null : () => doom(row)} />`)
     : html`<p class="quiet">This desk follows no feed.</p>`}
-    ${doomed && html`<${Confirm} ask=${`Follow ${doomed.feed} no more? Its seeds stay.`} yes="Stop" run=${stop} close=${() => doom(null)} />`}`;
+    ${doomed && html`<${Confirm} kind="bad" title=${`Follow ${doomed.feed} no more? Its seeds stay.`} yes="Stop" run=${stop} close=${() => doom(null)} />`}`;
 }
 
 function Follow() {

@@ -2,7 +2,8 @@
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Do, Lit, Out, Refused, Time, Waiting, doing, number, tell } from "/lib/ui.js";
-import { Confirm, Ends, Events, Field, State, eventPage, pause, remove, threshold } from "/views/seeds/parts.js";
+import { Confirm } from "/lib/confirm.js";
+import { Ends, Events, Field, State, eventPage, pause, remove, threshold } from "/views/seeds/parts.js";
 
 const FIRST = 4000; // letters that are shown at first
 
@@ -20,7 +21,7 @@ export function One({ id, session }) {
         <${Do} kind="bad" run=${() => doom(true)}>Remove<//></div>`}
       ${acts && row.state !== "refused" && html`<${Settings} row=${row} />`}
       <${Text} row=${row} />`}
-    ${doomed && html`<${Confirm} ask=${`Remove the seed ${row.id}? Posts are no longer compared with it.`} yes="Remove it" run=${gone} close=${() => doom(false)} />`}`;
+    ${doomed && html`<${Confirm} kind="bad" title=${`Remove the seed ${row.id}? Posts are no longer compared with it.`} yes="Remove it" run=${gone} close=${() => doom(false)} />`}`;
 }
 
 function Facts({ row }) {

@@ -1,6 +1,6 @@
 // What the pages of seeds share: states, thresholds, dates, and a question before something is removed.
-import { html, useEffect, useRef } from "/vendor/preact.js";
-import { Do, Time, doing, plural, tell } from "/lib/ui.js";
+import { html } from "/vendor/preact.js";
+import { Time, doing, plural, tell } from "/lib/ui.js";
 
 const STATES = {
   live: ["live", "good"],
@@ -36,20 +36,6 @@ export const Events = ({ names = [] }) => html`<datalist id="events">${names.map
 // A labelled field.
 export function Field({ label, note, children }) {
   return html`<label class="field"><span>${label}</span>${children}${note && html`<small class="quiet">${note}</small>`}</label>`;
-}
-
-// A question that has to be answered before something is done.
-export function Confirm({ ask, yes, run, close }) {
-  const box = useRef();
-  useEffect(() => box.current.showModal(), []);
-  const done = async () => {
-    await run();
-    close();
-  };
-  return html`<dialog ref=${box} onClose=${close} aria-label=${ask}>
-    <p class="said">${ask}</p>
-    <div class="row"><${Do} run=${close}>Leave it<//><${Do} kind="bad" run=${done}>${yes}<//></div>
-  </dialog>`;
 }
 
 // Bring back what was removed last.
