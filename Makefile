@@ -36,10 +36,12 @@ test-fast: env
 faults: env
 	@$(BIN)/python -m tests.faults.campaign --kafka both --write
 
-# An hour of damaged input. For ten million posts through one worker there is
+# An hour of damaged input, and ten minutes of a thousand matches a second with the desk's page open.
+# For ten million posts through one worker there is
 # `newsift bench stream --only memory`.
 soak: env
 	@$(BIN)/python -m tests.hostile.fuzz --seconds 3600
+	@$(BIN)/python -m tests.worker.desk.load --seconds 600
 
 lint: env
 	$(BIN)/ruff check .
