@@ -124,6 +124,17 @@ def test_a_collector_is_a_command_that_there_is_and_keeps_how_far_it_came() -> N
     assert collectors()
 
 
+def test_the_desk_is_served_where_its_port_leads_and_asks_the_worker() -> None:
+    service = compose()["services"]["desk"]
+    token = {"NEWSIFT_DESK__TOKEN": "a token that is long enough"}
+    given = environment() | service["environment"] | token
+    config = load(None, given | {"NEWSIFT_CONFIG": str(ROOT / "config.yaml")}).config
+    assert (config.desk.host, config.desk.workers) == ("0.0.0.0", f"worker:{config.web.port}")
+    port = service["entrypoint"][-1]
+    assert service["entrypoint"] == ["newsift", "desk", "--port", port]
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
+
+
 def test_compose_mounts_what_is_there_and_opens_ports_to_this_machine_alone() -> None:
     found = compose()
     for name, service in found["services"].items():
