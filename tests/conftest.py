@@ -28,7 +28,8 @@ SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shar
 
 # Folders whose tests start processes and wait for them, and leave the cores to others meanwhile.
 WAITING = (
-    "broker", "faults", "hostile", "worker/actions", "worker/cli", "worker/service", "worker/watch",
+    "broker", "faults", "hostile", "worker/actions", "worker/cli", "worker/desk", "worker/service",
+    "worker/watch",
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ ARGUMENTS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]  # fmt: skip
 PATIENCE_MS = 15_000.0  # for what a page has to show
+expect.set_options(timeout=PATIENCE_MS)
 SETTLED_MS = 60_000.0  # the model may have to be compiled first
 # A breach of the page's security policy is an error of the console too; this tells which.
 BREACHES = """addEventListener("securitypolicyviolation", (event) =>

@@ -5,10 +5,6 @@ import { Do } from "/lib/ui.js";
 export function Confirm({ title, yes, run, close, kind = "main", children }) {
   const dialog = useRef();
   useEffect(() => dialog.current.showModal(), []);
-  const done = async () => {
-    await run();
-    close();
-  };
   return html`<dialog ref=${dialog} onClose=${close} aria-labelledby="confirm"><h2 id="confirm">${title}</h2>${children}
-    <p class="row"><${Do} run=${() => dialog.current.close()}>Cancel<//><${Do} kind=${kind} run=${done}>${yes}<//></p></dialog>`;
+    <p class="row"><${Do} run=${() => dialog.current.close()}>Cancel<//><${Do} kind=${kind} run=${run}>${yes}<//></p></dialog>`;
 }

@@ -56,7 +56,7 @@ function List({ session }) {
     ${!shown ? !error && html`<${Waiting} />` : html`<${Around} answer=${shown} session=${session} acts=${acts} />
       <${Groups} answer=${shown} acts=${acts} />
       ${shown.found > shown.rows.length && html`<p><${Do} run=${() => more(most + PAGE)}>Show more<//> <span class="quiet">${number(shown.rows.length)} of ${number(shown.found)} are shown</span></p>`}`}
-    ${doomed && html`<${Confirm} kind="bad" title=${`Remove the seed ${doomed.id}? Posts are no longer compared with it.`} yes="Remove it" run=${() => remove(doomed)} close=${() => doom(null)} />`}`;
+    ${doomed && html`<${Confirm} kind="bad" title=${`Remove the seed ${doomed.id}? Posts are no longer compared with it.`} yes="Remove it" run=${() => remove(doomed).then(() => doom(null))} close=${() => doom(null)} />`}`;
 }
 
 // What stands above the list: what is away, what can be undone, what is refused.

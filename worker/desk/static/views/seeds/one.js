@@ -11,7 +11,7 @@ export function One({ id, session }) {
   const [row, error] = useAnswer("/api/seed", { id }, ["seeds"]);
   const [doomed, doom] = useState(false);
   const acts = row && !session.read_only && !row.is_profile;
-  const gone = async () => (await remove(row)) && (location.hash = "#/seeds");
+  const gone = async () => ((await remove(row)) ? (location.hash = "#/seeds") : doom(false));
   return html`<p><a href="#/seeds">All seeds</a></p>
     <${Refused} error=${error} />
     ${!row ? !error && html`<${Waiting} />` : html`<h1 class="said">${row.title || row.id}</h1>
