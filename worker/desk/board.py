@@ -69,16 +69,23 @@ class Board:
         with self._lock:
             return self._passed_over
 
-    def events(self) -> dict[str, Tally]:
-        """What was counted of each event."""
-        now = self._now()
+    def events(self) -> list[str]:
+        """The events that posts matched."""
         with self._lock:
-            return {name: board.tally(now) for name, board in self._events.items()}
+            return list(self._events)
 
     def tally(self, event: str) -> Tally:
         """What was counted of one event."""
         with self._lock:
             return self._events.get(event, EventBoard()).tally(self._now())
+
+    def passed(self, event: str, version: str) -> int | None:
+        """How many posts matched a version of a profile within an hour; None if not all counted."""
+        now = self._now()
+        with self._lock:
+            if self._since > now - HOUR:
+                return None
+            return self._events.get(event, EventBoard()).passed(version, now)
 
     def find(self, event: str, wanted: Wanted) -> Finding:
         """The stories of an event that somebody wants to see."""

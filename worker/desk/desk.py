@@ -1,5 +1,6 @@
 """The desk: what its pages share while it is open."""
 
+from worker.actions.events.promising import ENOUGH
 from worker.config import Config
 from worker.desk.board import Board
 from worker.desk.export.exports import Exports
@@ -17,6 +18,7 @@ from worker.desk.lessons import Lessons
 from worker.desk.model import Model
 from worker.desk.scoring.outside import Outside
 from worker.desk.server.pulse import Pulse
+from worker.seeds.profile import Profile
 
 WORKERS = 8  # questions that are answered at once
 
@@ -40,8 +42,10 @@ class Desk:
         self.outside = Outside(config)
         self.judging = Judging(config, self._profile_version)
         self.recent = Recent(config)
-        self.lessons = Lessons(config, self.model.wait, lambda: self.pulse.moved("events"))
         self.keeping = Keeping(config)
+        self.lessons = Lessons(
+            config, self.model.wait, self.keeping.topic, lambda: self.pulse.moved("events")
+        )
         self.rows = SeedRows(config, self.model)
         self.feeds = Feeds(config, lambda: self.pulse.moved("seeds"))
         self.hands = Hands(WORKERS)
@@ -62,6 +66,14 @@ class Desk:
         self.feeds.stop()
         self.hands.shutdown()
         self.judging.stop()
+
+    def pass_rate(self, profile: Profile | None) -> float | None:
+        """The share of the last hour's posts that match a profile; None where nobody knows."""
+        follows, posts = self.of_matches, self.outside.stream().last_hour
+        if profile is None or follows.away or not follows.ready.is_set() or posts < ENOUGH:
+            return None
+        passed = self.board.passed(profile.event, profile.version)
+        return None if passed is None else passed / posts
 
     def _profile_version(self, event: str) -> str | None:
         """Which profile an event has now, empty without one; None before that is known."""

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from threading import Lock, Thread
 
@@ -25,6 +26,7 @@ from worker.actions.who import acting
 from worker.config import Config
 from worker.kafka.reading import connected
 
+Topic = Callable[[], AbstractContextManager[SeedTopic]]
 log = logging.getLogger("newsift.desk")
 
 
@@ -51,10 +53,10 @@ class Lessons:
     """The last lesson, and what may be done with it."""
 
     def __init__(
-        self, config: Config, model: Callable[[], Teacher], moved: Callable[[], None]
+        self, config: Config, model: Callable[[], Teacher], topic: Topic, moved: Callable[[], None]
     ) -> None:
-        """`model` waits for the model; `moved` is told when a lesson has ended."""
-        self._config, self._model, self._moved = config, model, moved
+        """`model` waits for the model, `topic` for its turn; `moved`: a lesson has ended."""
+        self._config, self._model, self._topic, self._moved = config, model, topic, moved
         self._lock = Lock()
         self._last: Lesson | None = None
 
@@ -79,24 +81,24 @@ class Lessons:
 
     def publish(self, event: str, version: str) -> KnownEvent:
         """Give an event the profile that the last lesson proposed; how the event is then."""
-        proposal = self._proposed(event, version)
+        lesson, proposal = self._proposed(event, version)
         teacher = self._model()
-        with connected(self._config) as cluster:
-            topic = SeedTopic(cluster, self._config)
+        with self._topic() as topic:
             now = the_event(read_events(topic, teacher)[0], event)
             refuse_promised(now)
             if (now.profile, now.seeds) != (proposal.event.profile, proposal.event.seeds):
                 raise InputError(f"event {event!r}: is not what it was at the lesson; learn anew")
-            School(cluster, teacher, Learning(event, None, False)).publish(proposal)
+            School(topic.cluster, teacher, Learning(event, None, False)).publish(proposal)
             found = read_events(topic, teacher)[0].get(event, now)
-        self._last = None
+        with self._lock:
+            if self._last is lesson:  # no other was begun meanwhile
+                self._last = None
         return found
 
     def forget(self, event: str, version: str) -> KnownEvent:
         """Go back from this version of an event's profile to the one before, or to its seeds."""
         teacher = self._model()
-        with connected(self._config) as cluster:
-            topic = SeedTopic(cluster, self._config)
+        with self._topic() as topic:
             now = the_event(read_events(topic, teacher)[0], event)
             if (now.profile.version if now.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile is another one by now; look again")
@@ -104,14 +106,14 @@ class Lessons:
                 raise InputError(f"event {event!r}: has no profile, its seeds serve")
             return go_back(topic, teacher, now)
 
-    def _proposed(self, event: str, version: str) -> Proposal:
+    def _proposed(self, event: str, version: str) -> tuple[Lesson | None, Proposal]:
         lesson = self.of(event)
         proposal = lesson.proposal if lesson else None
         if proposal is None or proposal.profile.version != version:
             raise InputError(f"event {event!r}: this was not proposed last; let it learn anew")
         if not proposal.is_news:
             raise InputError("nothing new: the profile stays as it is")
-        return proposal
+        return lesson, proposal
 
     def _run(self, begun: Lesson) -> None:
         with listening() as told, acting(begun.by):

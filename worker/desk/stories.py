@@ -1,13 +1,14 @@
 """One event's matches on the board: stories, each of posts that say the same, and counts."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from worker.files.matches import read_match
 from worker.judge.labels import PLATFORMS, PostId
 from worker.kafka.reading import StoredMessage
 from worker.match.records import Match, MatchRecord
+from worker.seeds.record import PREFIX
 from worker.seeds.values import EVENT_BYTES
 
 HOUR, MINUTE = 3_600_000, 60_000
@@ -18,6 +19,8 @@ OVERHEAD = 700  # bytes of a post beside its record
 LONGEST = 512  # characters of an id
 LANGUAGES = 64  # that are told apart
 LANGUAGE_CHARS = 16
+VERSIONS = 8  # of an event's profile, those that matched last
+MOST_MATCHES = 1_000  # of a record, as matching.max_matches allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Row:
     new: bool  # whether it was the first that says so
     group: str
     value: bytes
+    by: str  # the version of the event's profile that it matches; empty of seeds alone
 
     @property
     def record(self) -> MatchRecord:
@@ -69,7 +73,6 @@ class Tally:
     last: int  # when that came
     posts: list[int]  # an hour, the present one last
     stories: list[int]
-    last_hour: int  # posts of the last 60 minutes
     languages: dict[str, int]
     platforms: dict[str, int]
 
@@ -83,7 +86,9 @@ class EventBoard:
         self._stories: dict[str, Story] = {}
         self._group_of: dict[PostId, str] = {}
         self._hours: dict[int, list[int]] = {}  # posts and stories
-        self._minutes: Counter[int] = Counter()  # posts
+        self._minutes: OrderedDict[str, Counter[int]] = (
+            OrderedDict()
+        )  # posts, by a profile's version
         self._languages: Counter[str] = Counter()
         self._platforms: Counter[str] = Counter()
 
@@ -132,10 +137,13 @@ class EventBoard:
         """What was counted in the hours until now."""
         hours = range(now // HOUR - HOURS + 1, now // HOUR + 1)
         posts, stories = ([self._hours.get(hour, (0, 0))[n] for hour in hours] for n in (0, 1))
-        minutes = range(now // MINUTE - 59, now // MINUTE + 1)
-        last_hour = sum(self._minutes[minute] for minute in minutes)
         told = dict(self._languages), dict(self._platforms)
-        return Tally(self.number, self.last, posts, stories, last_hour, *told)
+        return Tally(self.number, self.last, posts, stories, *told)
+
+    def passed(self, version: str, now: int) -> int:
+        """How many posts of the last 60 minutes matched this version of the event's profile."""
+        counts = self._minutes.get(version, Counter[int]())
+        return sum(counts[minute] for minute in range(now // MINUTE - 59, now // MINUTE + 1))
 
     def _count(self, row: Row) -> None:
         hour = row.at // HOUR
@@ -145,21 +153,27 @@ class EventBoard:
         if len(self._hours) > 2 * HOURS:
             for old in sorted(self._hours)[:-HOURS]:
                 del self._hours[old]
-        self._minutes[row.at // MINUTE] += 1
-        if len(self._minutes) > 2 * 60:
-            kept = sorted(self._minutes)[-60:]
-            self._minutes = Counter({minute: self._minutes[minute] for minute in kept})
+        if row.by:
+            self._count_passed(row)
         if row.lang in self._languages or len(self._languages) < LANGUAGES:
             self._languages[row.lang] += 1
         self._platforms[row.post_id[0]] += 1
+
+    def _count_passed(self, row: Row) -> None:
+        minutes = self._minutes.setdefault(row.by, Counter())
+        self._minutes.move_to_end(row.by)
+        if len(self._minutes) > VERSIONS:
+            self._minutes.popitem(last=False)
+        minutes[row.at // MINUTE] += 1
+        if len(minutes) > 2 * 60:
+            for old in sorted(minutes)[:-60]:
+                del minutes[old]
 
     def _replace(self, row: Row) -> None:
         """Let a newer record of a post stand where the older one did."""
         rows = self._stories[self._group_of[row.post_id]].rows
         old = rows[row.post_id]
-        rows[row.post_id] = Row(
-            old.number, old.at, row.post_id, row.lang, row.score, old.new, old.group, row.value
-        )
+        rows[row.post_id] = replace(row, number=old.number, at=old.at, new=old.new, group=old.group)
         self.size += len(row.value) - len(old.value)
 
 
@@ -172,16 +186,13 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
     post_id = record.post.platform, record.post.id
     lang = (record.post.lang or "")[:LANGUAGE_CHARS]
     group = record.group if isinstance(record.group, str) else record.matches[0].match_id
-    for event, score in best_scores(record.matches).items():
-        yield event, Row(number, at, post_id, lang, score, record.new is not False, group, value)
-
-
-def best_scores(matches: Iterable[Match]) -> dict[str, float]:
-    """The score with each event: the best of its seeds."""
-    found: dict[str, float] = {}
-    for match in matches:
-        found[match.event] = max(match.score, found.get(match.event, -2.0))
-    return found
+    by_event = defaultdict[str, list[Match]](list)
+    for match in record.matches:
+        by_event[match.event].append(match)
+    for event, own in by_event.items():
+        by = next((each.seed_version for each in own if each.seed_id == PREFIX + event), "")
+        score, new = max(each.score for each in own), record.new is not False
+        yield event, Row(number, at, post_id, lang, score, new, group, value, by[:LONGEST])
 
 
 def _is_sound(record: MatchRecord) -> bool:
@@ -189,7 +200,7 @@ def _is_sound(record: MatchRecord) -> bool:
     groups = [record.group] if isinstance(record.group, str) else []
     names = [record.post.id, *groups, *(match.match_id for match in record.matches)]
     return (
-        len(record.matches) > 0
+        0 < len(record.matches) <= MOST_MATCHES
         and record.post.platform in PLATFORMS
         and all(0 < len(name) <= LONGEST for name in names)
         and all(0 < len(match.event.encode()) <= EVENT_BYTES for match in record.matches)

@@ -1,6 +1,7 @@
 """Everything that the page of health shows, each part looked at by itself."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import islice
 from threading import Lock
@@ -69,6 +70,10 @@ class Health:
             for event, said in (row.get("events") or {}).items():
                 found[event] = found.get(event) or said
         return found
+
+    def bursts(self) -> Counter[str]:
+        """In how many minutes each event had a burst of stories, since the workers began."""
+        return sum((row.get("bursts") or Counter() for row in self._looked().workers), Counter())
 
     def told(self) -> dict[str, Any]:
         """All that was seen by the last looks."""

@@ -1,6 +1,7 @@
 """The workers' own web servers: whether each is ready, and what it says of itself."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -18,7 +19,7 @@ LARGEST = 2**22  # bytes of an answer
 MOST = 64  # workers that are asked
 AT_ONCE = 8
 LONGEST = 300  # characters of what one says
-WRONG = (OSError, HTTPException, msgspec.MsgspecError, UnicodeError, ValueError, RecursionError)
+WRONG = (OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
 INFO = {"newsift_model_info": "digest", "newsift_seed_set_info": "digest",
         "newsift_version_info": "version"}  # fmt: skip
 NUMBERS = ("newsift_paused", "newsift_offsets_lost_total")
@@ -57,7 +58,7 @@ def asked(address: str) -> Row:
 def of_metrics(page: str) -> Row:
     """What a page of a worker's metrics says."""
     found: Row = dict.fromkeys((*INFO, *NUMBERS, *SUMS, *MOST_OF))
-    refused = 0
+    refused, bursts = 0, Counter[str]()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
             name, value = sample.name, sample.value
@@ -71,6 +72,8 @@ def of_metrics(page: str) -> Row:
                 found[name] = max(found[name] or 0, value)
             elif name == "newsift_seeds" and sample.labels.get("state") == "refused":
                 refused = int(value)
+            elif name == "newsift_bursts_total":
+                bursts[sample.labels.get("event", "")] += int(value)
     drifting = drifting_in(page)
     told = {each.event for each in drifting or ()}
     events = {
@@ -79,7 +82,9 @@ def of_metrics(page: str) -> Row:
     }
     short = {name.removeprefix("newsift_").removesuffix("_info"): v for name, v in found.items()}
     drift = None if drifting is None else in_a_sentence(drifting) or TOO_FEW
-    return short | {"refused_seeds": refused, "drift": drift, "events": events}
+    return short | {
+        "refused_seeds": refused, "drift": drift, "events": events, "bursts": bursts,
+    }  # fmt: skip
 
 
 def _got(address: str, path: str) -> tuple[int, bytes]:

@@ -1,8 +1,7 @@
 """A queue while somebody is asked: the question now, what comes after it, and the way back."""
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -13,14 +12,14 @@ from encoder.errors import InputError
 from worker.actions.labels.answers import Answers
 from worker.actions.labels.asking import Frozen
 from worker.actions.offline import present
-from worker.errors import BrokerError
+from worker.desk.turn import one_at_a_time
 from worker.judge.labels import Label, PostId, Verdict
 from worker.judge.queues import Question
 from worker.match.records import WHY_TOKENS
 from worker.posts.outcome import Post
 
 MOST = {"text": 50_000, "url": 2_000, "author": 200, "created_at": 40, "lang": 40}  # characters
-PATIENCE_S = 5.0  # for an answer of the same queue that is on its way
+ON_ITS_WAY = "an answer before this one is still on its way"
 
 State = dict[str, Any]
 
@@ -66,7 +65,7 @@ class Asked:
 
         The same answer again changes nothing, as a page may ask twice whether it was heard.
         """
-        with self._one_at_a_time():
+        with one_at_a_time(self._turn, ON_ITS_WAY):
             question = self._queue.next(self._answers.said())
             if question is not None and question.candidate.post_id == post_id:
                 self._answers.give(question, verdict)
@@ -79,7 +78,7 @@ class Asked:
 
     def correct(self, post_id: PostId, verdict: Verdict) -> None:
         """Publish another verdict on a post that this person has judged, drawn as it was."""
-        with self._one_at_a_time():
+        with one_at_a_time(self._turn, ON_ITS_WAY):
             stands = self._answers.label_of(post_id)
             if stands is None:
                 raise InputError("post: you have not judged it; only your own answer can change")
@@ -89,7 +88,7 @@ class Asked:
 
     def undo(self, step: int) -> None:
         """Publish what stood before the last answer; a step that is taken back already is done."""
-        with self._one_at_a_time():
+        with one_at_a_time(self._turn, ON_ITS_WAY):
             if step not in self._steps:
                 return
             if step != self._steps[-1]:
@@ -101,15 +100,6 @@ class Asked:
     def _count_step(self) -> None:
         self._steps.append(next(self._numbers))
         self._changes += 1
-
-    @contextmanager
-    def _one_at_a_time(self) -> Iterator[None]:
-        if not self._turn.acquire(timeout=PATIENCE_S):
-            raise BrokerError("an answer before this one is still on its way; try again")
-        try:
-            yield
-        finally:
-            self._turn.release()
 
     def _then(self, question: Question | None, said: dict[PostId, bool]) -> State | None:
         if question is None:

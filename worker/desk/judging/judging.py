@@ -3,7 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from threading import Lock
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from worker.actions.labels.answers import Answers
 from worker.actions.labels.asking import Kind, frozen
 from worker.actions.told import listening
 from worker.config import Config
+from worker.desk.hands import Hands
 from worker.desk.judging.asked import Asked
 from worker.desk.judging.outbox import LabelOutbox
 from worker.errors import BrokerError
@@ -57,11 +58,11 @@ class Judging:
         self._lock = Lock()
         self._kept: OrderedDict[Whose, Kept] = OrderedDict()
         self._draws: dict[Whose, tuple[Future[Asked], str]] = {}
-        self._hands = ThreadPoolExecutor(DRAWS, "desk-draw")
+        self._hands = Hands(DRAWS)
 
     def stop(self) -> None:
         """Freeze nothing more, and close the way to the broker."""
-        self._hands.shutdown(wait=False, cancel_futures=True)
+        self._hands.shutdown()
         self.outbox.stop()
 
     def queue(self, whose: Whose) -> Kept | None:

@@ -5,11 +5,10 @@ from threading import Lock
 
 from worker.actions.labels.topic import HEADERS, make_label_topic
 from worker.config import Config
-from worker.errors import BrokerError
+from worker.desk.turn import one_at_a_time
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import speaking
 
-PATIENCE_S = 5.0  # for a label before this one
 STOP_S = 1.0  # for a label on its way, when the desk ends
 
 
@@ -23,18 +22,15 @@ class LabelOutbox:
 
     def publish(self, key: bytes, value: bytes | None) -> None:
         """Publish a label, and wait until the broker has acknowledged it."""
-        if not self._turn.acquire(timeout=PATIENCE_S):
-            raise BrokerError("labels before this one are still on their way; try again")
-        try:
-            with speaking(self._config):
-                outbox = self._opened()
-                outbox.send(self._config.topics.labels, value, key, HEADERS)
-                outbox.settle()
-        except BaseException:
-            self._close()
-            raise
-        finally:
-            self._turn.release()
+        with one_at_a_time(self._turn, "labels before this one are still on their way"):
+            try:
+                with speaking(self._config):
+                    outbox = self._opened()
+                    outbox.send(self._config.topics.labels, value, key, HEADERS)
+                    outbox.settle()
+            except BaseException:
+                self._close()
+                raise
 
     def stop(self) -> None:
         """Close the connection, soon even to a broker that is away; harmless if there is none."""

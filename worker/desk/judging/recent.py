@@ -1,14 +1,14 @@
 """The matches that labels are held against, kept for a short while: labels come far more often."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import NamedTuple
 
 from worker.actions.labels.candidates import Found, matches_of
 from worker.actions.told import listening
 from worker.config import Config
+from worker.desk.fresh import Fresh
+from worker.desk.turn import one_at_a_time
 from worker.judge.labels import PostId
 from worker.kafka.reading import connected
 
@@ -18,49 +18,21 @@ FRESH_S = 20.0  # that they are kept, or longer where reading them takes long
 TIMES = 10  # as long as it takes to read them
 
 
-class Lately(NamedTuple):
-    """An event's matches of the last 24 hours, and for how long they stand."""
-
-    found: Mapping[PostId, Found]
-    until: float
-
-
 class Recent:
     """Reads an event's matches again once those that it has are old; from several threads."""
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
-        self._config, self._clock = config, clock
-        self._lock = Lock()
-        self._reading = Lock()
-        self._kept: OrderedDict[str, Lately] = OrderedDict()
+        self._config, self._reading = config, Lock()
+        self._kept = Fresh(self._read, FRESH_S, MOST_EVENTS, TIMES, clock)
 
     def of(self, event: str) -> Mapping[PostId, Found]:
         """The matches of an event; those of before, while another thread reads them again."""
-        kept = self._lately(event)
-        if kept is not None and (self._clock() < kept.until or self._reading.locked()):
-            return kept.found
-        with self._reading:
-            kept = self._lately(event)
-            if kept is None or self._clock() >= kept.until:
-                kept = self._keep(event, self._read(event))
-            return kept.found
+        return self._kept.of(event)
 
-    def _lately(self, event: str) -> Lately | None:
-        with self._lock:
-            return self._kept.get(event)
-
-    def _read(self, event: str) -> Lately:
-        began = self._clock()
-        with listening(), connected(self._config) as cluster:
+    def _read(self, event: str) -> Mapping[PostId, Found]:
+        with (
+            one_at_a_time(self._reading, "the matches of another event are being read"),
+            listening(), connected(self._config) as cluster,
+        ):  # fmt: skip
             start = int(time.time() * 1000) - DAY_MS
-            found = matches_of(cluster, self._config, event, start)
-        took = self._clock() - began
-        return Lately(found, self._clock() + max(FRESH_S, TIMES * took))
-
-    def _keep(self, event: str, lately: Lately) -> Lately:
-        with self._lock:
-            self._kept[event] = lately
-            self._kept.move_to_end(event)
-            while len(self._kept) > MOST_EVENTS:
-                self._kept.popitem(last=False)
-        return lately
+            return matches_of(cluster, self._config, event, start)

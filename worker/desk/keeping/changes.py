@@ -12,6 +12,7 @@ from worker.actions.keyed import Latest
 from worker.actions.seeds.change import changed
 from worker.actions.seeds.topic import SeedTopic, known, seed_topic
 from worker.config import Config
+from worker.desk.turn import one_at_a_time
 from worker.seeds.profile import Compared
 
 MARK = 16  # hex digits
@@ -62,7 +63,8 @@ class Keeping:
     @contextmanager
     def topic(self) -> Iterator[SeedTopic]:
         """The control topic, for nobody else of this desk meanwhile."""
-        with self._acting, seed_topic(self._config) as topic:
+        turn = one_at_a_time(self._acting, "another change is on its way")
+        with turn, seed_topic(self._config) as topic:
             yield topic
 
     @property

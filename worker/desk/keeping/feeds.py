@@ -27,6 +27,7 @@ class Feeds:
     def __init__(self, config: Config, moved: Callable[[], None]) -> None:
         self._config, self._moved, self._lock = config, moved, Lock()
         self._feeds: dict[str, FollowedFeed] = {}
+        self.looking = Lock()  # at one that is not followed: its site may take minutes
         told = [config.kafka.bootstrap_servers, config.topics.seeds]
         self._file = state_folder() / f"desk-feeds-{digest(told)[:12]}.json"
 

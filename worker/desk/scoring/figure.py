@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from worker.actions.events.event import IN_FORCE, KnownEvent
-from worker.actions.events.promising import ENOUGH, lapsed
-from worker.desk.scoring.matched import Matched, drawn, last_hour, marked
+from worker.actions.events.promising import lapsed
+from worker.desk.scoring.matched import Matched, drawn, marked
 from worker.desk.scoring.measure import Measure
 from worker.desk.scoring.outside import Near, Stream
 from worker.judge.glance import Draws, Mark, counted, glances, score_grid, share_above
@@ -29,6 +29,7 @@ class Scene:
     near: Near
     stream: Stream
     now: int
+    rate: float | None = None  # of the last hour's posts, those that match the profile
 
 
 def figure(scene: Scene) -> dict[str, Any]:
@@ -64,9 +65,8 @@ def promise_of(event: KnownEvent, rate: float | None) -> dict[str, Any] | None:
 
 def _standing(scene: Scene) -> dict[str, Any]:
     """What the event is compared with, and where its thresholds are."""
-    measure, stream = scene.measure, scene.stream
+    measure = scene.measure
     event, cuts = measure.event, sorted(measure.cuts.tolist())
-    rate = last_hour(scene.found, scene.now) / stream.last_hour if stream.last_hour else None
     return {
         "event": event.name,
         "state": event.state,
@@ -77,7 +77,7 @@ def _standing(scene: Scene) -> dict[str, Any]:
         "is_automatic": measure.is_automatic,
         "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
         "configured": measure.teacher.config.matching.threshold,
-        "promise": promise_of(event, rate if stream.last_hour >= ENOUGH else None),
+        "promise": promise_of(event, scene.rate),
         "everyday_posts": len(measure.background),
         "matched": sum(own.passed.posts for own in scene.found.own),
         "hours": max(scene.now - _since(scene), 0) / HOUR,

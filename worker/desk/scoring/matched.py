@@ -11,7 +11,7 @@ from worker.desk.stories import Row, Story
 from worker.judge.draw import Candidate, to_certify
 from worker.judge.glance import Draws, Mark, draws_of, said_together
 from worker.judge.labels import Label, PostId, verdicts
-from worker.judge.passing import HOUR, Passed
+from worker.judge.passing import Passed
 from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import Post
 from worker.posts.times import milliseconds, utc
@@ -104,8 +104,3 @@ def marked(found: Matched, labels: Sequence[Label], measure: Measure) -> tuple[M
 def _scored(measure: Measure, posts: tuple[tuple[PostId, str], ...]) -> dict[PostId, float]:
     scores = measure.scores([text for _, text in posts]).tolist()
     return dict(zip([name for name, _ in posts], scores, strict=True))
-
-
-def last_hour(found: Matched, now: int) -> float:
-    """How many posts matched in the last hour."""
-    return sum(own.passed.posts for own in found.own if own.passed.at >= now - HOUR)

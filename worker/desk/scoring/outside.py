@@ -7,7 +7,7 @@ from encoder.errors import NewsiftError
 from worker.actions.labels.near import near_answers
 from worker.actions.told import listening
 from worker.config import Config
-from worker.desk.scoring.fresh import Fresh
+from worker.desk.fresh import Fresh
 from worker.judge.reservoir import NearAnswer
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
 

@@ -39,9 +39,7 @@ def _apart(labels: Iterable[Label]) -> list[list[Label]]:
     for label in labels:
         said[label.post_id].append(label)
     apart = [own for own in said.values() if len({label.label for label in own}) > 1]
-    return sorted(
-        apart, key=lambda own: (max(each.at for each in own), own[0].post_id), reverse=True
-    )
+    return sorted(apart, key=_newest, reverse=True)
 
 
 def _newest(labels: list[Label]) -> tuple[int, PostId]:

@@ -21,6 +21,7 @@ from worker.actions.times import until
 from worker.desk.desk import Desk
 from worker.desk.keeping.changes import mark_of, value_in
 from worker.desk.server.api import Act, acts
+from worker.desk.turn import one_at_a_time
 from worker.files.articles.doubts import doubt_of
 from worker.files.articles.language import looks_foreign
 from worker.files.articles.page import Page
@@ -33,6 +34,7 @@ from worker.visible import escaped
 MOST = 100  # articles at a time
 LONGEST_NAME = 200  # characters of a file's name
 PASTED = "the text"
+BUSY = "other articles are being tried"
 BOUNDS = Bounds()  # the open Internet alone
 FORCE = ", or tick “Publish all the same”"
 FOREIGN = (
@@ -192,7 +194,7 @@ def try_out(desk: Desk, asked: Drafts) -> dict[str, Any]:
     drafts = asked.all()
     seeds = [seed_of(draft, desk.config) for draft in drafts]
     teacher = desk.model.wait()
-    with desk.keeping.trying, seed_topic(desk.config) as topic:
+    with one_at_a_time(desk.keeping.trying, BUSY), seed_topic(desk.config) as topic:
         values = _with(desk.known.control.values, drafts)
         made = teacher.set_of_one(of_events(values, {seed.event for seed in seeds}, desk.config))
         seen = look_back(topic.cluster, teacher, made, {seed.id for seed in seeds}, AT_TERMINAL)

@@ -1,17 +1,16 @@
 """The events as their page lists them: what is in force, what matched lately, and what is wrong."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from worker.actions.events.event import KnownEvent
-from worker.actions.events.promising import ENOUGH, lapsed
+from worker.actions.events.promising import lapsed
 from worker.desk.desk import Desk
 from worker.desk.judging.profiles import profile_in
 from worker.desk.server.api import reads
-from worker.desk.stories import Tally
 from worker.posts.times import rfc3339
 from worker.seeds.record import PREFIX
 from worker.visible import cut
@@ -19,8 +18,7 @@ from worker.visible import cut
 MOST = 50  # events at once
 LONGEST = 200  # characters of a reason
 MOST_REFUSED = 10  # that are named
-IN_FORCE = ("live", "replaced")  # states of seeds that match, themselves or by a profile
-STATES = ("paused", "expired", "refused")  # of events without one, the first that any seed has
+STATES = ("live", "paused", "expired", "refused")  # of an event, the first that any record has
 
 Json = dict[str, Any]
 
@@ -44,13 +42,14 @@ def events(desk: Desk, asked: EventsWanted) -> Json:
             if not row.get("event") and not row["id"].startswith(PREFIX):
                 continue  # of which event it was meant to be nobody knows
         by_event[row.get("event") or row["id"].removeprefix(PREFIX)].append(row)
-    tallies, drift = desk.board.events(), desk.health.drift()
+    drift, bursts = desk.health.drift(), desk.health.bursts()
     sought = asked.text.casefold()
-    names = sorted(name for name in {*by_event, *tallies} if sought in name.casefold())
+    names = sorted(name for name in {*by_event, *desk.board.events()} if sought in name.casefold())
     shown = names[asked.skip : asked.skip + MOST]
     return {
         "events": [
-            event_row(desk, name, by_event.get(name, ()), tallies.get(name), drift.get(name))
+            event_row(desk, name, by_event.get(name, ()))
+            | {"drift": drift.get(name), "bursts": bursts[name]}
             for name in shown
         ],
         "total": len(names),
@@ -63,40 +62,26 @@ def events(desk: Desk, asked: EventsWanted) -> Json:
     }
 
 
-def event_row(
-    desk: Desk, name: str, rows: Sequence[Json], tally: Tally | None, drift: str | None
-) -> Json:
-    """One event, for the page."""
+def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
+    """One event, for the page, by the records of its seeds and its profile."""
     profiles = [row for row in rows if row["id"].startswith(PREFIX)]
     seeds = [row for row in rows if not row["id"].startswith(PREFIX)]
-    states = Counter(row["state"] for row in seeds)
-    serving = [row for row in profiles if row["state"] == "live"] or [
-        row for row in seeds if row["state"] in IN_FORCE
-    ]
-    told = tally or desk.board.tally(name)
+    told = desk.board.tally(name)
     return {
         "event": name,
-        "state": state_of(states),
-        "seeds": dict(states),
-        "thresholds": thresholds_of(serving),
+        "state": next((each for each in STATES if any(r["state"] == each for r in rows)), "none"),
+        "seeds": Counter(row["state"] for row in seeds),
+        "thresholds": thresholds_of(row for row in rows if row["state"] == "live"),
         "profile": profile_row(profiles),
-        "promise": promise_row(desk, name, profiles, told),
+        "promise": promise_row(desk, name, profiles),
         "posts": told.posts,
         "stories": told.stories,
         "number": told.number,
         "last": rfc3339(told.last) if told.number else None,
-        "drift": drift,
     }
 
 
-def state_of(states: Mapping[str, int]) -> str:
-    """The state of an event by those of its seeds."""
-    if any(states.get(each) for each in IN_FORCE):
-        return "live"
-    return next((each for each in STATES if states.get(each)), "none")
-
-
-def thresholds_of(serving: Sequence[Json]) -> list[float]:
+def thresholds_of(serving: Iterable[Json]) -> list[float]:
     """The thresholds of what is in force, rising; automatic ones are known with the model alone."""
     known = (row.get("cut") or row.get("threshold") for row in serving)
     return sorted({each for each in known if each is not None})
@@ -110,7 +95,7 @@ def profile_row(profiles: Sequence[Json]) -> Json | None:
     return None
 
 
-def promise_row(desk: Desk, name: str, profiles: Sequence[Json], told: Tally) -> Json | None:
+def promise_row(desk: Desk, name: str, profiles: Sequence[Json]) -> Json | None:
     """What was promised of the event's threshold, and why that holds no longer, if so."""
     profile = profile_in(desk.known.control.values, name, desk.config.limits) if profiles else None
     if profile is None or not profile.promise:
@@ -118,8 +103,7 @@ def promise_row(desk: Desk, name: str, profiles: Sequence[Json], told: Tally) ->
     row = profile_row(profiles)
     assert row is not None
     known = KnownEvent(name, profile=profile, state=row["state"])
-    posts = desk.outside.stream().last_hour
-    why = lapsed(known, told.last_hour / posts if posts >= ENOUGH else None)
+    why = lapsed(known, desk.pass_rate(profile))
     numbers = {key: profile.promise.get(key) for key in ("precision", "confidence", "labels")}
     return {key: value for key, value in numbers.items() if isinstance(value, (int, float))} | {
         "lapsed": why

@@ -4,7 +4,6 @@ import io
 from typing import IO, Any, Literal
 
 import msgspec
-import numpy as np
 
 from encoder.errors import InputError
 from worker.actions.events.event import Values, values_of
@@ -16,9 +15,10 @@ from worker.desk.export.asked import Asked
 from worker.desk.export.facts import Facts, facts_of
 from worker.desk.export.files import KINDS, labels_csv, matches_file
 from worker.desk.export.methods import markdown, methods, named
-from worker.desk.export.tally import Tally, span_of
+from worker.desk.export.tally import span_of
 from worker.desk.figures.hours import hours_figure
 from worker.desk.figures.scores import Histogram, histogram, scores_figure
+from worker.desk.scoring.measure import measure_at
 from worker.desk.server.api import reads
 from worker.desk.server.attachment import Attachment
 from worker.kafka.reading import TopicReader, connected
@@ -92,8 +92,8 @@ def figure(desk: Desk, asked: Figure) -> Attachment:
         if asked.which == "hours":
             drawn = hours_figure(asked.event, tally.hours)
         else:
-            seeds = _seed_set(desk)
-            drawn = scores_figure(asked.event, *_scores(desk, tally, asked.event, seeds))
+            found, everyday = histogram(tally.scores), _everyday(desk, asked.event)
+            drawn = scores_figure(asked.event, found, everyday, sorted(tally.thresholds))
     return Attachment(_name(asked, asked.which, "svg"), SVG, io.BytesIO(drawn.encode()))
 
 
@@ -144,18 +144,13 @@ def _seed_set(desk: Desk) -> SeedSet | None:
         return None
 
 
-def _scores(
-    desk: Desk, tally: Tally, event: str, seeds: SeedSet | None
-) -> tuple[Histogram, Histogram | None, list[float]]:
-    """The scores of the matches, those of the background with the event now, and thresholds."""
-    found, cuts = histogram(tally.scores), sorted(tally.thresholds)
-    teacher = desk.model.now()
-    rows = [at for at, seed in enumerate(seeds.seeds) if seed.event == event] if seeds else []
-    if seeds is None or teacher is None or not rows:
-        return found, None, cuts
-    of_event = seeds.embeddings[np.array(rows)]
-    scores = teacher.background.similarity(of_event).max(axis=1)  # [n]
-    return found, histogram(scores.tolist()), cuts
+def _everyday(desk: Desk, event: str) -> Histogram | None:
+    """The scores of everyday posts with the event now; None where nobody knows."""
+    try:
+        measure = measure_at(desk.model, event)
+    except InputError:
+        return None
+    return histogram(measure.background.tolist()) if measure.compared else None
 
 
 def _name(asked: OfEvent, what: str, form: str) -> str:

@@ -12,6 +12,7 @@ from worker.desk.desk import Desk
 from worker.desk.keeping import feed
 from worker.desk.keeping.feed import Wish
 from worker.desk.server.api import Act, Nothing, acts, reads
+from worker.desk.turn import one_at_a_time
 from worker.errors import RunError
 from worker.posts.times import rfc3339
 from worker.sources.followed import Followed, FollowedArticle
@@ -55,7 +56,7 @@ def look(desk: Desk, asked: Wanted) -> dict[str, Any]:
     follower = Follower(
         web, Followed(wish.feed, wish.feed), plan, desk.config, lambda: None, lambda _line: None
     )
-    with listening() as told:
+    with one_at_a_time(desk.feeds.looking, "another feed is being looked at"), listening() as told:
         follower.look()
         try:
             follower.read()

@@ -14,6 +14,7 @@ from worker.actions.events.promising import (
     Wish,
     is_by,
     missing,
+    profile_now,
     promisable,
     promise_shown,
     set_promise,
@@ -80,13 +81,16 @@ def promise(desk: Desk, wished: ToPromise) -> dict[str, Any]:
         profile = promisable(event)
         wish = Wish.of(profile, wished.precision, wished.confidence)
         seen = promise_shown(cluster, desk.config, profile, wish, _present() - DAY_MS)
-        if seen.threshold is None:
-            raise InputError(missing(profile, seen))
-        if seen.threshold != wished.threshold:
-            raise InputError(
-                f"threshold: the labels show {seen.threshold:.4f} by now, and not "
-                f"{wished.threshold:.4f}; look at it, and promise that"
-            )
+    if seen.threshold is None:
+        raise InputError(missing(profile, seen))
+    if seen.threshold != wished.threshold:
+        raise InputError(
+            f"threshold: the labels show {seen.threshold:.4f} by now, and not "
+            f"{wished.threshold:.4f}; look at it, and promise that"
+        )
+    with desk.keeping.topic() as topic:
+        if profile_now(topic.cluster, desk.config, wished.event) != profile:
+            raise InputError(f"event {wished.event!r}: its profile has changed since; look again")
         set_promise(topic, teacher, profile, wish, seen)
     return {"threshold": seen.threshold}
 

@@ -7,7 +7,6 @@ import msgspec
 
 from encoder.errors import InputError
 from worker.actions.seeds.change import changed_together
-from worker.actions.seeds.topic import seed_topic
 from worker.actions.told import say
 from worker.desk.desk import Desk
 from worker.desk.scoring.figure import Scene, figure, promise_of
@@ -43,9 +42,8 @@ def scores(desk: Desk, asked: OfEvent) -> dict[str, Any]:
     measure = measure_at(desk.model, asked.event)
     near, stream = desk.outside.near(asked.event), desk.outside.stream()
     labels = desk.known.labels.of(asked.event)
-    scene = Scene(
-        measure, matched(desk.board, measure), labels, near, stream, int(time.time() * 1000)
-    )
+    rate, now = desk.pass_rate(measure.event.profile), int(time.time() * 1000)
+    scene = Scene(measure, matched(desk.board, measure), labels, near, stream, now, rate)
     return {"away": "", **figure(scene)}
 
 
@@ -70,7 +68,7 @@ def set_threshold(desk: Desk, asked: SetThreshold) -> dict[str, Any]:
     if not ids:
         raise InputError(f"event {asked.event!r}: no seed of it matches; add one or resume it")
     given_up = promise_of(measure.event, None)
-    with seed_topic(desk.config) as topic:
+    with desk.keeping.topic() as topic:
         changed_together(topic, ids, {"threshold": asked.threshold}, desk.config)
     if given_up:
         say("the promise is given up: it was of another threshold")

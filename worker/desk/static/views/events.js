@@ -54,6 +54,7 @@ function Event({ each, model }) {
     <p class="quiet"><${Threshold} each=${each} model=${model} /> · ${Object.entries(each.seeds).map(([name, n]) => `${plural(n, "seed")} ${name}`).join(", ") || "no seed"}</p>
     ${each.profile?.why && html`<p class="quiet">The profile is ${each.profile.state}: ${each.profile.why}</p>`}
     ${each.promise?.lapsed && html`<p class="quiet">The promise holds no longer: ${each.promise.lapsed}</p>`}
+    ${each.bursts > 0 && html`<p class="quiet">Far more stories than the hour before in ${plural(each.bursts, "minute")} since the workers began</p>`}
     ${each.drift && html`<p class="quiet">Drift: ${each.drift}</p>`}
   </li>`;
 }
