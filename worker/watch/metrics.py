@@ -79,7 +79,7 @@ class Metrics:
         for name in ("pass_ratio", "high_share"):
             self._made[name].clear()
         for each in drifting:
-            labels = escaped(each.event)[:LONGEST_EVENT], escaped(each.seed)[:LONGEST_EVENT]
+            labels = label_of(each.event), label_of(each.seed)
             for name, value in (("pass_ratio", each.passes), ("high_share", each.high)):
                 if not math.isnan(value):
                     self._made[name].labels(*labels).set(value)
@@ -160,10 +160,15 @@ class Metrics:
 
     def _event(self, event: str) -> str:
         """The label of an event: a bounded number of them, each of bounded length."""
-        label = escaped(event)[:LONGEST_EVENT]
+        label = label_of(event)
         if label in self._events:
             return label
         if len(self._events) == EVENTS:
             return OTHER
         self._events.add(label)
         return label
+
+
+def label_of(name: str) -> str:
+    """The label that an event or a seed has in metrics."""
+    return escaped(name)[:LONGEST_EVENT]

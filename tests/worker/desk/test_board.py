@@ -2,9 +2,10 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,8 @@ from worker.config import Config
 from worker.desk import board as bounds
 from worker.desk.board import Board
 from worker.desk.finding import Wanted
-from worker.desk.stories import KEPT
+from worker.desk.stories import KEPT, MOST_MATCHES, VERSIONS
+from worker.kafka.reading import Offsets, TopicReader
 from worker.kafka.sending import Headers
 
 NOW = NOON + 40 * HOUR
@@ -106,6 +108,60 @@ def test_a_post_that_is_matched_anew_counts_once_and_shows_its_newest_score() ->
     board = board_of([record("1", s, NOW, group=g) for s, g in ((0.5, "a"), (0.7, "b"))])
     ((row, story),) = board.find("ferry", Wanted()).stories
     assert (row.score, story.count, sum(board.tally("ferry").posts)) == (0.7, 1, 1)
+
+
+class Long:
+    """A topic with more records than are read."""
+
+    def at(self, _topic: str, _since: int) -> Offsets:
+        return {0: 0}
+
+    def ends(self, _topic: str) -> Offsets:
+        return {0: bounds.MOST_READ + 1}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_posts_of_the_last_hour_count_by_the_version_that_they_matched(seed: int) -> None:
+    dice = random.Random(seed)
+    records = many(seed, 300)
+    for each in records:
+        at = NOW - dice.randrange(2 * HOUR)
+        each["source"]["timestamp"] = at - at % 60_000
+        own = each["matches"][0]
+        own["seed_version"], own["seed_id"] = dice.choice("abc"), "profile|ferry"
+        each["matches"].append(own | {"seed_id": "beside", "seed_version": "b", "score": 0.99})
+    records.sort(key=lambda each: dice.random())
+    hour = [each for each in firsts(records) if each["source"]["timestamp"] > NOW - HOUR]
+    expected = Counter(each["matches"][0]["seed_version"] for each in hour)
+    board = board_of(records)
+    assert {name: board.passed("ferry", name) for name in "abc"} == expected
+    assert board.passed("ferry", "none") == board.passed("quake", "a") == 0
+
+
+def test_of_an_hour_that_is_not_read_whole_nothing_is_said() -> None:
+    board = Board(Config(), now=lambda: NOW)
+    board.begin(cast(TopicReader, Long()))
+    board.take(mail([record("1", 0.5, NOW - HOUR + 1)]))
+    assert board.passed("ferry", "a") is None
+    board.begin(cast(TopicReader, Long()))
+    board.take(mail([record("1", 0.5, NOW - HOUR)]))
+    assert board.passed("ferry", "a") == 0
+
+
+def test_of_many_versions_those_that_matched_last_are_counted() -> None:
+    by = ({"seed_id": "profile|ferry", "seed_version": f"{n}"} for n in range(99))
+    board = board_of(record(f"{n}", 0.5, NOW, match=each) for n, each in enumerate(by))
+    counted = [n for n in range(99) if board.passed("ferry", f"{n}")]
+    assert counted == list(range(99 - VERSIONS, 99))
+
+
+def test_a_record_of_more_matches_than_any_worker_names_is_passed_over() -> None:
+    made = record("1", 0.5)
+    crowd = [made["matches"][0] | {"event": f"{n}"} for n in range(MOST_MATCHES + 1)]
+    board = board_of([made | {"matches": crowd}])
+    assert (board.events(), board.passed_over) == ([], 1)
+    board = board_of([made | {"matches": crowd[1:]}])
+    assert len(board.events()) == MOST_MATCHES
 
 
 def test_memory_has_a_bound_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> None:

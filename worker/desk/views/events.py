@@ -14,6 +14,7 @@ from worker.desk.server.api import reads
 from worker.posts.times import rfc3339
 from worker.seeds.record import PREFIX
 from worker.visible import cut
+from worker.watch.metrics import label_of
 
 MOST = 50  # events at once
 LONGEST = 200  # characters of a reason
@@ -49,7 +50,7 @@ def events(desk: Desk, asked: EventsWanted) -> Json:
     return {
         "events": [
             event_row(desk, name, by_event.get(name, ()))
-            | {"drift": drift.get(name), "bursts": bursts[name]}
+            | {"drift": drift.get(label_of(name)), "bursts": bursts[label_of(name)]}
             for name in shown
         ],
         "total": len(names),

@@ -46,6 +46,13 @@ def test_two_who_differ_are_counted_and_compared() -> None:
     ]  # fmt: skip
 
 
+def test_the_newest_is_so_in_whichever_zone_it_was_written() -> None:
+    times = ("2026-03-01T12:00:00+02:00", "2026-03-01T11:00:00Z", "2026-03-01T03:30:00-07:00")
+    labels = [label(n, "ann", "on", at=at) for n, at in enumerate(times)]
+    labels += [label(n, "ben", "off", at=at) for n, at in enumerate(times)]
+    assert [post["id"] for post in asked(labels)["apart"]] == ["1", "2", "0"]
+
+
 def test_nothing_is_said_where_nobody_judged() -> None:
     found = asked([], "has no topic")
     assert found == {

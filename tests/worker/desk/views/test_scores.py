@@ -19,7 +19,8 @@ from tests.worker.learned import profile_of
 from worker.config import ModelConfig, load_config
 from worker.desk.desk import Desk
 from worker.desk.server.api import Endpoint
-from worker.desk.views import scores
+from worker.desk.views import export, scores
+from worker.seeds.background import sides_of
 
 DEADLINE_S = 30.0
 TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}
@@ -106,6 +107,19 @@ def test_of_a_profile_in_force_it_gives_up_the_promise_as_the_command_does(
     assert (by_desk.key, by_desk.value) == (by_command.key, by_command.value)
     assert "promise" not in json.loads(by_desk.value)
     assert cuts_of(kafka) == {"river": None, "rain": None, profile.id: 0.625}
+
+
+def test_an_exported_figure_has_the_background_of_the_page(desk: Desk, kafka: Kafka) -> None:
+    enc = encoder.load(load_config().model.name, device="cpu", threads=1)
+    profile = profile_of(enc, "flood", {name: ("", text) for name, text in TEXTS.items()})
+    for posts in (
+        len(desk.model.wait().background),
+        len(sides_of(desk.model.wait().background)[1]),
+    ):
+        until(lambda: does(desk, scores.scores)["everyday_posts"] == posts)  # noqa: B023
+        drawn = does(desk, export.figure, which="scores").content.read().decode()
+        assert f"outline: {posts:,} posts of the background" in drawn
+        kafka.send(SEEDS, json.dumps(profile.record()).encode(), profile.id.encode())
 
 
 @pytest.mark.parametrize(
