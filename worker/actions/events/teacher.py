@@ -80,7 +80,7 @@ class Teacher:
             return self._embedder.make(book_of(values, self.config.limits))
 
     def set_of_one(self, values: Values) -> SeedSet:
-        """The same for the records of one event."""
+        """The same for the records of a few events."""
         with self._making:
             return self._embedder_of_one.make(book_of(values, self.config.limits))
 

@@ -160,7 +160,7 @@ def tried(
     """
     try:
         events = {seed.event for seed in added}
-        seeds = teacher.seed_set(of_events(values, events, teacher.config))
+        seeds = teacher.set_of_one(of_events(values, events, teacher.config))
         ids = {seed.id for seed in added}
         return look_back(topic.cluster, teacher, seeds, ids, haste)
     except NewsiftError as error:

@@ -42,7 +42,7 @@ def thresholds_of(teacher: Teacher, values: Values) -> tuple[AutoThresholds, Map
     alone = {key: value for key, value in values.items() if key not in profiles}
     cuts, refused = dict[str, float](), dict[str, str]()
     for each in (alone, values) if profiles else (alone,):  # a profile hides the seeds it is of
-        made = teacher.seed_set(each)
+        made = teacher.set_of_one(each)
         names = (seed.id for seed in made.seeds)
         cuts |= zip(names, made.thresholds.tolist(), strict=True)
         refused |= {seed.id: seed.reason for seed in made.refused}

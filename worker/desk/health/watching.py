@@ -7,13 +7,14 @@ from itertools import islice
 from threading import Lock
 from typing import Any
 
+from worker.actions.workers import workers_of
 from worker.config import Config
 from worker.desk.following import Following
 from worker.desk.health.broker import Broker, Group, grows, told
 from worker.desk.health.letters import Letters
 from worker.desk.health.part import NOT_YET, Eyes, Part
 from worker.desk.health.words import Looked, Row, alerts_of, summary_of
-from worker.desk.health.workers import asked_all, workers_of
+from worker.desk.health.workers import asked_all
 from worker.posts.times import rfc3339
 from worker.sources.known import known_collectors
 

@@ -1,25 +1,20 @@
 """The workers' own web servers: whether each is ready, and what it says of itself."""
 
-import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from worker.actions.drift import TOO_FEW, drifting_in
-from worker.config import Config
+from worker.actions.workers import WRONG, answer_of
 from worker.judge.drift import in_a_sentence
 
 ANSWER_S = 2.0
-LARGEST = 2**22  # bytes of an answer
-MOST = 64  # workers that are asked
 AT_ONCE = 8
 LONGEST = 300  # characters of what one says
-WRONG = (OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
 INFO = {"newsift_model_info": "digest", "newsift_seed_set_info": "digest",
         "newsift_version_info": "version"}  # fmt: skip
 NUMBERS = ("newsift_paused", "newsift_offsets_lost_total")
@@ -27,11 +22,6 @@ SUMS = ("newsift_unreadable_batches_total", "newsift_lag_posts")
 MOST_OF = ("newsift_open_transaction_seconds",)
 
 Row = dict[str, Any]
-
-
-def workers_of(config: Config) -> list[str]:
-    """The addresses that desk.workers names."""
-    return [each.strip() for each in config.desk.workers.split(",")][:MOST]
 
 
 def asked_all(addresses: Iterable[str]) -> list[Row]:
@@ -44,11 +34,11 @@ def asked(address: str) -> Row:
     """What a worker says of itself; `away` says why it says nothing."""
     row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
     try:
-        status, body = _got(address, "/readyz")
+        status, body = answer_of(address, "/readyz", ANSWER_S)
         said = msgspec.json.decode(body)
         reason = said.get("reason") if isinstance(said, dict) else None
         row |= {"ready": status == 200, "reason": str(reason or "")[:LONGEST]}
-        status, body = _got(address, "/metrics")
+        status, body = answer_of(address, "/metrics", ANSWER_S)
         return row | (of_metrics(body.decode()) if status == 200 else {})
     except WRONG as error:
         told = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -85,24 +75,3 @@ def of_metrics(page: str) -> Row:
     return short | {
         "refused_seeds": refused, "drift": drift, "events": events, "bursts": bursts,
     }  # fmt: skip
-
-
-def _got(address: str, path: str) -> tuple[int, bytes]:
-    host, _, port = address.rpartition(":")
-    link = HTTPConnection(host.strip("[]"), int(port), timeout=ANSWER_S)
-    try:
-        link.request("GET", path)
-        answer = link.getresponse()
-        return answer.status, _body(answer)
-    finally:
-        link.close()
-
-
-def _body(answer: HTTPResponse) -> bytes:
-    """An answer as far as it is not too large, or too slow."""
-    found, ends_at = bytearray(), time.monotonic() + ANSWER_S
-    while (piece := answer.read1(2**16)) and len(found) < LARGEST:
-        if time.monotonic() > ends_at:
-            raise TimeoutError("too slow")
-        found += piece
-    return bytes(found)

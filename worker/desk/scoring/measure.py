@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from worker.seeds.background import sides_of
 from worker.seeds.profile import Compared, Profile
 
 BLOCK_SCORES = 2**22
+MOST_KNOWN = 64  # measures of one standing
 Why = list[tuple[str, float]]
+_known: "WeakKeyDictionary[Standing, dict[str, Measure]]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +93,17 @@ def measure_at(model: Model, name: str) -> Measure:
     return measure_of(model.wait(0), model.standing(), name)
 
 
-@lru_cache(64)
 def measure_of(teacher: Teacher, standing: Standing, name: str) -> Measure:
     """That of an event, which has to be there; known as long as the records stay as they are."""
+    measures = _known.setdefault(standing, {})
+    if name not in measures:
+        if len(measures) >= MOST_KNOWN:
+            measures.clear()
+        measures[name] = _measured(teacher, standing, name)
+    return measures[name]
+
+
+def _measured(teacher: Teacher, standing: Standing, name: str) -> Measure:
     event, seeds = the_event(standing.events, name), standing.seeds
     at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
     compared = tuple(seeds.seeds[n] for n in at)

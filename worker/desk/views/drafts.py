@@ -1,6 +1,6 @@
 """Articles on their way to being seeds: read, shown, tried, and only then published."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +16,8 @@ from worker.actions.seeds.files import SeedDraft, drafts_in, seed_of, undoubted
 from worker.actions.seeds.from_url import draft_of_url
 from worker.actions.seeds.known_events import known_events
 from worker.actions.seeds.look_back import AT_TERMINAL, as_row, look_back, of_events
+from worker.actions.seeds.rows import AutoThresholds
+from worker.actions.seeds.thresholds import read_by_model, thresholds_of
 from worker.actions.seeds.topic import seed_topic
 from worker.actions.times import until
 from worker.desk.desk import Desk
@@ -144,12 +146,15 @@ def check(desk: Desk, asked: Drafts) -> list[dict[str, Any]]:
     """What each of them would be: refused or not, its threshold, the words that carry it."""
     drafts = asked.all()
     latest = desk.known.control.latest
-    refused, cuts = _by_model(desk, drafts)
+    cuts: AutoThresholds = {}
+    refused: Mapping[str, str] = {}
+    if teacher := desk.model.now():
+        cuts, refused = thresholds_of(teacher, {draft.key: draft.value for draft in drafts})
     return [_checked(desk, draft, latest, refused, cuts) for draft in drafts]
 
 
 def _checked(
-    desk: Desk, draft: SeedDraft, latest: Latest, refused: dict[str, str], cuts: dict[str, float]
+    desk: Desk, draft: SeedDraft, latest: Latest, refused: Mapping[str, str], cuts: AutoThresholds
 ) -> dict[str, Any]:
     there = value_in(latest, draft.key)
     row = {"id": draft.id, "mark": mark_of(there), "published": _said(there, draft)}
@@ -178,16 +183,6 @@ def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
     return [*told, FOREIGN] if looks_foreign(seed.text) else told
 
 
-def _by_model(desk: Desk, drafts: Sequence[SeedDraft]) -> tuple[dict[str, str], dict[str, float]]:
-    """Why the model refuses some of them, and the thresholds of the others."""
-    teacher = desk.model.now()
-    if teacher is None:
-        return {}, {}
-    made = teacher.set_of_one({draft.key: draft.value for draft in drafts})
-    cuts = zip((seed.id for seed in made.seeds), made.thresholds.tolist(), strict=True)
-    return {seed.id: seed.reason for seed in made.refused}, dict(cuts)
-
-
 @acts("/api/seeds/try", Drafts, "seeds try")
 def try_out(desk: Desk, asked: Drafts) -> dict[str, Any]:
     """What the events of these articles would have matched in the last hours, with them."""
@@ -210,10 +205,8 @@ def publish(desk: Desk, asked: Drafts) -> dict[str, Any]:
     if not asked.force:
         undoubted(drafts, FORCE)
     seeds = [seed_of(draft, desk.config) for draft in drafts]
-    refused, _ = _by_model(desk, drafts)
-    for draft in drafts:
-        if draft.id in refused:
-            raise InputError(f"{draft.source}: {refused[draft.id]}")
+    if teacher := desk.model.now():
+        read_by_model(teacher, drafts)
     marks = {draft.key: given.mark for draft, given in zip(drafts, asked.drafts, strict=True)}
     before = desk.keeping.publish({draft.key: draft.value for draft in drafts}, marks)
     rows = [

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from worker.actions.events.words import heaviest_words
-from worker.actions.seeds.rows import whole_row
+from worker.actions.seeds.rows import described
 from worker.actions.seeds.states import SeedRow
 from worker.actions.seeds.topic import known
 from worker.actions.times import until
@@ -16,6 +16,7 @@ from worker.desk.keeping.changes import Removal, mark_of
 from worker.desk.known import Control
 from worker.desk.server.api import Act, acts, reads
 from worker.posts.times import rfc3339
+from worker.seeds.profile import read_record
 from worker.seeds.record import PREFIX
 from worker.visible import cut
 
@@ -117,10 +118,11 @@ def shown(desk: Desk, asked: One) -> SeedRow:
     """One seed whole, with the words that carry it."""
     control = desk.known.control
     key = known(control.latest, asked.id)
-    row = whole_row(control.latest, key, desk.config) | {"key": key}
-    for each in desk.rows.now(control):
-        if each["key"] == key:
-            row |= {name: each[name] for name in ("state", "reason", "cut") if name in each}
+    record = control.latest[key]
+    found = read_record(key, record.value, desk.config.limits)
+    assert found is not None  # its value deletes nothing
+    row = described(found, record, whole=True)
+    row |= next(each for each in desk.rows.now(control) if each["key"] == key)
     teacher = desk.model.now()
     if teacher is not None and "text" in row:
         row["words"] = heaviest_words(teacher.enc, row["title"], row["text"])

@@ -8,9 +8,9 @@ from threading import Thread
 
 import pytest
 
-from worker.config import WebConfig, load_config
+from worker.config import WebConfig
 from worker.desk.health import workers
-from worker.desk.health.workers import asked, asked_all, of_metrics, workers_of
+from worker.desk.health.workers import asked, asked_all, of_metrics
 from worker.judge.drift import Drifting
 from worker.watch.metrics import Metrics
 from worker.watch.web import Health, Web
@@ -130,8 +130,3 @@ def test_who_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_page_of_other_metrics_says_nothing() -> None:
     found = of_metrics("other_total 1\n")
     assert (found["model"], found["drift"], found["refused_seeds"]) == (None, None, 0)
-
-
-def test_addresses_are_those_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "a:1, [::1]:2")
-    assert workers_of(load_config()) == ["a:1", "[::1]:2"]
