@@ -16,6 +16,7 @@ from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import _loaded_once, enc
 from worker.actions.events.learning import Learning, School
+from worker.actions.events.lesson import Proposal
 from worker.config import load_config
 from worker.desk.desk import Desk
 from worker.desk.server.api import Endpoint
@@ -103,6 +104,23 @@ def test_one_lesson_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
     told = does(desk, learning.learned)
     assert (told["busy"], told["lesson"]["by"]) == (None, "ann")
     assert told["lesson"]["proposal"]["read"] == 0
+
+
+def test_a_lesson_that_begins_while_another_is_published_is_not_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version, publish = lesson(desk, hours=0)["proposal"]["version"], School.publish
+
+    def slowly(school: School, proposal: Proposal) -> None:
+        desk.lessons.begin(Learning("ferry", None, False), "ben")
+        publish(school, proposal)
+
+    monkeypatch.setattr(School, "publish", slowly)
+    does(desk, learning.publish, by="ann", version=version)
+    until(lambda: desk.lessons.under_way is None)
+    last = desk.lessons.of("ferry")
+    assert last is not None
+    assert (last.by, last.ended is None) == ("ben", False)
 
 
 def test_what_changed_meanwhile_is_not_overwritten(desk: Desk, kafka: Kafka) -> None:

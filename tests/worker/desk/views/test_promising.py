@@ -20,9 +20,11 @@ from tests.worker.cli.events.promised import (
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import _loaded_once, enc
+from worker.actions.events.promising import Shown
 from worker.actions.who import acting
 from worker.config import load_config
 from worker.desk.desk import Desk
+from worker.desk.views import promising
 from worker.desk.views.learning import learn, publish
 from worker.desk.views.promising import promise, shown
 from worker.judge.anytime import labels_missing
@@ -127,6 +129,22 @@ def test_what_is_shown_is_what_the_command_says_and_what_is_set(
     found = until(desk, lambda found: found["promise"])
     assert (found["threshold"], found["promise"]) == (cut, made.promise)
     assert found["hourly"]["now"] == found["hourly"]["then"]
+
+
+def test_a_profile_that_changed_while_labels_were_read_is_not_overwritten(
+    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gets_a_profile(desk)
+    other = json.dumps(published(kafka).record() | {"threshold": 0.75}).encode()
+
+    def read(*_: Any) -> Shown:
+        kafka.send(SEEDS, other, b"profile|ferry")
+        return Shown(0.5, 0, False, 20, 20, 30)
+
+    monkeypatch.setattr(promising, "promise_shown", read)
+    with pytest.raises(InputError, match="its profile has changed since"):
+        promises(desk, threshold=0.5)
+    assert (published(kafka).threshold, published(kafka).promise) == (0.75, None)
 
 
 def test_a_stale_profile_is_told_and_promises_nothing(

@@ -17,9 +17,11 @@ from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from worker.config import ModelConfig, load_config
+from worker.desk import turn
 from worker.desk.desk import Desk
 from worker.desk.server.api import Endpoint
 from worker.desk.views import export, scores
+from worker.errors import BrokerError
 from worker.seeds.background import sides_of
 
 DEADLINE_S = 30.0
@@ -87,6 +89,16 @@ def test_a_threshold_is_set_of_all_that_posts_are_compared_with_and_taken_off_ag
     assert cuts_of(kafka) == {"river": None, "rain": None}
     until(lambda: thresholds(desk) == automatic)
     assert does(desk, scores.scores)["is_automatic"]
+
+
+def test_it_waits_for_what_another_changes_just_now(
+    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "PATIENCE_S", 0.05)
+    with desk.keeping.topic(), pytest.raises(BrokerError, match="another change is on its way"):
+        does(desk, scores.set_threshold, by="ann", threshold=0.75)
+    assert cuts_of(kafka) == {"river": None, "rain": None}
+    assert does(desk, scores.set_threshold, by="ann", threshold=0.75)["compared"] == 2
 
 
 def test_of_a_profile_in_force_it_gives_up_the_promise_as_the_command_does(
