@@ -61,6 +61,12 @@ class KeyedTopic:
                 )
 
 
+def value_in(latest: Latest, key: bytes) -> bytes | None:
+    """The latest value of a key; None where there is none, or it was deleted."""
+    record = latest.get(key)
+    return None if record is None else record.value
+
+
 def later(record: StoredMessage, before: StoredMessage) -> bool:
     """Whether a record that was read after another of its key takes effect."""
     return record.partition == before.partition or record.timestamp >= before.timestamp

@@ -5,6 +5,7 @@ from typing import Any
 
 from worker.actions.events.event import Values, values_of
 from worker.actions.events.teacher import Teacher
+from worker.actions.keyed import Latest, value_in
 from worker.actions.seeds.files import SeedDraft
 from worker.actions.seeds.known_events import known_events
 from worker.actions.seeds.look_back import Haste, Seen, as_row, tried
@@ -13,6 +14,12 @@ from worker.actions.seeds.thresholds import read_by_model, teacher_of
 from worker.actions.seeds.topic import SeedTopic
 from worker.config import Config
 from worker.seeds.record import Seed
+
+
+def said_of(draft: SeedDraft, before: Latest) -> str:
+    """What a draft is beside the records before it."""
+    there = value_in(before, draft.key)
+    return "new" if there is None else "unchanged" if there == draft.value else "replaced"
 
 
 class Publication:
@@ -43,10 +50,7 @@ class Publication:
 
     def said(self, draft: SeedDraft) -> str:
         """What a draft is beside the record before it."""
-        record = self._before.get(draft.key)
-        if record is None or record.value is None:
-            return "new"
-        return "unchanged" if record.value == draft.value else "replaced"
+        return said_of(draft, self._before)
 
     def tried(self, haste: Haste) -> Seen | None:
         """What the events would have matched, once all is published; None without a preview."""

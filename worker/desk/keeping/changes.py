@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from encoder.errors import InputError
-from worker.actions.keyed import Latest
+from worker.actions.keyed import Latest, value_in
 from worker.actions.seeds.change import changed
 from worker.actions.seeds.topic import SeedTopic, known, seed_topic
 from worker.config import Config
@@ -34,12 +34,6 @@ class Removal:
 def mark_of(value: bytes | None) -> str:
     """What tells one record of a seed from another; nothing where there is none."""
     return "" if value is None else hashlib.sha256(value).hexdigest()[:MARK]
-
-
-def value_in(latest: Latest, key: bytes) -> bytes | None:
-    """The latest value of a key; None where there is none, or it was deleted."""
-    record = latest.get(key)
-    return None if record is None else record.value
 
 
 def current(latest: Latest, name: str, mark: str) -> bytes:

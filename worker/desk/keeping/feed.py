@@ -1,7 +1,6 @@
 """A feed that a desk follows by a thread of its own, as `newsift seeds follow` does."""
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from encoder.errors import InputError, NewsiftError
+from worker.actions.offline import present
 from worker.actions.seeds.fetch import Bounds, web_address
 from worker.actions.seeds.polite import PoliteWeb
 from worker.actions.seeds.round import Follower, Plan
@@ -127,7 +127,7 @@ class FollowedFeed:
                 try:
                     tour.round()
                 finally:
-                    now = rfc3339(round(time.time() * 1000))
+                    now = present()
                     self._told.extend((now, line) for line in told)
             self._now("waiting")
             self._sleep(EVERY_S)

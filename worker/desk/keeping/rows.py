@@ -1,16 +1,15 @@
 """The seeds as the pages list them, made again when the topic or the model has moved."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 
+from worker.actions.offline import present
 from worker.actions.seeds.rows import described
 from worker.actions.seeds.states import SeedRow, judged_records, states
 from worker.config import Config
 from worker.desk.known import Control
 from worker.desk.model import Model, Standing
-from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 
 
@@ -38,8 +37,8 @@ class SeedRows:
             if last is None or (last.version, last.standing) != (control.version, standing):
                 rows = self._rows(control, standing.seeds if standing else None)
                 self._last = last = Listed(control.version, standing, rows)
-        present = rfc3339(round(time.time() * 1000))
-        return [row | {"state": "expired"} if _is_over(row, present) else row for row in last.rows]
+        now = present()
+        return [row | {"state": "expired"} if _is_over(row, now) else row for row in last.rows]
 
     def _rows(self, control: Control, made: SeedSet | None) -> list[SeedRow]:
         judged = judged_records(control.latest, self._config)
@@ -54,9 +53,9 @@ class SeedRows:
         return sorted(rows, key=lambda row: (row.get("event") or "", row["id"]))
 
 
-def _is_over(row: SeedRow, present: str) -> bool:
+def _is_over(row: SeedRow, now: str) -> bool:
     """Whether a seed has ended since the list was made."""
-    return row["state"] == "live" and bool(row["expires_at"]) and row["expires_at"] <= present
+    return row["state"] == "live" and bool(row["expires_at"]) and row["expires_at"] <= now
 
 
 def _told(

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import msgspec
 
 from encoder.errors import InputError
+from worker.seeds.values import EVENT_BYTES
 
 if TYPE_CHECKING:
     from worker.desk.desk import Desk
 
 LONGEST_NAME = 80  # characters of who acts
+EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=EVENT_BYTES)]
 Q = TypeVar("Q", bound=msgspec.Struct)
 Answer = Callable[["Desk", Q], object]
 
@@ -25,6 +27,12 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants done, and who that is: the name that the page was given."""
 
     by: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+
+
+class OfEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event by its name."""
+
+    event: EventName
 
 
 @dataclass(frozen=True, slots=True)

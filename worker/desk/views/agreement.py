@@ -7,8 +7,7 @@ from typing import Any
 
 from worker.desk.desk import Desk
 from worker.desk.judging.asked import shown_post
-from worker.desk.server.api import reads
-from worker.desk.views.scores import OfEvent
+from worker.desk.server.api import OfEvent, reads
 from worker.judge.agreement import MOST_JUDGES, agreements, labels_by_person
 from worker.judge.labels import Label, PostId
 from worker.posts.times import milliseconds, utc

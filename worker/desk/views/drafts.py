@@ -10,18 +10,19 @@ from msgspec import UNSET, UnsetType
 from encoder.errors import InputError
 from worker.actions.events.event import Values, values_of
 from worker.actions.events.words import heaviest_words
-from worker.actions.keyed import Latest
+from worker.actions.keyed import Latest, value_in
 from worker.actions.seeds.fetch import Bounds
 from worker.actions.seeds.files import SeedDraft, drafts_in, seed_of, undoubted
 from worker.actions.seeds.from_url import draft_of_url
 from worker.actions.seeds.known_events import known_events
 from worker.actions.seeds.look_back import AT_TERMINAL, as_row, look_back, of_events
+from worker.actions.seeds.publication import said_of
 from worker.actions.seeds.rows import AutoThresholds
 from worker.actions.seeds.thresholds import read_by_model, thresholds_of
 from worker.actions.seeds.topic import seed_topic
 from worker.actions.times import until
 from worker.desk.desk import Desk
-from worker.desk.keeping.changes import mark_of, value_in
+from worker.desk.keeping.changes import mark_of
 from worker.desk.server.api import Act, acts
 from worker.desk.turn import one_at_a_time
 from worker.files.articles.doubts import doubt_of
@@ -156,8 +157,8 @@ def check(desk: Desk, asked: Drafts) -> list[dict[str, Any]]:
 def _checked(
     desk: Desk, draft: SeedDraft, latest: Latest, refused: Mapping[str, str], cuts: AutoThresholds
 ) -> dict[str, Any]:
-    there = value_in(latest, draft.key)
-    row = {"id": draft.id, "mark": mark_of(there), "published": _said(there, draft)}
+    mark = mark_of(value_in(latest, draft.key))
+    row = {"id": draft.id, "mark": mark, "published": said_of(draft, latest)}
     try:
         seed = seed_of(draft, desk.config)
     except InputError as error:
@@ -210,20 +211,10 @@ def publish(desk: Desk, asked: Drafts) -> dict[str, Any]:
     marks = {draft.key: given.mark for draft, given in zip(drafts, asked.drafts, strict=True)}
     before = desk.keeping.publish({draft.key: draft.value for draft in drafts}, marks)
     rows = [
-        {
-            "id": seed.id,
-            "version": seed.version,
-            "published": _said(value_in(before, draft.key), draft),
-        }
+        {"id": seed.id, "version": seed.version, "published": said_of(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)
     ]
     return {"seeds": rows, "events": _told(desk, _with(values_of(before), drafts), seeds)}
-
-
-def _said(there: bytes | None, draft: SeedDraft) -> str:
-    if there is None:
-        return "new"
-    return "unchanged" if there == draft.value else "replaced"
 
 
 def _with(values: Values, drafts: Sequence[SeedDraft]) -> Values:

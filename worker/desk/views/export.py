@@ -3,8 +3,6 @@
 import io
 from typing import IO, Any, Literal
 
-import msgspec
-
 from encoder.errors import InputError
 from worker.actions.events.event import Values, values_of
 from worker.actions.events.labelled import labels_of
@@ -19,7 +17,7 @@ from worker.desk.export.tally import span_of
 from worker.desk.figures.hours import hours_figure
 from worker.desk.figures.scores import Histogram, histogram, scores_figure
 from worker.desk.scoring.measure import measure_at
-from worker.desk.server.api import reads
+from worker.desk.server.api import OfEvent, reads
 from worker.desk.server.attachment import Attachment
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import administering
@@ -29,10 +27,9 @@ SVG, TEXT, MARKDOWN = "image/svg+xml", "text/plain; charset=utf-8", "text/markdo
 CSV = KINDS["csv"]
 
 
-class OfEvent(msgspec.Struct, frozen=True, kw_only=True):
+class Meant(OfEvent, frozen=True, kw_only=True):
     """The matches of an event, as far as they are meant."""
 
-    event: str
     since: str = ""
     until: str = ""
     threshold: float | None = None
@@ -44,19 +41,19 @@ class OfEvent(msgspec.Struct, frozen=True, kw_only=True):
         return Asked.of(self.event, self.since, self.until, self.threshold)
 
 
-class MatchesFile(OfEvent, frozen=True, kw_only=True):
+class MatchesFile(Meant, frozen=True, kw_only=True):
     """A file of matches."""
 
     form: Literal["csv", "jsonl", "db", "parquet"] = "csv"
 
 
-class Figure(OfEvent, frozen=True, kw_only=True):
+class Figure(Meant, frozen=True, kw_only=True):
     """A picture of matches."""
 
     which: Literal["hours", "scores"] = "hours"
 
 
-class MethodsFile(OfEvent, frozen=True, kw_only=True):
+class MethodsFile(Meant, frozen=True, kw_only=True):
     """The methods as a file."""
 
     form: Literal["txt", "md"] = "txt"
@@ -76,8 +73,8 @@ def matches(desk: Desk, asked: MatchesFile) -> Attachment:
     return Attachment(_name(asked, "matches", asked.form), KINDS[asked.form], content)
 
 
-@reads("/api/export/labels", OfEvent)
-def labels(desk: Desk, asked: OfEvent) -> Attachment:
+@reads("/api/export/labels", Meant)
+def labels(desk: Desk, asked: Meant) -> Attachment:
     """All labels of the event, as CSV."""
     with connected(desk.config) as cluster:
         found = labels_of(cluster, desk.config, asked.event)
@@ -97,8 +94,8 @@ def figure(desk: Desk, asked: Figure) -> Attachment:
     return Attachment(_name(asked, asked.which, "svg"), SVG, io.BytesIO(drawn.encode()))
 
 
-@reads("/api/export/summary", OfEvent)
-def summary(desk: Desk, asked: OfEvent) -> dict[str, Any]:
+@reads("/api/export/summary", Meant)
+def summary(desk: Desk, asked: Meant) -> dict[str, Any]:
     """How much there is to export, and the methods of it."""
     facts = _facts(desk, asked.asked)
     tally, span = facts.tally, span_of(facts.tally)
@@ -153,7 +150,7 @@ def _everyday(desk: Desk, event: str) -> Histogram | None:
     return histogram(measure.background.tolist()) if measure.compared else None
 
 
-def _name(asked: OfEvent, what: str, form: str) -> str:
+def _name(asked: Meant, what: str, form: str) -> str:
     return f"newsift-{named(asked.event, 60)}-{what}.{form}"
 
 

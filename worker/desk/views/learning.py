@@ -12,8 +12,7 @@ from worker.actions.events.rows import proposal_row, row_of
 from worker.actions.told import say
 from worker.desk.desk import Desk
 from worker.desk.lessons import Lesson
-from worker.desk.server.api import Act, acts, reads
-from worker.desk.views.scores import EventName, OfEvent
+from worker.desk.server.api import Act, EventName, OfEvent, acts, reads
 from worker.visible import cut
 
 WORDS, POSTS, SEEDS = 10, 50, 20  # of each that are told

@@ -11,12 +11,11 @@ from msgspec import Meta, Struct
 from encoder.errors import InputError
 from worker.desk.desk import Desk
 from worker.desk.finding import ALL, ANY, Wanted
-from worker.desk.server.api import reads
+from worker.desk.server.api import EventName, reads
 from worker.desk.stories import LANGUAGE_CHARS, LONGEST, Row
 from worker.judge.labels import PostId
 from worker.match.records import WHY_TOKENS, Match, MatchRecord
 from worker.posts.times import rfc3339
-from worker.seeds.values import EVENT_BYTES
 from worker.visible import cut
 
 SHORT, LONG = 600, 50_000  # characters of a post, in the list and in full
@@ -25,7 +24,6 @@ NAME = 200  # of an author, a title or a link that is shown
 MINUTE = 60_000
 MOST_MARKS = 6  # people whose labels stand beside a post
 
-EventName = Annotated[str, Meta(min_length=1, max_length=EVENT_BYTES)]
 PostName = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
 Cosine = Annotated[float, Meta(ge=-2, le=2)]
 Json = dict[str, Any]

@@ -25,8 +25,7 @@ from worker.actions.seeds.topic import SeedTopic
 from worker.desk.desk import Desk
 from worker.desk.judging.profiles import profile_in
 from worker.desk.judging.recent import DAY_MS
-from worker.desk.server.api import Act, acts, reads
-from worker.desk.views.scores import EventName, OfEvent
+from worker.desk.server.api import Act, EventName, OfEvent, acts, reads
 from worker.kafka.reading import connected
 from worker.posts.times import milliseconds, utc
 from worker.seeds.profile import Profile

@@ -13,18 +13,10 @@ from worker.desk.scoring.figure import Scene, figure, promise_of
 from worker.desk.scoring.matched import matched
 from worker.desk.scoring.measure import measure_at
 from worker.desk.scoring.missed import missed_rows
-from worker.desk.server.api import Act, acts, reads
+from worker.desk.server.api import Act, EventName, OfEvent, acts, reads
 from worker.judge.glance import said_together
-from worker.seeds.values import EVENT_BYTES
 
-EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=EVENT_BYTES)]
 Score = Annotated[float, msgspec.Meta(gt=0, le=1)]
-
-
-class OfEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event by its name."""
-
-    event: EventName
 
 
 class SetThreshold(Act, frozen=True, kw_only=True):
