@@ -1,6 +1,6 @@
 """The matches of an event that somebody may be asked about, out of the topic of matches."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 from worker.actions.told import say
@@ -13,6 +13,7 @@ from worker.match.records import Match, MatchRecord
 from worker.seeds.record import PREFIX
 
 MOST = 20_000  # matches, the newest: so many are held at once
+ROOM = 2**27  # bytes that their records may take together
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,18 @@ def matches_of(
     A promise is of one profile: what another one, or the seeds before it, have scored is left out.
     """
     topic, kept, more = config.topics.matches, OrderedDict[PostId, Found](), 0
+    sizes, room = deque[int](), ROOM
     for batch in cluster.read(topic, cluster.at(topic, start)):
         for message in batch:
             if (found := _found(message.value, event)) is None:
                 continue
-            kept.setdefault(found.candidate.post_id, found)
-            if len(kept) > MOST:
+            if kept.setdefault(found.candidate.post_id, found) is not found:
+                continue
+            sizes.append(len(message.value or b""))
+            room -= sizes[-1]
+            while len(kept) > MOST or room < 0:
                 kept.popitem(last=False)
+                room += sizes.popleft()
                 more += 1
     if more:
         say(f"{more:,} older matches are left out; --since a later time names fewer")
