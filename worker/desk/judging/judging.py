@@ -3,7 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from threading import Lock
 from typing import NamedTuple
 
@@ -73,10 +73,11 @@ class Judging:
             if kept is not None and why is None:
                 return self._keep(whose, kept)
             draw, why = self._draw(whose, why or "")
-        try:
-            asked = draw.result(WAIT_S)
-        except TimeoutError:
+        wait([draw], WAIT_S)
+        if not draw.done():
             return None
+        try:
+            asked = draw.result()
         except BaseException:
             with self._lock:
                 self._draws.pop(whose, None)

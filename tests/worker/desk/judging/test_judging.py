@@ -126,6 +126,20 @@ def test_without_a_match_it_is_looked_at_again(kafka: Kafka, at: At) -> None:
         assert not kept(found).asked.empty
 
 
+def test_a_draw_that_fails_for_want_of_time_is_told_and_drawn_anew(
+    kafka: Kafka, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object) -> None:
+        raise TimeoutError("the labels")
+
+    with judging(at) as found:
+        with monkeypatch.context() as patched:
+            patched.setattr(room, "labels_of", late)
+            with pytest.raises(TimeoutError, match="the labels"):
+                kept(found)
+        assert kept(found).asked.empty
+
+
 def test_the_queue_that_was_asked_longest_ago_goes(
     kafka: Kafka, at: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,9 +61,11 @@ def following() -> Iterator[Desk]:
     made = Desk(load_config())
     made.known.start()
     made.of_matches.start()
-    until(lambda: page(made)["ready"])
-    yield made
-    made.stop()
+    try:
+        until(lambda: page(made)["ready"])
+        yield made
+    finally:
+        made.stop()
 
 
 def test_thresholds_are_those_that_hold_now(desk: Desk, kafka: Kafka) -> None:
