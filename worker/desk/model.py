@@ -1,6 +1,7 @@
 """The model of the desk: loaded by a thread of its own, as the first start compiles for a while."""
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
@@ -11,6 +12,7 @@ from worker.actions.events.teacher import Teacher
 from worker.actions.seeds.thresholds import ALL
 from worker.config import Config
 from worker.desk.known import Control
+from worker.desk.turn import PATIENCE_S, one_at_a_time
 from worker.match.assembly import assembled
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
@@ -63,12 +65,15 @@ class Model:
     def standing(self) -> Standing:
         """What the control topic's records make now, made once for each version; or a refusal."""
         teacher, control = self.wait(0), self._control()
-        with self._making:
+        with one_at_a_time(self._making, "many seeds are being read"):
             if self._made is None or self._made.version != control.version:
                 assert self._embedder is not None
+                began = time.monotonic()
                 seeds = self._embedder.make(control.book)
                 found = events_in(control.values, seeds, teacher.config.limits)
                 self._made = Standing(control.version, seeds, found)
+                if time.monotonic() - began > PATIENCE_S:
+                    self._moved()  # who was refused meanwhile asks again
             return self._made
 
     def events(self) -> dict[str, KnownEvent]:

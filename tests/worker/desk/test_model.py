@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import cast
 
 import pytest
@@ -14,9 +14,13 @@ from tests.encoder.small import small_model
 from tests.worker.small import Mail, same, value
 from worker.actions.keyed import Latest
 from worker.config import Config, ModelConfig
+from worker.desk import model as room
+from worker.desk import turn
 from worker.desk.known import Control
 from worker.desk.model import Model
-from worker.seeds.set import SeedBook
+from worker.errors import BrokerError
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedBook, SeedSet
 
 
 def control(version: int, **seeds: str) -> Control:
@@ -88,3 +92,32 @@ def test_the_events_are_made_once_for_each_version_of_the_records(small: Config)
     now = control(2, a="storm flood river", b="city river")
     assert [seed.id for seed in model.events()["flood"].seeds] == ["a", "b"]
     assert same(model.standing().seeds, teacher.seed_set(now.values))
+
+
+def test_while_many_seeds_are_read_nobody_waits_for_long(
+    small: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (room, turn):
+        monkeypatch.setattr(each, "PATIENCE_S", 0.05)
+    moved, begun, go, make = Event(), Event(), Event(), SeedEmbedder.make
+
+    def slowly(embedder: SeedEmbedder, book: SeedBook) -> SeedSet:
+        begun.set()
+        assert go.wait(20)
+        return make(embedder, book)
+
+    model = Model(small, lambda: control(1, a="storm flood river"), moved.set)
+    model.start()
+    model.wait()
+    assert moved.wait(10)
+    moved.clear()
+    monkeypatch.setattr(SeedEmbedder, "make", slowly)
+    maker = Thread(target=model.standing)
+    maker.start()
+    assert begun.wait(10)
+    with pytest.raises(BrokerError, match="many seeds are being read; try again"):
+        model.standing()
+    go.set()
+    maker.join(20)
+    assert moved.is_set()
+    assert [seed.id for seed in model.standing().seeds.seeds] == ["a"]

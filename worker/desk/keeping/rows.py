@@ -31,8 +31,8 @@ class SeedRows:
 
     def now(self, control: Control) -> list[SeedRow]:
         """The rows by event and id; each names the key of its record."""
+        standing = self._model.standing() if self._model.now() else None
         with self._lock:
-            standing = self._model.standing() if self._model.now() else None
             last = self._last
             if last is None or (last.version, last.standing) != (control.version, standing):
                 rows = self._rows(control, standing.seeds if standing else None)
