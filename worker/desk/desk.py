@@ -69,11 +69,12 @@ class Desk:
 
     def pass_rate(self, profile: Profile | None) -> float | None:
         """The share of the last hour's posts that match a profile; None where nobody knows."""
-        follows, posts = self.of_matches, self.outside.stream().last_hour
-        if profile is None or follows.away or not follows.ready.is_set() or posts < ENOUGH:
+        follows = self.of_matches
+        if profile is None or follows.away or not follows.ready.is_set():
             return None
         passed = self.board.passed(profile.event, profile.version)
-        return None if passed is None else passed / posts
+        posts = self.outside.stream().last_hour
+        return None if passed is None or posts < ENOUGH else passed / posts
 
     def _profile_version(self, event: str) -> str | None:
         """Which profile an event has now, empty without one; None before that is known."""

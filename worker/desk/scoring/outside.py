@@ -8,6 +8,7 @@ from worker.actions.labels.near import near_answers
 from worker.actions.told import listening
 from worker.config import Config
 from worker.desk.fresh import Fresh
+from worker.errors import BrokerError
 from worker.judge.reservoir import NearAnswer
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
 
@@ -50,11 +51,17 @@ class Outside:
 
     def near(self, event: str) -> Near:
         """The near misses of an event."""
-        return self._near.of(event)
+        try:
+            return self._near.of(event)
+        except BrokerError as error:  # another page asks just now, and waits
+            return Near((), (str(error),))
 
     def stream(self) -> Stream:
         """How many posts come."""
-        return self._stream.of(self._config.topics.posts)
+        try:
+            return self._stream.of(self._config.topics.posts)
+        except BrokerError as error:
+            return Stream(why=str(error))
 
     def _ask_near(self, event: str) -> Near:
         with listening() as told:

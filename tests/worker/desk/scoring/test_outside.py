@@ -1,12 +1,17 @@
 """How many posts come, by a broker; and near misses by workers that may be away."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import Config, DeskConfig, load_config
+from worker.desk import turn
+from worker.desk.scoring import outside
 from worker.desk.scoring.outside import DAY, HOUR, Outside, Stream, stream_of
+from worker.errors import BrokerError
 from worker.kafka.reading import connected
 
 NOW = 1_795_000_000_000
@@ -30,6 +35,25 @@ def test_a_broker_that_is_away_is_said_and_no_matter() -> None:
     found = Outside(away).stream()
     assert "127.0.0.1:9" in found.why
     assert found.hourly == 0
+
+
+def test_while_one_waits_for_a_broker_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = Event(), Event()
+
+    def gone(_: Config) -> None:
+        begun.set()
+        assert go.wait(10)
+        raise BrokerError("gone")
+
+    monkeypatch.setattr(turn, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(outside, "connected", gone)
+    here = Outside(Config())
+    with ThreadPoolExecutor(1) as hand:
+        first = hand.submit(here.stream)
+        assert begun.wait(10)
+        assert "is on its way" in here.stream().why
+        go.set()
+        assert first.result(10).why == "gone"
 
 
 def test_a_worker_that_is_away_is_told_of() -> None:
