@@ -1,15 +1,16 @@
 """The seeds as the pages list them, made again when the topic or the model has moved."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from worker.actions.offline import present
 from worker.actions.seeds.rows import described
 from worker.actions.seeds.states import SeedRow, judged_records, states
 from worker.config import Config
 from worker.desk.known import Control
 from worker.desk.model import Model, Standing
+from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 
 
@@ -37,7 +38,7 @@ class SeedRows:
             if last is None or (last.version, last.standing) != (control.version, standing):
                 rows = self._rows(control, standing.seeds if standing else None)
                 self._last = last = Listed(control.version, standing, rows)
-        now = present()
+        now = rfc3339(round(time.time() * 1000))
         return [row | {"state": "expired"} if _is_over(row, now) else row for row in last.rows]
 
     def _rows(self, control: Control, made: SeedSet | None) -> list[SeedRow]:
