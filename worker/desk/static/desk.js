@@ -1,11 +1,12 @@
 // The desk: which page is shown, and what stands around it.
 import { html, render, useEffect, useState } from "/vendor/preact.js";
 import { iam, listen, login, read, useOnline, whoami } from "/lib/api.js";
-import { Do, News, Refused, tell } from "/lib/ui.js";
+import { Do, Fetched, News, Refused, tell } from "/lib/ui.js";
 import { Badge } from "/views/health/badge.js";
 
 // The pages by the first word of the address after #/; each is fetched when it is first opened.
 const PAGES = {
+  __proto__: null,
   "": ["Events", () => import("/views/events.js")],
   event: [null, () => import("/views/event.js")],
   seeds: ["Seeds", () => import("/views/seeds.js")],
@@ -32,24 +33,17 @@ function usePlace() {
 }
 
 function Page({ name, rest, session }) {
-  const [View, set] = useState(null);
+  const [title, load] = PAGES[name] ?? PAGES[""];
   useEffect(() => {
-    let gone = false;
-    set(null);
-    (PAGES[name] ?? PAGES[""])[1]().then((module) => gone || set(() => module.default));
-    return () => (gone = true);
-  }, [name]);
-  useEffect(() => document.querySelector("main")?.focus({ preventScroll: true }), [name, rest[0]]);
-  return View && html`<${View} rest=${rest} session=${session} />`;
+    document.title = `${title || rest[0] || "Event"} – newsift`;
+    document.querySelector("main").focus({ preventScroll: true });
+  }, [name, rest[0]]);
+  return html`<${Fetched} load=${load} rest=${rest} session=${session} />`;
 }
 
 function Who({ session }) {
-  const [name, set] = useState(whoami());
-  const named = (event) => {
-    set(event.target.value);
-    iam(event.target.value.trim() || session.you);
-  };
-  return html`<label class="who">You are <input value=${name} maxlength="80" onChange=${named} autocomplete="off" /></label>`;
+  const named = (event) => iam(event.target.value.trim() || session.you);
+  return html`<label class="who">You are <input value=${whoami()} maxlength="80" onChange=${named} autocomplete="off" /></label>`;
 }
 
 function Head({ now, session }) {
@@ -81,7 +75,18 @@ function Login({ again }) {
   </main><${News} />`;
 }
 
+// The name is of all tabs: whoever goes by it hears of another one.
+function useName() {
+  const [, set] = useState(whoami());
+  useEffect(() => {
+    const hear = () => set(whoami());
+    addEventListener("storage", hear);
+    return () => removeEventListener("storage", hear);
+  }, []);
+}
+
 function Desk() {
+  useName();
   const [session, set] = useState(null);
   const [error, fail] = useState(null);
   const [name, ...rest] = usePlace();

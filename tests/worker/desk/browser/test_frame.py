@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from tests.worker.desk.browser.window import Window
 
-PAGES = {"": "Events", "seeds": "Seeds", "health": "Health"}
+PAGES = {"": "Events", "seeds": "Seeds", "health": "Health", "constructor": "Events"}
 
 
 @pytest.mark.parametrize("where", PAGES)
@@ -13,6 +13,7 @@ def test_every_page_opens_and_its_entry_is_marked(window: Window, where: str) ->
     page = window.open(where)
     marked = page.get_by_role("navigation").locator("[aria-current=page]")
     expect(marked).to_have_text(PAGES[where])
+    expect(page).to_have_title(f"{PAGES[where]} – newsift")
 
 
 def test_the_keyboard_alone_goes_to_every_page(window: Window) -> None:

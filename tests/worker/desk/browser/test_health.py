@@ -69,6 +69,7 @@ def test_a_letter_is_shown_with_its_bytes_and_sent_again_once(window: Window, pl
     page.get_by_role("dialog").get_by_role("button", name="Send again").click()
     expect(page.get_by_text("0 letters sent again.")).to_be_visible()
     expect(page.get_by_text("1: it was sent again before")).to_be_visible()
+    expect(page.get_by_role("button", name="Send all again that can be")).to_be_focused()
     assert posts(place) == [BAD]
 
 

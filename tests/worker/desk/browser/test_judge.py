@@ -88,6 +88,19 @@ def test_two_who_judge_at_once_are_compared_and_one_thinks_again(
     assert said(place)[-1] == (ORDER[2], "off")
 
 
+def test_who_gives_another_name_judges_by_it_and_a_double_click_is_one_answer(
+    window: Window, place: Place
+) -> None:
+    page = judging(window, "ann")
+    page.get_by_label("You are").fill("ben")
+    page.get_by_label("You are").press("Enter")
+    asks(page, ORDER[0])
+    page.locator(".answers .off").dblclick()
+    asks(page, ORDER[1])
+    expect(page.get_by_role("status").get_by_text("saved", exact=True)).to_be_visible()
+    assert (said(place), said(place, "ben")) == ([], [(ORDER[0], "off")])
+
+
 def test_two_tabs_of_one_person_count_one_answer(windows: MakeWindow, place: Place) -> None:
     window = windows()
     one, other = judging(windows(), "ann"), judging(window, "ann")

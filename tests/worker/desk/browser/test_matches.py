@@ -31,6 +31,7 @@ def test_from_no_event_to_matches_that_are_walked_filtered_and_held(
     expect(fresh).to_be_visible()
     expect(cards).to_have_count(2)
     fresh.click()
+    expect(page.get_by_role("main")).to_be_focused()
     expect(cards).to_have_count(3)
     page.keyboard.press("j")
     expect(cards.first).to_be_focused()

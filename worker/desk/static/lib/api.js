@@ -43,7 +43,10 @@ export async function login(token) {
 }
 
 export const whoami = () => localStorage.getItem("newsift.by") || "somebody";
-export const iam = (name) => localStorage.setItem("newsift.by", name);
+export function iam(name) {
+  localStorage.setItem("newsift.by", name);
+  dispatchEvent(new Event("storage")); // as other tabs hear of it
+}
 
 // The pulse: numbers that grow when a part of the desk has changed.
 const listeners = new Set();
@@ -115,7 +118,7 @@ export function useAnswer(path, question, parts = [], apart = 1000) {
     };
     const hear = (now, on) => {
       const told = JSON.stringify([on, ...parts.map((part) => now[part])]);
-      if (on && told !== seen && (seen || parts.length)) ask();
+      if (on && told !== seen) ask();
       seen = told;
     };
     const shown = () => due && !busy && ask();

@@ -5,6 +5,7 @@ import { act } from "/lib/api.js";
 const count = new Intl.NumberFormat("en");
 export const number = (value) => (value === null || value === undefined ? "–" : count.format(value));
 export const score = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+export const percent = (share) => `${+(100 * share).toFixed(1)} %`;
 export const plural = (n, one, more = `${one}s`) => `${number(n)} ${n === 1 ? one : more}`;
 
 const clock = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
@@ -14,6 +15,9 @@ export function Time({ at }) {
   if (isNaN(moment)) return html`<span>–</span>`;
   return html`<time datetime=${moment.toISOString()} title=${moment.toISOString()}>${clock.format(moment)}</time>`;
 }
+
+// The address of an event's page, or of one of its tabs.
+export const eventPage = (name, tab = "matches") => `#/event/${encodeURIComponent(name)}/${tab}`;
 
 // A link out, to a web address alone: what a post names may be anything.
 export function Out({ href, children }) {
@@ -26,10 +30,28 @@ export function Out({ href, children }) {
   return safe ? html`<a href=${href} target="_blank" rel="noopener noreferrer nofollow">${children}</a>` : html`<span>${children}</span>`;
 }
 
+// What may be wider than the page, and is reached by keys too.
+export const Scrolls = ({ name, children }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${name}>${children}</div>`;
+
 // Something that went wrong, told once and in words.
 export const Refused = ({ error }) => error && html`<p class="refused" role="alert">${error.message}</p>`;
 
 export const Waiting = ({ what = "Asking" }) => html`<p class="waiting" role="status">${what} …</p>`;
+
+// What a module shows, fetched when it is first wanted.
+export function Fetched({ load, ...rest }) {
+  const [[loaded, View, error], set] = useState([]);
+  useEffect(() => {
+    let gone = false;
+    load().then(
+      (module) => gone || set([load, module.default]),
+      () => gone || set([load, null, new Error("this page cannot be fetched; reload it once `newsift desk` runs")]),
+    );
+    return () => (gone = true);
+  }, [load]);
+  if (loaded !== load) return html`<${Waiting} what="Fetching" />`;
+  return error ? html`<${Refused} error=${error} />` : html`<${View} ...${rest} />`;
+}
 
 // Short news for a moment, read out by a screen reader: tell("saved").
 const tellers = new Set();
@@ -62,10 +84,11 @@ export async function doing(path, question, done) {
   }
 }
 
-// A button that cannot be pressed twice while what it does is under way.
+// A button that cannot be pressed twice while what it does is under way, and keeps the focus.
 export function Do({ run, children, kind = "", ...rest }) {
   const [busy, set] = useState(false);
   const press = async () => {
+    if (busy) return;
     set(true);
     try {
       await run();
@@ -73,16 +96,16 @@ export function Do({ run, children, kind = "", ...rest }) {
       set(false);
     }
   };
-  return html`<button type="button" class=${kind} onClick=${press} ...${rest} disabled=${busy || rest.disabled} aria-busy=${busy}>${children}</button>`;
+  return html`<button type="button" class=${kind} onClick=${press} ...${rest} aria-disabled=${busy} aria-busy=${busy}>${children}</button>`;
 }
 
-// Keys that work while nobody types: {"y": f}; they are listed where they are used.
+// Keys that work while nobody types or is asked: {"y": f}; they are listed where they are used.
 export function useKeys(keys) {
   // As soon as the page shows something new: a key that came before the effect would mean the old.
   useLayoutEffect(() => {
     const press = (event) => {
-      const typing = event.target.closest("input:not([type=radio], [type=checkbox]), textarea, select, [contenteditable], dialog");
-      if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      const typing = event.target.closest("input:not([type=radio], [type=checkbox]), textarea, select, [contenteditable]");
+      if (typing || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
       const run = keys[event.key];
       if (run) {
         event.preventDefault();

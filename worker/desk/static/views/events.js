@@ -1,7 +1,7 @@
 // The events: what is in force, what matched in the last day, and what needs somebody.
-import { html, useEffect, useRef, useState } from "/vendor/preact.js";
+import { html, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { number, plural, Refused, score, Time, Waiting } from "/lib/ui.js";
+import { eventPage, number, percent, plural, Refused, score, Time, Waiting } from "/lib/ui.js";
 
 const APART_MS = 2000;
 const SHOWN = 50;
@@ -12,16 +12,15 @@ export default function Events() {
   const [text, find] = useState("");
   const [skip, turn] = useState(0);
   const [answer, error] = useAnswer("/api/events", { text, skip }, ["events", "seeds", "matches", "health"], APART_MS);
-  const last = useRef();
-  useEffect(() => void (document.title = "Events – newsift"), []);
+  const last = useRef(), long = useRef(false);
   if (answer) last.current = answer;
   const told = last.current;
   if (!told) return html`<h1>Events</h1>${error ? html`<${Refused} error=${error} />` : html`<${Waiting} />`}`;
-  const many = told.total > SHOWN || text || skip > 0;
+  long.current ||= told.total > SHOWN; // what was once too long to look through can still be searched
   return html`<h1>Events</h1>
     <${Refused} error=${error} />
     ${told.away && html`<p class="refused">Not up to date: ${told.away}</p>`}
-    ${!!many && html`<p><label>Find an event <input type="search" value=${text} maxlength="100" onInput=${(event) => (turn(0), find(event.target.value))} /></label></p>`}
+    ${long.current && html`<p><label>Find an event <input type="search" value=${text} maxlength="100" onInput=${(event) => (turn(0), find(event.target.value))} /></label></p>`}
     ${told.events.length ? html`<ul class="plain">${told.events.map((each) => html`<${Event} key=${each.event} each=${each} model=${told.model} />`)}</ul>` : html`<${Empty} told=${told} text=${text} />`}
     ${(skip > 0 || told.total > skip + SHOWN) && html`<div class="row">
       <button type="button" disabled=${!skip} onClick=${() => turn(skip - SHOWN)}>Before</button>
@@ -43,7 +42,7 @@ function Event({ each, model }) {
   const [state, kind] = STATES[each.state];
   const posts = each.posts.reduce((sum, n) => sum + n, 0), stories = each.stories.reduce((sum, n) => sum + n, 0);
   return html`<li class="card event">
-    <div class="row"><h2><a href=${`#/event/${encodeURIComponent(each.event)}`}><bdi>${each.event}</bdi></a></h2>
+    <div class="row"><h2><a href=${eventPage(each.event)}><bdi>${each.event}</bdi></a></h2>
       <span class=${`badge ${kind}`}>${state}</span>
       ${each.profile && html`<span class=${`badge ${each.profile.state === "in force" ? "good" : "bad"}`} title=${each.profile.why}>profile ${each.profile.state}</span>`}
       <${Promise} promise=${each.promise} /></div>
@@ -61,7 +60,7 @@ function Event({ each, model }) {
 
 function Promise({ promise }) {
   if (!promise) return html`<span class="badge">no promise</span>`;
-  const said = `${Math.round(100 * promise.precision)} % on the event, ${Math.round(100 * promise.confidence)} % sure`;
+  const said = `${percent(promise.precision)} on the event, ${percent(promise.confidence)} sure`;
   return html`<span class=${`badge ${promise.lapsed ? "bad" : "good"}`}>promise ${promise.lapsed ? "lapsed" : "holds"}: ${said}</span>`;
 }
 

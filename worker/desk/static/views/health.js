@@ -1,7 +1,7 @@
 // Health: what stands in the way of matches and what to do, then each part by itself.
 import { html } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { number, plural, Refused, Time, Waiting } from "/lib/ui.js";
+import { number, plural, Refused, Scrolls, Time, Waiting } from "/lib/ui.js";
 import { LagLine } from "/views/health/line.js";
 import { Letters } from "/views/health/letters.js";
 
@@ -34,7 +34,7 @@ function Alerts({ told }) {
   </ul>`;
 }
 
-// Of a part that is away: why and since when; else when it was last looked at.
+// Of a part that is away: why and since when.
 function Looked({ part, what }) {
   if (part.away && part.since) return html`<p class="refused">${what} away since <${Time} at=${part.since} />: <span class="said">${part.away}</span></p>`;
   return null;
@@ -59,10 +59,10 @@ function Lag({ told }) {
   return html`<section class="card" aria-labelledby="lag"><h2 id="lag">Posts that wait</h2>
     <p class="big">${broker.lag === undefined ? "–" : number(broker.lag)}</p>
     <${LagLine} line=${told.line} />
-    ${broker.partitions && html`<details><summary>By partition</summary><div class="scrolls"><table>
+    ${broker.partitions && html`<details><summary>By partition</summary><${Scrolls} name="Waiting by partition"><table>
       <thead><tr><th class="number">Partition</th><th class="number">Waiting</th><th class="number">Done up to</th><th class="number">End</th><th>Worker</th></tr></thead>
       <tbody>${broker.partitions.map((row) => html`<tr key=${row.partition}><td class="number">${row.partition}</td><td class="number">${number(row.lag)}</td><td class="number">${number(row.committed)}</td><td class="number">${number(row.end)}</td><td class="said">${row.worker ?? "nobody"}</td></tr>`)}</tbody>
-    </table></div>${broker.all_partitions > broker.partitions.length && html`<p class="quiet">${number(broker.all_partitions - broker.partitions.length)} more wait for less.</p>`}</details>`}
+    </table><//>${broker.all_partitions > broker.partitions.length && html`<p class="quiet">${number(broker.all_partitions - broker.partitions.length)} more wait for less.</p>`}</details>`}
   </section>`;
 }
 
@@ -71,10 +71,10 @@ function Members({ told }) {
   if (!told.broker.partitions) return null;
   return html`<section aria-labelledby="members"><h2 id="members">Workers in the group</h2>
     <p>${plural(all_members, "worker")} in <span class="said">${told.group}</span> (${state}).</p>
-    ${members.length > 0 && html`<div class="scrolls"><table>
+    ${members.length > 0 && html`<${Scrolls} name="Partitions of each worker"><table>
       <thead><tr><th>Worker</th><th>Host</th><th>Partitions</th><th class="number">Waiting</th></tr></thead>
       <tbody>${members.map((row) => html`<tr key=${row.id}><td class="said">${row.id}</td><td class="said">${row.host}</td><td>${row.partitions.join(", ") || "none"}</td><td class="number">${number(row.lag)}</td></tr>`)}</tbody>
-    </table></div>`}
+    </table><//>`}
   </section>`;
 }
 
@@ -101,13 +101,13 @@ function Collectors({ part }) {
   return html`<section aria-labelledby="collectors"><h2 id="collectors">Collectors of this host</h2>
     <${Looked} part=${part} what="Their state files are" />
     ${part.rows.length === 0 && part.since && html`<p class="quiet">None has run here; <code>newsift collect</code> brings posts from a platform.</p>`}
-    ${part.rows.length > 0 && html`<div class="scrolls"><table>
+    ${part.rows.length > 0 && html`<${Scrolls} name="Sources"><table>
       <thead><tr><th>Source</th><th>State</th><th>Last post</th><th>Acknowledged</th><th class="number">Gaps</th></tr></thead>
       <tbody>${part.rows.map((row) => html`<tr key=${row.state}><td class="said">${row.source}</td>
         <td><span class=${`badge ${row.running ? "good" : ""}`}>${row.running ? "running" : "does not run"}</span></td>
         <td><${Time} at=${row.last_post_at} /></td><td><${Time} at=${row.saved_at} /></td>
         <td class="number">${number(row.gaps)}${row.gaps > 0 && html` (${number(Math.round(row.gap_seconds))} s known)`}</td></tr>`)}</tbody>
-    </table></div>`}
+    </table><//>`}
   </section>`;
 }
 

@@ -1,14 +1,14 @@
 // Seeds: the articles that posts are compared with, by event; those that are refused stand on top.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Do, Out, Refused, Waiting, number, plural } from "/lib/ui.js";
+import { Do, Out, Refused, Waiting, eventPage, number, plural } from "/lib/ui.js";
 import { Add, dropped } from "/views/seeds/add.js";
 import { Feeds } from "/views/seeds/feeds.js";
 import { One } from "/views/seeds/one.js";
 import { Confirm } from "/lib/confirm.js";
-import { Ends, State, eventPage, pause, remove, seedPage, threshold, undo } from "/views/seeds/parts.js";
+import { Ends, State, pause, remove, seedPage, threshold, undo } from "/views/seeds/parts.js";
 
-const PAGE = 100;
+const PAGE = 100, MOST = 1000; // seeds that are shown at once
 
 export default function Seeds({ rest, session }) {
   const [where = "", id = ""] = rest;
@@ -55,8 +55,8 @@ function List({ session }) {
     <${Refused} error=${error} />
     ${!shown ? !error && html`<${Waiting} />` : html`<${Around} answer=${shown} session=${session} acts=${acts} />
       <${Groups} answer=${shown} acts=${acts} />
-      ${shown.found > shown.rows.length && html`<p><${Do} run=${() => more(most + PAGE)}>Show more<//> <span class="quiet">${number(shown.rows.length)} of ${number(shown.found)} are shown</span></p>`}`}
-    ${doomed && html`<${Confirm} kind="bad" title=${`Remove the seed ${doomed.id}? Posts are no longer compared with it.`} yes="Remove it" run=${() => remove(doomed).then(() => doom(null))} close=${() => doom(null)} />`}`;
+      ${shown.found > shown.rows.length && html`<p>${most < MOST && html`<${Do} run=${() => more(most + PAGE)}>Show more<//> `}<span class="quiet">${number(shown.rows.length)} of ${number(shown.found)} are shown; search for the others</span></p>`}`}
+    ${doomed && html`<${Confirm} kind="bad" title=${`Remove the seed ${doomed.id}? Posts are no longer compared with it.`} yes="Remove it" run=${() => remove(doomed)} close=${() => doom(null)} />`}`;
 }
 
 // What stands above the list: what is away, what can be undone, what is refused.
@@ -89,7 +89,7 @@ function Groups({ answer, acts }) {
 
 function Row({ row, common, acts }) {
   const name = row.is_profile ? `Profile of ${row.event}` : row.title || row.id;
-  const href = row.is_profile && row.event ? `${eventPage(row.event)}/learned` : seedPage(row.id);
+  const href = row.is_profile && row.event ? eventPage(row.event, "learned") : seedPage(row.id);
   return html`<li class="card seed">
     <div class="what"><a class="said" href=${href}>${name}</a> <${State} row=${row} />
       <div class="quiet"><span class="said">${row.id}</span>${row.url && html` · <${Out} href=${row.url}><span class="said">${row.url}</span><//>`}</div>

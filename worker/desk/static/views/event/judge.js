@@ -49,7 +49,7 @@ function Nothing({ asked }) {
 }
 
 function Missed({ asked }) {
-  return asked.missed.map((one) => html`<div class="refused row" role="alert" key=${`${one.platform}${one.id}`}>
+  return asked.missed.map((one) => html`<div class="refused row" role="alert">
     <span>Not saved: ${one.verdict ? html`<b>${one.verdict}</b> for “<bdi>${one.text}</bdi>”` : "that"}: ${one.why}.</span>
     ${one.verdict && one.why.includes("was answered") && html`<${Do} run=${() => (asked.correct(one, one.verdict), asked.forget(one))}>Make it ${one.verdict}<//>`}
     <${Do} run=${() => asked.forget(one)}>Dismiss<//>
@@ -85,7 +85,7 @@ export default function Judge({ event, session }) {
   const [kind, choose] = useState("certify");
   const [again, judge] = useState(null);
   const by = whoami();
-  useEffect(() => judge(null), [event, kind]);
+  useEffect(() => judge(null), [event, kind, by]);
   const judgeAgain = (post) => {
     judge(post);
     document.querySelector(".kinds")?.scrollIntoView({ block: "start" });

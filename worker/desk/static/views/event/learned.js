@@ -2,7 +2,7 @@
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Confirm } from "/lib/confirm.js";
-import { Do, doing, plural, Refused, Time, Waiting } from "/lib/ui.js";
+import { Do, doing, eventPage, plural, Refused, Time, Waiting } from "/lib/ui.js";
 import { cuts, Made, Words } from "/views/event/learned/made.js";
 import { Lesson } from "/views/event/learned/lesson.js";
 
@@ -30,7 +30,7 @@ const SPANS = [[1, "the last hour"], [6, "the last 6 hours"], [24, "the last 24 
 function Anew({ told, session }) {
   const [hours, span] = useState(24);
   const [labels, judged] = useState(true);
-  if (told.promised) return html`<h2>Learn now</h2><p>Its threshold has a promise, which other vectors would break. Renew the promise on the page <a href=${`#/event/${encodeURIComponent(told.event)}/judge`}>Judge</a>, or give it up by going back below.</p>`;
+  if (told.promised) return html`<h2>Learn now</h2><p>Its threshold has a promise, which other vectors would break. Renew the promise on the page <a href=${eventPage(told.event, "judge")}>Judge</a>, or give it up by going back below.</p>`;
   if (!told.number) return html`<h2>Learn now</h2><p>It has no seed that matches; <a href="#/seeds">add one</a> or resume it.</p>`;
   const begin = () => doing("/api/learned/learn", { event: told.event, hours, labels });
   return html`<h2>Learn now</h2>
@@ -47,10 +47,7 @@ function Back({ told, session }) {
   const [asking, ask] = useState(false);
   if (!told.has_profile) return null;
   const where = told.back_to ? "the version before" : "no profile: its seeds serve";
-  const go = async () => {
-    await doing("/api/learned/forget", { event: told.event, version: told.version ?? "" }, `back to ${where}`);
-    ask(false);
-  };
+  const go = () => doing("/api/learned/forget", { event: told.event, version: told.version ?? "" }, `back to ${where}`);
   return html`<h2>Versions before</h2>
     ${told.before.length ? html`<ol>${told.before.map((made) => html`<li>${made.at ? html`<${Time} at=${made.at} />` : "at no known time"}${made.by && html` by <bdi>${made.by}</bdi>`}${made.method && html`, of ${made.method}`}${made.labels > 0 && html`, ${plural(made.labels, "label")}`}</li>`)}</ol>` : html`<p class="quiet">None: before this profile its seeds served.</p>`}
     ${!session.read_only && html`<p><button type="button" class="bad" onClick=${() => ask(true)}>Go back to ${where}</button></p>`}

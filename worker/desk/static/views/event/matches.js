@@ -31,7 +31,7 @@ function useWalk(list) {
     const at = cards.indexOf(document.activeElement?.closest("article[data-card]"));
     cards[Math.max(0, Math.min(cards.length - 1, at + by))]?.focus();
   };
-  const follow = () => document.activeElement?.closest("article[data-card]")?.querySelector("a[target]")?.click();
+  const follow = (event) => event.repeat || document.activeElement?.closest("article[data-card]")?.querySelector("a[target]")?.click();
   return { j: () => step(1), k: () => step(-1), o: follow };
 }
 
@@ -51,7 +51,7 @@ export default function Matches({ event }) {
   const stay = (by) => told && !held && hold({ seen: told.seen, skip: 0, by });
   const live = () => {
     hold(null);
-    if (list.current?.contains(document.activeElement)) document.querySelector("main").focus({ preventScroll: true });
+    if (document.activeElement?.closest("article, .fresh")) document.querySelector("main").focus({ preventScroll: true });
     scrollTo({ top: 0 });
   };
   changed.current = (above) => (above ? held?.by === "scroll" && hold(null) : stay("scroll"));

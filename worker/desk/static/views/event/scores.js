@@ -2,10 +2,10 @@
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Confirm } from "/lib/confirm.js";
-import { doing, number, plural, Refused, score, Waiting } from "/lib/ui.js";
+import { doing, eventPage, number, percent, plural, Refused, score, Scrolls, Waiting } from "/lib/ui.js";
 import { Figure, Legend } from "/views/event/scores/figure.js";
 import { Near } from "/views/event/scores/near.js";
-import { everydayWords, hourlyWords, labelWords, percent, reading, recallWords, shareWords, STEP, within } from "/views/event/scores/reading.js";
+import { everydayWords, hourlyWords, labelWords, reading, recallWords, shareWords, STEP, within } from "/views/event/scores/reading.js";
 
 const APART_MS = 3000;
 
@@ -52,7 +52,7 @@ function Facts({ told, found }) {
     <div><dt>Promise</dt><dd><${Promised} told=${told} at=${found.score} /></dd></div>
   </dl>
   <p class="quiet">A look, no promise: these intervals hold for a threshold that was chosen before anybody looked (90 %). Who moves the handle until one pleases lets chance choose with him.
-    A promise is shown by labels, on the page <a href=${`#/event/${encodeURIComponent(told.event)}/judge`}>Judge</a>.</p>`;
+    A promise is shown by labels, on the page <a href=${eventPage(told.event, "judge")}>Judge</a>.</p>`;
 }
 
 function Promised({ told, at }) {
@@ -71,10 +71,9 @@ function Set({ told, event, at, found, move, session, moved }) {
     const threshold = asking === "auto" ? null : Number(at.toFixed(3));
     const done = threshold === null ? "the threshold is automatic again" : `the threshold is ${score(threshold)}`;
     if ((await doing("/api/scores/threshold", { event, threshold }, done)) !== undefined) move(null);
-    ask(null);
   };
   return html`<div class="row">
-    <label>Threshold <input type="number" min="0.001" max="1" step="0.001" value=${at.toFixed(3)} onChange=${(typed) => typed.target.validity.valid && typed.target.value && move(within(Number(typed.target.value)))} /></label>
+    <label>Threshold <input type="number" min="0.001" max="1" step="0.001" value=${at.toFixed(3)} onChange=${(typed) => typed.target.reportValidity() && typed.target.value && move(within(Number(typed.target.value)))} /></label>
     ${moved && html`<button type="button" onClick=${() => move(null)}>Back to what is set</button>`}
     ${!session.read_only && html`<button type="button" class="main" disabled=${!differs} onClick=${() => ask("set")}>Set this threshold</button>
       <button type="button" disabled=${told.is_automatic} onClick=${() => ask("auto")}>${told.configured === null ? "Automatic again" : "As configured again"}</button>`}
@@ -101,7 +100,7 @@ function Table({ told }) {
     const found = reading(told, edge);
     return html`<tr><th scope="row" class="number">${edge.toFixed(2)}</th><td>${hourlyWords(told, found)}</td><td class="number">${everydayWords(told, found)}</td><td>${labelWords(found)}</td></tr>`;
   };
-  return html`<details><summary>As a table</summary><div class="scrolls" tabindex="0" role="region" aria-label="Scores as a table"><table>
+  return html`<details><summary>As a table</summary><${Scrolls} name="Scores as a table"><table>
     <thead><tr><th scope="col" class="number">From</th><th scope="col">An hour</th><th scope="col" class="number">Of 1,000 everyday posts</th><th scope="col">Labels</th></tr></thead>
-    <tbody>${rows.map(cells)}</tbody></table></div></details>`;
+    <tbody>${rows.map(cells)}</tbody></table><//></details>`;
 }

@@ -1,7 +1,7 @@
 // One story: the post that told it first, and those that say the same.
 import { html, useMemo, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Lit, number, Out, plural, Refused, score, Time, Waiting } from "/lib/ui.js";
+import { Lit, number, Out, plural, Refused, score, Scrolls, Time, Waiting } from "/lib/ui.js";
 
 const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i; // a screen reader reads it so; anything else is not said
 
@@ -49,14 +49,14 @@ function Whole({ event, post }) {
   const [full, error] = useAnswer("/api/match", { event, platform: post.platform, id: post.id });
   if (!full) return error ? html`<${Refused} error=${error} />` : html`<${Waiting} />`;
   return html`${full.cut || post.cut ? html`<p class="text" dir="auto"><${Lit} text=${full.text} why=${full.why} /></p>` : null}
-    <div class="scrolls" tabindex="0" role="region" aria-label="Scores"><table>
+    <${Scrolls} name="Scores"><table>
       <thead><tr><th scope="col">Seed</th><th scope="col" class="number">Score</th><th scope="col" class="number">Threshold</th><th scope="col">Words</th></tr></thead>
       <tbody>${full.seeds.map((seed) => html`<tr key=${seed.id}>
         <td><bdi>${seed.title || seed.id}</bdi>${seed.title && html` <small class="quiet"><bdi>${seed.id}</bdi></small>`}</td>
         <td class="number">${score(seed.score)}</td><td class="number">${score(seed.threshold)}</td>
         <td>${seed.why.map(([word, part]) => html`<bdi>${word}</bdi> ${score(part)} `)}</td>
       </tr>`)}</tbody>
-    </table></div>
+    </table><//>
     <p class="quiet">Came <${Time} at=${full.at} />; post <bdi>${full.id}</bdi>, from ${full.source}; seeds ${full.seed_set}, model ${full.model.slice(0, 12)}${full.events.length > 1 && `; matches ${plural(full.events.length, "event")}: ${full.events.join(", ")}`}</p>`;
 }
 

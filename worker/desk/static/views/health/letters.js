@@ -11,6 +11,7 @@ export function Letters({ session }) {
   const [told, error] = useAnswer("/api/dead-letters", {}, ["health"], APART_MS);
   const [reason, choose] = useState("");
   const [asked, ask] = useState(null);
+  const [done, finish] = useState(null);
   const can = (row) => !row.obstacle && !row.again;
   return html`<section aria-labelledby="letters"><h2 id="letters">Dead letters</h2>
     <p class="quiet">Messages that the workers could not work on. Another attempt sends the same bytes to the topic of posts, each letter once, and at most three attempts are made.</p>
@@ -22,7 +23,8 @@ export function Letters({ session }) {
         ${told.known.includes(reason) && html`<${Do} run=${() => ask({ reason })}>Send all “${reason}” again<//>`}
         <${Do} run=${() => ask({ every: true })}>Send all again that can be<//></p>`}
       <${List} rows=${told.newest.filter((row) => !reason || row.reason === reason)} can=${can} retry=${session.read_only ? null : (row) => ask({ names: [row.id] })} />`}
-    ${asked && html`<${Retry} asked=${asked} close=${() => ask(null)} />`}
+    ${asked && html`<${Retry} asked=${asked} close=${() => ask(null)} finish=${finish} />`}
+    <div role="status">${done && html`<${Outcome} done=${done} close=${() => finish(null)} />`}</div>
   </section>`;
 }
 
@@ -64,22 +66,16 @@ function Bytes({ row }) {
     <h3>Headers</h3><dl class="pairs">${found.headers.map(([name, value]) => html`<dt class="said">${name}</dt><dd class="said">${value}</dd>`)}${found.key !== null && html`<dt>key</dt><dd class="said">${found.key}</dd>`}</dl>`;
 }
 
-function Retry({ asked, close }) {
-  const [done, tell] = useState(null);
+function Retry({ asked, close, finish }) {
   const what = asked.names ? `the letter ${asked.names[0]}` : asked.reason ? `all letters with the reason ${asked.reason}` : "all letters that can be";
-  const run = async () => {
-    const found = await doing("/api/dead-letters/retry", asked);
-    if (found) tell(found);
-    else close();
-  };
-  if (done) return html`<${Outcome} done=${done} close=${close} />`;
+  const run = async () => finish((await doing("/api/dead-letters/retry", asked)) ?? null);
   return html`<${Confirm} title="Send again?" yes="Send again" run=${run} close=${close}>
     <p>This sends <span class="said">${what}</span> to the topic of posts once more. What was sent again before stays; to know, the posts since the oldest of them are read, which may take a while.</p><//>`;
 }
 
 function Outcome({ done, close }) {
   const kept = Object.entries(done.kept);
-  return html`<div class="card" role="status"><p>${plural(done.count, "letter")} sent again.</p>
+  return html`<div class="card"><p>${plural(done.count, "letter")} sent again.</p>
     ${kept.length > 0 && html`<p>Not sent again:</p><ul>${kept.map(([why, count]) => html`<li>${number(count)}: <span class="said">${why}</span></li>`)}</ul>`}
     ${done.names.length > 0 && html`<details><summary>Which</summary><p class="said">${done.names.join(", ")}</p></details>`}
     <${Do} run=${close}>Close<//></div>`;

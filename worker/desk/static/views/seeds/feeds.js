@@ -18,7 +18,7 @@ const CAME = { seed: "would be a seed", there: "is a seed already", later: "read
 export function Feeds({ session }) {
   const [rows, error] = useAnswer("/api/feeds", {}, ["seeds"]);
   const [doomed, doom] = useState(null);
-  const stop = () => doing("/api/feeds/stop", { feed: doomed.feed }, "the feed is followed no more").then(() => doom(null));
+  const stop = () => doing("/api/feeds/stop", { feed: doomed.feed }, "the feed is followed no more");
   return html`<p><a href="#/seeds">All seeds</a></p><h1>Feeds</h1>
     <p>Each article that a feed names, RSS or Atom, becomes a seed, for as long as this desk is open and again when it is opened anew; <code>newsift seeds follow</code> does the same without it.</p>
     ${!session.read_only && html`<${Follow} />`}

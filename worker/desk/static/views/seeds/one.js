@@ -1,9 +1,9 @@
 // One seed: its text with the words lit that carry it, and what may be set of it.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Do, Lit, Out, Refused, Time, Waiting, doing, number, tell } from "/lib/ui.js";
+import { Do, Lit, Out, Refused, Time, Waiting, doing, eventPage, number, tell } from "/lib/ui.js";
 import { Confirm } from "/lib/confirm.js";
-import { Ends, Events, Field, State, eventPage, pause, remove, threshold } from "/views/seeds/parts.js";
+import { Ends, Events, Field, State, pause, remove, scoreOf, threshold } from "/views/seeds/parts.js";
 
 const FIRST = 4000; // letters that are shown at first
 
@@ -11,7 +11,7 @@ export function One({ id, session }) {
   const [row, error] = useAnswer("/api/seed", { id }, ["seeds"]);
   const [doomed, doom] = useState(false);
   const acts = row && !session.read_only && !row.is_profile;
-  const gone = async () => ((await remove(row)) ? (location.hash = "#/seeds") : doom(false));
+  const gone = async () => (await remove(row)) && (location.hash = "#/seeds");
   return html`<p><a href="#/seeds">All seeds</a></p>
     <${Refused} error=${error} />
     ${!row ? !error && html`<${Waiting} />` : html`<h1 class="said">${row.title || row.id}</h1>
@@ -57,7 +57,7 @@ function Settings({ row }) {
   const field = (name) => ({ value: fields[name], onInput: (event) => set({ mark, fields: { ...fields, [name]: event.target.value } }) });
   const save = async () => {
     const changes = Object.fromEntries(changed.map((name) => [name, sent(name, fields[name])]));
-    if (Number.isNaN(changes.threshold)) return tell("threshold: give a score above 0, at most 1, or nothing for automatic", true);
+    if (typeof changes.threshold === "string") return tell("threshold: give a score above 0, at most 1, or nothing for automatic", true);
     const done = await doing("/api/seeds/set", { id: row.id, mark, ...changes }, `${row.id} is saved`);
     if (done) set({ mark: "", fields: was });
   };
@@ -73,7 +73,7 @@ function Settings({ row }) {
 }
 
 const sent = (name, value) => {
-  if (name === "threshold") return String(value).trim() === "" ? null : Number(value);
+  if (name === "threshold") return scoreOf(value);
   return name === "expires_at" && !value.trim() ? null : value.trim();
 };
 

@@ -1,6 +1,6 @@
 // What the pages of seeds share: states, thresholds, dates, and a question before something is removed.
 import { html } from "/vendor/preact.js";
-import { Time, doing, plural, tell } from "/lib/ui.js";
+import { Time, doing, eventPage, plural, tell } from "/lib/ui.js";
 
 const STATES = {
   live: ["live", "good"],
@@ -28,7 +28,6 @@ export function threshold(row, common) {
 export const Ends = ({ at }) => (at ? html`<${Time} at=${at} />` : html`<span>never</span>`);
 
 export const seedPage = (id) => `#/seeds/seed/${encodeURIComponent(id)}`;
-export const eventPage = (name) => `#/event/${encodeURIComponent(name)}`;
 
 // Names of events that are there already, offered wherever one is asked for.
 export const Events = ({ names = [] }) => html`<datalist id="events">${names.map((name) => html`<option value=${name} />`)}</datalist>`;
@@ -48,13 +47,21 @@ export const remove = (row) => doing("/api/seeds/remove", { id: row.id, mark: ro
 export const pause = (row) =>
   doing("/api/seeds/set", { id: row.id, mark: row.mark, paused: row.state !== "paused" }, `${row.id} ${row.state === "paused" ? "goes on" : "is paused"}`);
 
+// A threshold as it is sent: null for nothing; what is no number stays what was typed, to be refused.
+export function scoreOf(typed) {
+  const value = Number(String(typed).replace(",", "."));
+  return String(typed).trim() === "" ? null : Number.isNaN(value) ? typed : value;
+}
+
+const edited = (edits) => ("threshold" in edits ? { ...edits, threshold: scoreOf(edits.threshold) } : edits);
+
 // Drafts as the desk is asked about them: as they were read, what is said otherwise, what they would replace.
 export const asked = (drafts) =>
-  drafts.map(({ id, value, source, doubt, edits, check }) => ({ id, value, source, doubt, edits, mark: check?.mark ?? "" }));
+  drafts.map(({ id, value, source, doubt, edits, check }) => ({ id, value, source, doubt, edits: edited(edits), mark: check?.mark ?? "" }));
 
 // What would make more of events that have few articles, or several.
 export function Advice({ events }) {
   return events.map(({ event, seeds, few, may_learn }) => html`
     ${few && html`<p>The event <strong class="said">${event}</strong> has ${plural(seeds, "article")}: with three an event found twice as many of its posts (10 of 11, not 5). Add more of them under the same event.</p>`}
-    ${may_learn && html`<p>The event <strong class="said">${event}</strong> has ${plural(seeds, "article")}: one profile of them all tells more; <a href=${`${eventPage(event)}/learned`}>see what it would learn</a>.</p>`}`);
+    ${may_learn && html`<p>The event <strong class="said">${event}</strong> has ${plural(seeds, "article")}: one profile of them all tells more; <a href=${eventPage(event, "learned")}>see what it would learn</a>.</p>`}`);
 }

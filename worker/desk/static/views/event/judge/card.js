@@ -2,6 +2,7 @@
 import { html } from "/vendor/preact.js";
 import { Lit, Out, score, Time } from "/lib/ui.js";
 
+// The second click of a double one would answer a post that nobody has read.
 const ANSWERS = [["y", "on", "On the event"], ["n", "off", "Off"], ["u", "unsure", "Unsure"]];
 
 function Why({ why }) {
@@ -20,7 +21,7 @@ export function Card({ post, says }) {
     <p class="words" tabindex="0" aria-live="polite" aria-atomic="true"><${Lit} text=${post.text} why=${post.why} /></p>
     <p>Score <b>${score(post.score)}</b> ${near ? html`<span class="quiet">a near miss, below the threshold</span>` : html`<span class="quiet">threshold ${score(post.threshold)}</span>`}</p>
     <div class="answers" role="group" aria-label="Is it on the event?">
-      ${ANSWERS.map(([key, verdict, name]) => html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key} onClick=${() => says(verdict)}>${name} <kbd>${key}</kbd></button>`)}
+      ${ANSWERS.map(([key, verdict, name]) => html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key} onClick=${(event) => event.detail < 2 && says(verdict)}>${name} <kbd>${key}</kbd></button>`)}
     </div>
     <${Why} why=${post.why} />
   </article>`;

@@ -2,11 +2,10 @@
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Confirm } from "/lib/confirm.js";
-import { Do, doing, number, plural, Refused, tell, Time, Waiting } from "/lib/ui.js";
+import { Do, doing, number, percent, plural, Refused, tell, Time, Waiting } from "/lib/ui.js";
 import { Lesson } from "/views/event/learned/lesson.js";
 
 const PRECISIONS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95], CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
-const percent = (share) => `${+(100 * share).toFixed(1)} %`;
 const hourly = (rate) => (rate >= 10 ? number(Math.round(rate)) : rate.toFixed(1));
 
 function Choice({ name, all, value, set }) {
@@ -45,7 +44,6 @@ function Sets({ event, found, wish, close, again }) {
   const set = async () => {
     if ((await doing("/api/judge/promise", { event, ...wish, threshold })) !== undefined) tell(`the threshold of ${event} is ${threshold.toFixed(4)}`);
     again();
-    close();
   };
   return html`<${Confirm} title="Promise this?" yes="Promise this" run=${set} close=${close}>
     <p>It sets the threshold of <bdi>${event}</bdi> to <b>${threshold.toFixed(4)}</b>, for all workers at once${found.threshold ? ` (now ${found.threshold.toFixed(4)})` : " (now automatic)"}.</p>
@@ -63,15 +61,14 @@ export function Promised({ event, session }) {
   const mayAct = !session.read_only;
   const stands = found?.promise && found.promise.precision === precision && found.promise.confidence === confidence && found.threshold === found.shown.threshold;
   return html`<section class="promised"><h2>What the labels show</h2><${Refused} error=${refused} />
-    ${!found ? !refused && html`<${Waiting} />` : found.profile === null
+    ${found?.profile === null
       ? found.loading ? html`<${Waiting} what="Reading the seeds" />` : html`<${First} event=${event} session=${session} />`
-      : html`<${Stands} found=${found} />
-        ${found.stale && html`<p class="refused">The profile is not in force, the seeds serve: ${found.stale}. Let it learn again, and judge its matches.</p>`}
+      : html`${found && html`<${Stands} found=${found} />`}
+        ${found?.stale && html`<p class="refused">The profile is not in force, the seeds serve: ${found.stale}. Let it learn again, and judge its matches.</p>`}
         <p class="row"><${Choice} name="Precision" all=${PRECISIONS} value=${precision} set=${setPrecision} />
           <${Choice} name="Confidence" all=${CONFIDENCES} value=${confidence} set=${setConfidence} />
           <small class="quiet">Choose before you judge: each other choice is another test.</small></p>
-        <${Shown} found=${found} ...${wish} />
-        <${Do} kind="main" disabled=${!mayAct || stands || found.stale || found.shown.threshold === null} run=${() => ask(true)}>${stands ? "This is promised" : "Promise this"}<//>
-        ${sets && found.shown.threshold !== null && html`<${Sets} event=${event} found=${found} wish=${wish} close=${() => ask(false)} again=${again} />`}`}
+        ${!found ? !refused && html`<${Waiting} />` : html`<${Shown} found=${found} ...${wish} /><${Do} kind="main" disabled=${!mayAct || stands || found.stale || found.shown.threshold === null} run=${() => ask(true)}>${stands ? "This is promised" : "Promise this"}<//>
+        ${sets && found.shown.threshold !== null && html`<${Sets} event=${event} found=${found} wish=${wish} close=${() => ask(false)} again=${again} />`}`}`}
   </section>`;
 }

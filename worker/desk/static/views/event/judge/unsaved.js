@@ -47,6 +47,8 @@ async function send() {
     pause = Math.min(2 * pause, LATEST);
     return changed();
   }
+  const why = error?.message ?? answer?.missed;
+  if (why && !hearers.size) tell(`Not saved: ${item.text ?? "that"}: ${why}`, true);
   items = items.slice(1);
   [trouble, pause] = ["", SOONEST];
   changed(item, answer, error);

@@ -25,10 +25,7 @@ const twice = (before, after, digits) => `${before.toFixed(digits)} → ${after.
 
 function Proposal({ told, lesson, proposal, session }) {
   const [asking, ask] = useState(false);
-  const publish = async () => {
-    await doing("/api/learned/publish", { event: told.event, version: proposal.version }, "the profile is published");
-    ask(false);
-  };
+  const publish = () => doing("/api/learned/publish", { event: told.event, version: proposal.version }, "the profile is published");
   return html`<section class="card" aria-label="What it would learn">
     <h3>${proposal.is_news ? "What it would learn" : "Nothing new: the profile stays as it is"}</h3>
     ${lesson.told.map((line) => html`<p class="quiet">${line}</p>`)}

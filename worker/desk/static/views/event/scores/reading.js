@@ -29,7 +29,7 @@ export function reading(told, score) {
   };
 }
 
-export const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)} %`;
 const about = (rate) => (rate >= 100 ? number(Math.round(rate)) : rate >= 10 ? rate.toFixed(0) : rate.toFixed(1));
 
 export function hourlyWords(told, { hourly, score }) {
