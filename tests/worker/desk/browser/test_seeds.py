@@ -59,7 +59,7 @@ def test_a_text_is_looked_at_tried_published_and_stands_in_the_list(
 def test_files_are_read_and_what_is_no_article_is_not_published_by_mistake(
     window: Window, place: Place
 ) -> None:
-    window.bears("409")
+    window.bears("400", "409")
     page = window.open("seeds/add")
     notice = b"<html><body><p>We use cookies. Accept all our cookies.</p></body></html>"
     files: list[FilePayload] = [
@@ -76,9 +76,14 @@ def test_files_are_read_and_what_is_no_article_is_not_published_by_mistake(
     page.get_by_label("Publish all the same").check()
     expect(publish).to_be_enabled()
     press(page, "Leave notice out")
+    limit = page.get_by_role("article").get_by_label("Threshold")
+    limit.fill("a third")
+    expect(page.get_by_text("threshold: Expected")).to_be_visible()
+    expect(page.get_by_role("button", name="Publish 1 seed")).to_be_disabled()
+    limit.fill("0,25")
     press(page, "Publish 1 seed")
     expect(page.get_by_text("it is on the topic")).to_be_visible()
-    assert latest(place).keys() == {TITLE}
+    assert {title: seed["threshold"] for title, seed in latest(place).items()} == {TITLE: 0.25}
 
 
 def test_a_file_that_is_dropped_anywhere_is_read(window: Window, place: Place) -> None:
@@ -100,7 +105,8 @@ def test_a_seed_is_paused_set_removed_and_brought_back(window: Window, place: Pl
     window.bears("409")  # the page of what is removed may ask for it once more
     add(place, "fire")
     page = window.open("seeds")
-    press(page, "Pause fire")
+    page.get_by_role("button", name="Pause fire").press("Enter")
+    expect(page.get_by_role("button", name="Resume fire")).to_be_focused()
     expect(card(page, TITLE)).to_contain_text("paused")
     press(page, "Resume fire")
     expect(card(page, TITLE)).to_contain_text("live")

@@ -42,6 +42,7 @@ export function Add() {
   const [listed] = useAnswer("/api/seeds", { most: 0 }, ["seeds"]);
   const take = async (what, jobs) => {
     refuse([]);
+    finish(null);
     for (const job of jobs) {
       work(what);
       try {
@@ -63,10 +64,10 @@ export function Add() {
     addEventListener("newsift-files", come);
     return () => removeEventListener("newsift-files", come);
   }, []);
-  const again = () => (finish(null), set([]));
+  useEffect(() => document.querySelector("main").focus({ preventScroll: true }), [drafts.length > 0, !!done]);
   return html`<p><a href="#/seeds">All seeds</a></p><h1>Add an article</h1>
     <${Events} names=${listed?.events} />
-    ${done ? html`<${Published} done=${done} again=${again} />` : html`
+    ${done ? html`<${Published} done=${done} again=${() => finish(null)} />` : html`
       ${!drafts.length && html`<${Sources} take=${take} files=${files} busy=${busy} />`}
       <div role="status">${busy && html`<${Waiting} what=${busy} />`}</div>
       ${refusals.map((error) => html`<${Refused} error=${error} />`)}
@@ -124,7 +125,9 @@ function Drafts({ drafts, set, common, finish }) {
   const doubted = drafts.some((draft) => draft.check?.doubt);
   const publish = async () => {
     try {
-      finish((await act("/api/seeds/publish", { drafts: asked(drafts), force })).answer);
+      const { answer } = await act("/api/seeds/publish", { drafts: asked(drafts), force });
+      set([]);
+      finish(answer);
     } catch (error) {
       tell(error.message, true);
       look();
@@ -132,7 +135,7 @@ function Drafts({ drafts, set, common, finish }) {
   };
   const change = (key, what) => set((all) => all.map((draft) => (draft.key === key ? { ...draft, ...what } : draft)));
   return html`${drafts.map((draft) => html`<${Draft} key=${draft.key} draft=${draft} common=${common} change=${(what) => change(draft.key, what)} leave=${() => set((all) => all.filter((each) => each !== draft))} />`)}
-    <${Refused} error=${problem} />
+    ${problem && html`<${Refused} error=${problem} /><${Do} run=${look}>Look again<//>`}
     ${fresh && !refused && html`<${Tried} drafts=${drafts} told=${told} />`}
     ${doubted && html`<label class="row"><input type="checkbox" checked=${force} onChange=${(event) => forced(event.target.checked)} /> Publish all the same what looks like no article</label>`}
     <div class="row sticky"><${Do} kind="main" run=${publish} disabled=${!fresh || refused || (doubted && !force)}>Publish ${plural(drafts.length, "seed")}<//>

@@ -10,12 +10,11 @@ export function Draft({ draft, common, change, leave }) {
   const now = { ...record, ...edits };
   const edit = (name, value) => {
     const { [name]: _, ...rest } = edits;
-    const same = name in record ? String(record[name]) === String(value ?? "") : value === "" || value === null;
+    const same = name in record ? String(record[name]) === value : value === "";
     change({ edits: same ? rest : { ...rest, [name]: value } });
   };
   const text = String(now.text ?? "");
   const field = (name) => ({ value: now[name] ?? "", onInput: (event) => edit(name, event.target.value) });
-  const score = (event) => edit("threshold", event.target.value.trim() === "" ? null : Number(event.target.value.replace(",", ".")));
   return html`<article class="card form" aria-label=${`Draft of ${source}`}>
     <h2 class="said">${now.title || id}</h2>
     <p class="quiet">from <span class="said">${source}</span>${record.url && html` · <${Out} href=${record.url}><span class="said">${record.url}</span><//>`} · ${plural(text.trim().split(/\s+/).length, "word")}</p>
@@ -24,7 +23,7 @@ export function Draft({ draft, common, change, leave }) {
       <${Field} label="Title"><input maxlength="1024" ...${field("title")} /><//>
       <${Field} label="Event" note=${`nothing: an event of its own, ${id}`}><input list="events" maxlength="240" ...${field("event")} /><//>
       <${Field} label="Id"><input maxlength="256" value=${id} onInput=${(event) => change({ id: event.target.value })} /><//>
-      <${Field} label="Threshold" note=${automatic(check, common)}><input inputmode="decimal" value=${record.threshold ?? ""} onChange=${score} /><//>
+      <${Field} label="Threshold" note=${automatic(check, common)}><input inputmode="decimal" ...${field("threshold")} /><//>
       <${Field} label="Ends" note="7d, or a moment as 2026-12-31T12:00:00Z; nothing: never"><input maxlength="64" ...${field("expires_at")} /><//>
     </div>
     <details><summary>Change the text</summary><${Field} label="Text"><textarea rows="12" value=${text} onInput=${(event) => edit("text", event.target.value)}></textarea><//></details>

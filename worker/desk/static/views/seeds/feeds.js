@@ -36,18 +36,14 @@ function Follow() {
   const [listed] = useAnswer("/api/seeds", { most: 0 });
   const field = (name) => ({
     value: wanted[name],
-    onInput: (event) => {
-      set({ ...wanted, [name]: event.target.value });
-      look(null);
-    },
+    onInput: (event) => set({ ...wanted, [name]: event.target.value }),
   });
   const ask = async (event) => {
     event.preventDefault();
     fail(null);
-    look(null);
     work(true);
     try {
-      look((await act("/api/feeds/look", wanted)).answer);
+      look({ of: wanted, ...(await act("/api/feeds/look", wanted)).answer });
     } catch (why) {
       fail(why);
     }
@@ -56,7 +52,6 @@ function Follow() {
   const follow = async () => {
     if ((await doing("/api/feeds/follow", wanted, "the feed is followed")) === undefined) return;
     set({ feed: "", event: "", keep: wanted.keep });
-    look(null);
   };
   return html`<form class="card form" onSubmit=${ask}><${Events} names=${listed?.events} />
     <div class="fields"><${Field} label="Address of the feed"><input type="url" required placeholder="https://" maxlength="2048" ...${field("feed")} /><//>
@@ -65,7 +60,7 @@ function Follow() {
     <button class="main" disabled=${busy || !wanted.feed.trim()}>Show what it names</button>
     <div role="status">${busy && html`<${Waiting} what="Asking the feed, and reading its newest articles, with the pauses that sites ask for" />`}</div>
     <${Refused} error=${error} />
-    ${looked && html`<${Named} looked=${looked} />
+    ${looked?.of === wanted && html`<${Named} looked=${looked} />
       <div class="row"><${Do} kind="main" run=${follow}>Follow this feed<//><span class="quiet">Nothing is published yet.</span></div>`}
   </form>`;
 }
