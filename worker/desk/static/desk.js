@@ -97,7 +97,10 @@ function Desk() {
       set(found);
       listen();
     }, fail);
-  useEffect(() => void begin(), []);
+  useEffect(() => {
+    begin();
+    addEventListener("newsift-token", () => fail({ status: 401 }));
+  }, []);
   if (error?.status === 401) return html`<${Login} again=${begin} />`;
   if (error) return html`<main><${Refused} error=${error} /><${Do} run=${begin}>Try again<//></main>`;
   if (!session) return null;

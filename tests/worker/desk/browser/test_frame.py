@@ -4,7 +4,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.worker.desk.browser.window import Window
+from tests.worker.desk.place import Place
 
+TOKEN = "correct horse battery"
 PAGES = {"": "Events", "seeds": "Seeds", "health": "Health", "constructor": "Events"}
 
 
@@ -26,6 +28,27 @@ def test_the_keyboard_alone_goes_to_every_page(window: Window) -> None:
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{window.url}#/health")
     expect(page.get_by_role("main")).to_be_focused()
+
+
+def test_the_token_is_asked_for_at_first_and_again_when_it_is_over(
+    window: Window, place: Place
+) -> None:
+    window.bears("401")
+    window.url = place.desk(NEWSIFT_DESK__TOKEN=TOKEN).url
+    page = window.open()
+    asked = page.get_by_label("The desk's token")
+    asked.fill(f"not {TOKEN}")
+    asked.press("Enter")
+    expect(page.get_by_text("token: is not the desk's")).to_be_visible()
+    asked.fill(TOKEN)
+    asked.press("Enter")
+    expect(page.get_by_role("heading", name="Events")).to_be_visible()
+    window.context.clear_cookies()
+    page.get_by_role("link", name="Seeds").click()
+    expect(asked).to_be_visible()
+    asked.fill(TOKEN)
+    asked.press("Enter")
+    expect(page.get_by_role("heading", name="Seeds")).to_be_visible()
 
 
 def test_a_name_is_kept(window: Window) -> None:

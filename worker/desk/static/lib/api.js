@@ -16,6 +16,7 @@ async function asked(path, options) {
     throw new Refusal(0, "the desk does not answer; is `newsift desk` still running?");
   }
   const said = await response.json().catch(() => ({ reason: `HTTP ${response.status}` }));
+  if (response.status === 401) dispatchEvent(new Event("newsift-token"));
   if (!response.ok) throw new Refusal(response.status, said.reason);
   return said;
 }
@@ -71,7 +72,7 @@ export function listen() {
     tell();
     if (source?.readyState !== EventSource.CLOSED) return;
     source = null;
-    setTimeout(listen, 2000);
+    setTimeout(() => read("/api/session").then(listen, listen), 2000); // the token may be asked for again
   };
 }
 
