@@ -1,14 +1,16 @@
 """The rows of `newsift bench encoder`: one entry each, all run interleaved."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from bench.encoder.published import Published
-from bench.encoder.workload import BATCH, Workload
+from bench.encoder.workload import BATCH, IdBatch, Workload
 from bench.measure import NotAvailable, Run
 from encoder.backends.choose import Backend
 from encoder.errors import InputError
 from encoder.model.config import Side
+from encoder.support.threads import Crew
 from train.teacher.minilm import Teacher
 
 MINILM_BATCH, MINILM_POSTS = 32, 256
@@ -21,16 +23,16 @@ class Row(NamedTuple):
     prepare: Callable[[Workload, int], Run]
 
 
-def over_ids(work: Workload, path: Backend | Published) -> Run:
-    """A run that takes the next batch of ids through a path."""
-    batches = work.id_batches(BATCH)
+def over_ids(work: Workload, path: Backend | Published, threads: int = 1) -> Run:
+    """A run that takes the next batches of ids through a path, one on each thread."""
+    batches, crew = work.id_batches(BATCH), Crew(threads)
 
-    def run() -> int:
-        ids, offsets = next(batches)
+    def forward(batch: IdBatch) -> int:
+        ids, offsets = batch
         path.forward(ids, offsets, Side.POST)
         return len(offsets) - 1
 
-    return run
+    return lambda: sum(crew.map(forward, islice(batches, threads)))
 
 
 def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object]) -> Run:
@@ -73,9 +75,12 @@ def minilm(work: Workload) -> Run:
 ROWS = {
     "published": Row("as published: padded, eager, bisection", lambda work, _: published(work)),
     "torch": Row("torch: ids → vectors", lambda work, _: torch_path(work)),
-    "kernel": Row("kernel: ids → vectors", lambda work, t: over_ids(work, work.kernel(False, t))),
+    "kernel": Row(
+        "kernel: ids → vectors", lambda work, t: over_ids(work, work.kernel(False, t), t)
+    ),
     "gated": Row(
-        "kernel with residual: ids → vectors", lambda work, t: over_ids(work, work.kernel(True, t))
+        "kernel with residual: ids → vectors",
+        lambda work, t: over_ids(work, work.kernel(True, t), t),
     ),
     "whole": Row("whole encoder: text → embeddings", lambda work, t: whole(work, work.posts, t)),
     "again": Row(

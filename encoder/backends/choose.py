@@ -24,10 +24,6 @@ class Backend(Protocol):
         """The vectors of the texts whose tokens lie between consecutive offsets: [n, d]."""
         ...
 
-    def close(self) -> None:
-        """End its threads."""
-        ...
-
 
 def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backend, str]:
     """The fastest backend that this machine runs correctly, and its name, kernel or torch."""

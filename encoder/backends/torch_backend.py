@@ -33,9 +33,6 @@ class TorchBackend:
         self.tokens_at_once = TOKENS_AT_ONCE[self._device.type]
         self._process, self._lock = os.getpid(), PerProcess(self._enter_process)
 
-    def close(self) -> None:
-        """Nothing has to end: the threads are torch's own."""
-
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """y [n, d], not normalised, of the texts ids[offsets[i] : offsets[i + 1]]."""
         refuse_outside(ids, offsets, self._vocabulary)

@@ -2,12 +2,15 @@
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class PerProcess(Generic[T]):
@@ -31,28 +34,47 @@ class PerProcess(Generic[T]):
 
 
 class Crew:
-    """So many threads that do jobs together: started when first needed, ended by `close`."""
+    """So many threads that do jobs side by side: started when first needed, ended by `close`."""
 
     def __init__(self, count: int) -> None:
+        self._count = count
         self._pool = PerProcess(lambda: ThreadPoolExecutor(count, thread_name_prefix="encoder"))
 
-    def run(self, work: Callable[..., object], jobs: Sequence[tuple[Any, ...]]) -> None:
-        """Do all jobs; they may be done twice where the crew is closed meanwhile."""
-        pool = self._pool.get()
-        try:
-            begun = [pool.submit(work, *job) for job in jobs]
-        except RuntimeError:  # closed, or the interpreter ends: the calling thread does it all
-            for job in jobs:
-                work(*job)
+    def map(self, work: Callable[[T], R], jobs: Iterable[T]) -> Iterator[R]:
+        """What comes of each job, in order, with two for each thread under way.
+
+        A job that is alone is done by whoever asks, as are all where the crew is closed meanwhile.
+        """
+        rest = iter(jobs)
+        begun = list(islice(rest, 2 if self._count > 1 else 0))
+        if len(begun) < 2:
+            yield from map(work, chain(begun, rest))
             return
-        for each in begun:
-            each.result()
+        under_way = deque[Future[R]]()
+        try:
+            for job in chain(begun, rest):
+                under_way.append(self._begun(work, job))
+                if len(under_way) == 2 * self._count:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:  # one failed, or nobody asks any further
+            for each in under_way:
+                each.cancel()
 
     def close(self) -> None:
         """End the threads, once they have done what they began."""
         pool = self._pool.take()
         if pool is not None:
             pool.shutdown()
+
+    def _begun(self, work: Callable[[T], R], job: T) -> Future[R]:
+        try:
+            return self._pool.get().submit(work, job)
+        except RuntimeError:  # closed, or the interpreter ends
+            done = Future[R]()
+            done.set_result(work(job))
+            return done
 
 
 def available_cpus(root: Path = Path("/")) -> int:

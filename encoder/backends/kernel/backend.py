@@ -1,6 +1,4 @@
-"""The kernel as a backend: token ids in, vectors out, on as many threads as asked for."""
-
-from itertools import pairwise
+"""The kernel as a backend: token ids in, vectors out, in the thread that calls."""
 
 import numpy as np
 
@@ -14,9 +12,6 @@ from encoder.errors import InputError
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
 from encoder.model.weights import F32, I32, I64, Weights
 from encoder.support.readonly import fixed
-from encoder.support.threads import Crew
-
-TOKENS_WORTH_A_THREAD = 1000  # about half a millisecond; handing over costs a tenth of that
 
 
 def supported(config: AstConfig) -> str | None:
@@ -36,7 +31,7 @@ def supported(config: AstConfig) -> str | None:
 
 
 class KernelBackend:
-    """The forward pass of one model; safe to call from several threads at once.
+    """The forward pass of one model; safe to call from several threads at once, as many as told.
 
     Weights that are named have their table in memory once for all processes of a host.
     """
@@ -52,7 +47,6 @@ class KernelBackend:
         self._shape = Shape.of(weights.config)
         self.tables = make_tables(self._shape, weights, threads, name)
         self._spaces = Spaces(self._shape)
-        self._crew = Crew(threads)
         self._residual = residual_weights(weights)
 
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
@@ -63,22 +57,7 @@ class KernelBackend:
         if longest > MAX_TOKENS:
             raise InputError(f"a text of {longest} tokens; cut it to {MAX_TOKENS}")
         out = np.empty((len(offsets) - 1, self._dim), np.float32)
-        parts = min(self.threads, max(1, len(ids) // TOKENS_WORTH_A_THREAD))
-        goals = np.linspace(0, len(ids), parts + 1)[1:-1]
-        bounds = [0, *(np.searchsorted(offsets[1:], goals) + 1).tolist(), len(out)]
-        jobs = [(ids, offsets[a : b + 1], out[a:b], side) for a, b in pairwise(bounds)]
-        if parts == 1:
-            self._run(*jobs[0])
-        else:
-            self._crew.run(self._run, jobs)
-        return out
-
-    def close(self) -> None:
-        """End its threads."""
-        self._crew.close()
-
-    def _run(self, ids: I32, offsets: I64, out: F32, side: Side) -> None:
-        """A run of texts in the calling thread, with a working memory of its own."""
         texts = FlatTexts(ids, offsets, len(out), *self._residual[side])
         with self._spaces.borrowed() as space:
             encode(self._shape, self.tables, space, texts, out)
+        return out

@@ -1,7 +1,9 @@
 """Threads: how many, and that a fork or the end of a pool leaves nobody waiting."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Barrier, Event, get_ident
 
 import pytest
 
@@ -68,19 +70,55 @@ def test_a_child_makes_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_crew_does_all_jobs_even_when_it_was_closed_meanwhile() -> None:
-    crew, done = Crew(2), set[int]()
-    crew.run(done.add, [(1,), (2,), (3,)])
-    pool = crew._pool.get()
-    pool.shutdown()
-    crew.run(done.add, [(4,), (5,)])
-    assert done == {1, 2, 3, 4, 5}
+def test_a_crew_answers_in_order_even_when_it_was_closed_meanwhile() -> None:
+    crew, jobs = Crew(2), range(20)
+    squares = [n * n for n in jobs]
+    assert list(crew.map(lambda n: n * n, jobs)) == squares
+    crew._pool.get().shutdown()
+    assert list(crew.map(lambda n: n * n, jobs)) == squares
     crew.close()
     crew.close()
+
+
+def test_a_crew_works_side_by_side_and_takes_no_more_jobs_than_it_has_hands() -> None:
+    crew, both, taken = Crew(2), Barrier(2, timeout=10), list[int]()
+
+    def jobs() -> Iterator[int]:
+        for n in range(100):
+            taken.append(n)
+            yield n
+
+    answers = crew.map(lambda _: both.wait() in (0, 1), jobs())
+    assert next(answers)
+    assert len(taken) == 4
+    assert all(answers)
+    crew.close()
+
+
+def test_a_job_that_is_alone_is_done_by_whoever_asks() -> None:
+    assert list(Crew(2).map(lambda _: get_ident(), [1])) == [get_ident()]
+    assert set(Crew(1).map(lambda _: get_ident(), range(9))) == {get_ident()}
+    assert list(Crew(2).map(lambda _: get_ident(), [])) == []
 
 
 def test_what_a_job_raises_is_raised() -> None:
     crew = Crew(2)
     with pytest.raises(ZeroDivisionError):
-        crew.run(lambda x: 1 / x, [(1,), (0,)])
+        list(crew.map(lambda x: 1 / x, [1, 0]))
     crew.close()
+
+
+def test_nothing_more_is_begun_once_a_job_has_failed() -> None:
+    crew, begun, failed = Crew(2), list[int](), Event()
+
+    def work(n: int) -> None:
+        begun.append(n)
+        if n == 0:
+            raise ZeroDivisionError
+        failed.wait(10)
+
+    with pytest.raises(ZeroDivisionError):
+        list(crew.map(work, [0, *[1] * 50]))
+    failed.set()
+    crew.close()
+    assert len(begun) <= 4
