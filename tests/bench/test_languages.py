@@ -24,8 +24,12 @@ STORIES = read_stories()
 LANGUAGES = list(STORIES)
 SCRIPTS = {
     "Arabic": "[\u0600-\u06ff]",
+    "Chinese": "[\u4e00-\u9fff]",
     "Japanese": "[\u3040-\u30ff]",
+    "Korean": "[\uac00-\ud7a3]",
     "Russian": "[\u0400-\u04ff]",
+    "Thai": "[\u0e00-\u0e7f]",
+    "Traditional Chinese": "[\u4e00-\u9fff]",
 }
 
 
@@ -40,7 +44,7 @@ def names(text: str) -> set[str]:
 
 def test_the_languages_begin_with_the_reference() -> None:
     assert LANGUAGES[0] == REFERENCE == "English"
-    assert len(LANGUAGES) == 12
+    assert len(LANGUAGES) == 17
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -48,8 +52,8 @@ def test_every_language_tells_every_event_in_its_own_words(language: str) -> Non
     told = STORIES[language]
     assert [story.event for story in told] == [story.event for story in STORIES[REFERENCE]]
     assert len({story.event for story in told}) == 6
-    texts = [text for story in told for text in (story.article, *story.posts)]
-    assert len(texts) == len(set(texts)) == 6 * (1 + 3)
+    texts = [text for story in told for text in (story.article, *story.posts, story.other)]
+    assert len(texts) == len(set(texts)) == 6 * (1 + 3 + 1)
     others = {t for name in LANGUAGES if name != language for s in STORIES[name] for t in s.posts}
     assert not others & set(texts)
     for text in texts:
@@ -69,6 +73,15 @@ def test_the_first_post_shares_numbers_with_both_articles_and_the_last_has_none(
         assert not digits(last), last
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_post_on_another_event_of_the_kind_shares_no_number_with_it(language: str) -> None:
+    for story, english in zip(STORIES[language], STORIES[REFERENCE], strict=True):
+        assert digits(story.other) == digits(english.other)
+        assert not digits(story.other) & digits(story.article + english.article), story.other
+        if language == REFERENCE:
+            assert not any(name in story.other for name in names(story.article)), story.other
+
+
 def test_in_english_the_first_two_posts_share_a_name_and_the_last_has_none() -> None:
     for story in STORIES[REFERENCE]:
         assert len(names(story.article)) > 2
@@ -78,7 +91,7 @@ def test_in_english_the_first_two_posts_share_a_name_and_the_last_has_none() -> 
 
 def test_a_text_that_lacks_an_event_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "texts.yaml"
-    told = {"article": "a", "posts": ["b"]}
+    told = {"article": "a", "posts": ["b"], "other": "c"}
     file.write_text(json.dumps({"English": {"flood": told, "final": told}, "X": {"flood": told}}))
     with pytest.raises(KeyError, match="final"):
         read_stories(file)
@@ -86,15 +99,22 @@ def test_a_text_that_lacks_an_event_is_refused(tmp_path: Path) -> None:
 
 def test_the_measures_are_what_a_loop_over_all_pairs_counts() -> None:
     rng = np.random.default_rng(4)
-    told = [Story("a", "", ("x",) * 2), Story("b", "", ("x",) * 3), Story("c", "", ("x",))]
+    told = [
+        Story("a", "", ("x",) * 2, ""),
+        Story("b", "", ("x",) * 3, ""),
+        Story("c", "", ("x",), ""),
+    ]
     score = rng.integers(0, 6, (6, 3)) / 8  # many draws, some just on a threshold
     cut = np.array([0.25, 0.5, 0.375])
     event = [0, 0, 1, 1, 1, 2]
     own = [(score[i, j], cut[j]) for i in range(6) for j in range(3) if event[i] == j]
     foreign = [(score[i, j], cut[j]) for i in range(6) for j in range(3) if event[i] != j]
-    found = finding(score, belonging(told), cut)
+    alike = np.array([0.25, 0.5, 0])
+    found = finding(score, belonging(told), alike, cut)
     wins = [(a > b) + (a == b) / 2 for a, _ in own for b, _ in foreign]
     assert found.auc == pytest.approx(sum(wins) / len(wins))
+    hard = [(a > b) + (a == b) / 2 for a, _ in own for b in alike]
+    assert found.alike == pytest.approx(sum(hard) / len(hard))
     label = np.equal.outer(event, range(3))
     assert found.auc == pytest.approx(roc_auc_score(label.ravel(), score.ravel()))
     assert found.found == sum(s >= c for s, c in own) / len(own)
@@ -105,10 +125,13 @@ def test_the_measures_are_what_a_loop_over_all_pairs_counts() -> None:
 def test_each_language_is_met_by_english_articles_and_by_its_own() -> None:
     enc = encoder.load(device="cpu")
     english = [
-        Story("flood", "storm flood river", ("flood city",)),
-        Story("final", "match", ("a",)),
+        Story("flood", "storm flood river", ("flood city",), "river"),
+        Story("final", "match", ("a",), "game"),
     ]
-    other = [Story("flood", "cat", ("storm",)), Story("final", "game music", ("game", "match"))]
+    other = [
+        Story("flood", "cat", ("storm",), "dog"),
+        Story("final", "game music", ("game", "match"), "cat"),
+    ]
     rows = findings(enc, {"English": english, "Other": other})
     assert list(rows) == ["English", "Other"]
     assert rows["English"][0] == rows["English"][1]
@@ -130,14 +153,14 @@ def test_the_command_prints_a_row_for_each_language(newsift: Command) -> None:
     lines = done.out.splitlines()
     assert lines[0].startswith("18 posts of 6 invented events in each language")
     body = lines[4 : -len(REMARKS)]
-    assert [line.split()[0] for line in body] == LANGUAGES
+    assert all(line.startswith(name) for line, name in zip(body, LANGUAGES, strict=True))
     rows = json.loads(newsift("bench", "languages", "--json").out)["languages"]["rows"]
     assert [row["posts in"] for row in rows] == LANGUAGES
     for line, row in zip(body, rows, strict=True):
         told = [float(x) for x in re.findall(r"[\d.]+", line)]
         assert told == pytest.approx(list(row.values())[1:], abs=0.051)
     english = rows[0]
-    assert list(english.values())[1:4] == list(english.values())[4:]
+    assert list(english.values())[1:5] == list(english.values())[5:]
 
 
 def test_an_unknown_model_is_one_line(newsift: Command) -> None:
