@@ -1,7 +1,6 @@
 """Matrix products in float32 without a BLAS: a tile of sums in registers, panels of one factor."""
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core.types import intp, void
@@ -9,13 +8,9 @@ from numba.extending import intrinsic
 
 from encoder.model.weights import F32
 from encoder.simd.loads import element_at, filled, read, write
-from encoder.simd.pointers import bare
 from encoder.simd.registers import FAST, pack, registers, splat
-from encoder.simd.tile import LANES, Tile, up
+from encoder.simd.tile import LANES, Tile
 from encoder.support.jit import jit
-from encoder.support.readonly import fixed
-
-TILE = Tile(2)
 
 
 def starts(width: int, tile: Tile) -> list[int]:
@@ -96,40 +91,3 @@ def multiply(tile: Any, rows: int, a: Any, depth: int, b: Any, width: int, out: 
             for k in range(depth):
                 sums = add_outer(tile, sums, a.data, left + k, a.step, b, start + k * tile.width)
             store_tile(tile, out.data, out.at + row * out.step + column, out.step, sums)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Matrix:
-    """A fixed matrix [depth, width]; every row of its products has the same bits in any number."""
-
-    panels: F32  # flat
-    depth: int
-    room: int  # the matrix's width with what whole registers need
-
-    @classmethod
-    def of(cls, matrix: F32) -> Self:
-        """A matrix of any layout."""
-        depth, width = matrix.shape
-        room = up(max(width, 1), TILE.width)
-        wide = np.zeros((depth, room), np.float32)
-        wide[:, :width] = matrix
-        return cls(fixed(panels(wide, TILE).ravel()), depth, room)
-
-    def padded(self, rows: int) -> F32:
-        """Zeros for so many rows, and as many as whole tiles need: [≥ rows, depth]."""
-        return np.zeros((up(rows, TILE.rows), self.depth), np.float32)
-
-    def times(self, padded: F32) -> F32:
-        """The product of padded rows with the matrix, columns of zeros at its end: [n, room]."""
-        out = np.empty((len(padded), self.room), np.float32)
-        product(TILE, padded, self.panels, out)
-        return out
-
-
-@jit(fast=True)
-def product(tile: Any, rows: F32, cut: F32, out: F32) -> None:
-    """out = rows · the matrix that was cut into panels."""
-    (count, depth), width = rows.shape, out.shape[1]
-    multiply(
-        tile, count, Strided(bare(rows), 0, depth), depth, cut, width, Strided(bare(out), 0, width)
-    )

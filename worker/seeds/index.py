@@ -16,7 +16,7 @@ from encoder.score.lexical import SLOTS
 from encoder.simd.across import highest_lane
 from encoder.simd.lanewise import maximum
 from encoder.simd.loads import filled, load
-from encoder.simd.matmul import Matrix
+from encoder.simd.rounded import FULL, I16, RoundedMatrix, write_levels
 from encoder.simd.tile import LANES
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed
@@ -32,7 +32,9 @@ OUT_OF_REACH = np.float32(-2)
 class SeedIndex:
     """What the scores of any post with all seeds are computed from."""
 
-    matrix: Matrix  # [d + c, k]: dense axes, then common words, times their part of the score
+    matrix: (
+        RoundedMatrix  # [d + c, k]: dense axes, then common words, times their part of the score
+    )
     column: I32  # [SLOTS], where in a row of the matrix a word stands, or -1
     starts: I32  # [SLOTS + 1], where the list of a word begins
     rows: I32  # [entries], the seeds in the lists
@@ -55,17 +57,19 @@ class SeedIndex:
             column[slot] = at
         longest = int(np.diff(seeds.lexical.indptr).max(initial=0))
         lists = (fixed(column), fixed(starts), fixed(rows), fixed(weights))
-        return cls(Matrix.of(matrix), *lists, rounding(len(matrix) + longest))
+        rounded = RoundedMatrix.of(matrix)
+        return cls(rounded, *lists, rounded.error + rounding(longest))
 
     def scores(self, posts: Embeddings) -> F32:
         """The scores of some posts with all seeds, up to rounding; further columns are 0."""
         words = posts.lexical
         arrays = (fixed(words.indptr), fixed(words.slots), fixed(words.weights))
         asked = self.matrix.padded(len(posts))  # [n, d + c]
-        asked[: len(posts), : posts.dense.shape[1]] = posts.dense
+        write_levels(posts.dense, asked)
         write_columns(*arrays, self.column, asked)
-        out = self.matrix.times(asked)
-        add_rare(*arrays, self.column, self.starts, self.rows, self.weights, out)
+        out = np.empty((len(asked), self.matrix.room), np.float32)
+        write_rare(*arrays, self.column, self.starts, self.rows, self.weights, out)
+        self.matrix.add_products(asked, out)
         return out[: len(posts)]
 
     def moved(self, thresholds: F32, by: float) -> F32:
@@ -82,21 +86,25 @@ def most_common(lengths: I32, seeds: int) -> I64:
 
 
 @jit()
-def write_columns(indptr: I64, slots: I32, weights: F32, column: I32, out: F32) -> None:
-    """Put the weights of the words that have a column into the posts' rows."""
+def write_columns(indptr: I64, slots: I32, weights: F32, column: I32, out: I16) -> None:
+    """Put the levels of the words that have a column into the posts' rows."""
     for post in range(len(indptr) - 1):
         for e in range(indptr[post], indptr[post + 1]):
             if column[slots[e]] >= 0:
-                out[post, column[slots[e]]] = weights[e]
+                out[post, column[slots[e]]] = np.int16(np.rint(weights[e] * np.float32(FULL)))
 
 
 @jit()
-def add_rare(
+def write_rare(
     indptr: I64, slots: I32, weights: F32,
     column: I32, starts: I32, rows: I32, others: F32, out: F32,
 ) -> None:  # fmt: skip
-    """Add the products of the words that have no column, seed by seed in their lists."""
+    """Write the products of the words that have no column, seed by seed in their lists.
+
+    They come first: a row that was just cleared is in the cache.
+    """
     for post in range(len(indptr) - 1):
+        out[post] = 0
         for e in range(indptr[post], indptr[post + 1]):
             if column[slots[e]] < 0:
                 for at in range(starts[slots[e]], starts[slots[e] + 1]):
