@@ -13,7 +13,7 @@ from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import rounding
 from encoder.score.lexical import SLOTS
-from encoder.simd.across import highest_lane
+from encoder.simd.across import highest_lane, largest
 from encoder.simd.lanewise import maximum
 from encoder.simd.loads import filled, load
 from encoder.simd.rounded import FULL, I16, RoundedMatrix, write_levels
@@ -168,12 +168,13 @@ def within_reach(
     """
     triples, end = np.empty((64, 3), np.int64), 0
     counts, hits = np.zeros(len(scores), np.int64), np.zeros(len(cuts), np.int64)
-    high = np.empty(len(cuts), np.float32)
+    found, high = np.empty(len(cuts), np.int64), np.empty(len(cuts), np.float32)
     for post in range(len(scores)):
         if room[post] < 0:
             continue
         row, certain = scores[post], 0
-        for seed in range(len(cuts)):
+        number = reached(row, cuts, found)
+        for seed in found[:number]:
             if row[seed] >= sure[seed]:
                 high[certain] = row[seed]
                 hits[seed] += 1
@@ -181,14 +182,28 @@ def within_reach(
         counts[post], least = certain, OUT_OF_REACH
         if certain > most:
             least = lowest_of_best(high[:certain], most) - reach
-        for seed in range(len(cuts)):
+        for seed in found[:number]:
             doubt = row[seed] < sure[seed]
-            if row[seed] >= cuts[seed] and (doubt or row[seed] >= least):
+            if doubt or row[seed] >= least:
                 if end == len(triples):
                     triples = longer(triples)
                 triples[end, 0], triples[end, 1], triples[end, 2] = post, seed, doubt
                 end += 1
     return triples[:end].copy(), counts, hits
+
+
+@jit()
+def reached(scores: F32, cuts: F32, found: I64) -> int:
+    """Write which scores reach their cuts, and say how many; most groups of them have none."""
+    number = 0
+    for group in range(0, len(scores), 2 * LANES):
+        if highest_lane(largest(load(2, scores, group) - load(2, cuts, group))) < 0:
+            continue
+        for seed in range(group, group + 2 * LANES):
+            if scores[seed] >= cuts[seed]:
+                found[number] = seed
+                number += 1
+    return number
 
 
 @jit()
