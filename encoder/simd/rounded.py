@@ -12,7 +12,7 @@ from numba.core.types import intp, void
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from encoder.model.weights import F32, I32
+from encoder.model.weights import F32
 from encoder.simd.int16_pairs import PAIRS, multiply_pairs
 from encoder.simd.loads import element_at, filled, read, write
 from encoder.simd.matmul import panels
@@ -107,22 +107,22 @@ class RoundedMatrix:
         """Zeros for the levels of so many rows and more, as whole tiles need: [≥ rows, depth]."""
         return np.zeros((up(rows, TILE.rows), self.depth), np.int16)
 
-    def add_products(self, levels: I16, out: F32) -> None:
-        """out [n, room] + the products of padded rows, given in levels, with the matrix."""
-        add_products(TILE, levels.view(np.int32), self.panels, self.scale, out)
-
 
 @jit(fast=True)
-def add_products(tile: Any, rows: I32, cut: I16, scale: F32, out: F32) -> None:
-    """out + rows · the matrix that was cut into panels; rows and panels hold pairs of int16."""
-    (count, depth), width = rows.shape, out.shape[1]
+def add_products(tile: Any, levels: I16, cut: I16, scale: F32, first: int, out: F32) -> None:
+    """out [n, columns] + the products of rows in levels with a matrix, from column `first` on.
+
+    The columns are those of whole panels, the rows those of whole tiles; there is room for them.
+    """
+    pairs, width = levels.view(np.int32), out.shape[1]
+    count, depth = pairs.shape
     for column in range(0, width, tile.width):
         for row in range(0, count, tile.rows):
             sums = filled(tile.registers, np.int32(0))
             for k in range(depth):
-                start = 2 * (column * depth + k * tile.width)
-                sums = add_outer_pairs(tile, sums, rows, row * depth + k, depth, cut, start)
-            add_tile(tile, out, row * width + column, width, sums, scale, column)
+                start = 2 * ((first + column) * depth + k * tile.width)
+                sums = add_outer_pairs(tile, sums, pairs, row * depth + k, depth, cut, start)
+            add_tile(tile, out, row * width + column, width, sums, scale, first + column)
 
 
 @jit(fast=True)

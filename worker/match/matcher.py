@@ -13,11 +13,13 @@ from encoder.embeddings import Embeddings
 from encoder.errors import MismatchError
 from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores
+from encoder.simd.tile import up
 from worker.match.near import Edges, Nears, near_misses_among, touched_by
-from worker.seeds.index import OUT_OF_REACH, hide_expired, survey, within_reach
-from worker.seeds.set import NEVER, SeedSet
+from worker.seeds.index import POSTS_AT_ONCE
+from worker.seeds.set import SeedSet
+from worker.seeds.sweep import OUT_OF_REACH
 
-BLOCK_SCORES = 2**22
+BLOCK_SCORES = 2**22  # for one thread at a time
 ALL = 2**31
 
 
@@ -28,7 +30,7 @@ class Pairs:
     posts: I64  # [m], which post
     seeds: I64  # [m], which seed
     scores: F32  # [m]
-    best: F32  # [n], the highest score of every post; -2 where there is no seed
+    best: F32  # [n], the highest score of every post, up to rounding; -2 where there is no seed
     counts: I64  # [n], how many seeds every post matches
     hits: I64  # [k], how many posts match every seed
     nears: Nears | None = None  # where somebody asked for them
@@ -51,9 +53,8 @@ class Matcher:
         self, seeds: SeedSet, threads: int = 1, most: int = ALL, edges: Edges | None = None
     ) -> None:
         self.seeds, self._threads, self._most, self._edges = seeds, threads, most, edges
-        index = seeds.index
-        self._cuts, self._sure = index.moved(seeds.thresholds, -1), index.moved(seeds.thresholds, 2)
-        self._first_expiry = int(seeds.expiry.min(initial=NEVER))
+        near = np.zeros(0, np.int64) if edges is None else edges.seeds
+        self._asked = seeds.index.asked(seeds.thresholds, seeds.expiry, most, near)
 
     def match(self, posts: Embeddings, timestamps: I64) -> Pairs:
         """The pairs with score ≥ threshold of a post and a seed not expired by its timestamp."""
@@ -86,7 +87,7 @@ class Matcher:
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[Block]:
         """What may match, and each post's best score, in bounded memory."""
-        step = max(16, BLOCK_SCORES // len(self.seeds))
+        step = up(1 + BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
 
         def block(start: int) -> Block:
             rows = slice(start, start + step)
@@ -101,22 +102,16 @@ class Matcher:
         return list(pool(self._threads).map(block, starts))
 
     def _block(self, posts: Embeddings, times: I64) -> Block:
-        scores = self.seeds.index.scores(posts)
-        if self._first_expiry <= times.max(initial=-1):
-            hide_expired(scores, self.seeds.expiry, times)
-        best, room = np.empty((2, len(times)), np.float32)
-        survey(scores, self._cuts, len(self.seeds), best, room)
-        reach = 4 * self.seeds.index.slack
-        found = within_reach(scores, self._cuts, self._sure, room, self._most, reach)
-        triples, counts, hits = found
-        return Block(triples, best, counts, hits[: len(self.seeds)], self._touched(scores))
+        found = self.seeds.index.compared(posts, times, self._asked)
+        touched = self._touched(found.chosen)
+        return Block(found.triples, found.best, found.counts, found.hits, touched)
 
     def _touched(self, scores: F32) -> I64:
+        """The posts and events that may be near, by the scores with the seeds of these events."""
         if self._edges is None:
             return np.zeros((0, 2), np.int64)
-        edges = self._edges
-        least = edges.edges[:, -1] - np.float32(self.seeds.index.slack)
-        found: I64 = touched_by(scores, edges.starts, edges.seeds, least)
+        least = self._edges.edges[:, -1] - np.float32(self.seeds.index.slack)
+        found: I64 = touched_by(scores, self._edges.starts, least)
         return found
 
 

@@ -114,7 +114,7 @@ def with_room(found: I64) -> I64:
 
 
 @jit()
-def touched_by(scores: F32, starts: I64, seeds: I64, least: F32) -> I64:
+def touched_by(scores: F32, starts: I64, least: F32) -> I64:
     """The rows and events of which some score reaches its least: [h, 2].
 
     Most posts are near to nothing: one loop without a branch tells them from the others.
@@ -122,13 +122,13 @@ def touched_by(scores: F32, starts: I64, seeds: I64, least: F32) -> I64:
     found, end = np.empty((64, 2), np.int64), 0
     for post in range(len(scores)):
         row, above = scores[post], np.float32(-1)
-        for at in range(len(seeds)):
-            above = max(above, row[np.uint64(seeds[at])] - least[at])
+        for at in range(len(least)):
+            above = max(above, row[at] - least[at])
         if above < 0:
             continue
         for event in range(len(starts) - 1):
             for at in range(starts[event], starts[event + 1]):
-                if row[seeds[at]] >= least[at]:
+                if row[at] >= least[at]:
                     if end == len(found):
                         found = with_room(found)
                     found[end, 0], found[end, 1] = post, event

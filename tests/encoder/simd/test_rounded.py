@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from encoder.model.weights import F32
-from encoder.simd.rounded import LONGEST, RoundedMatrix, write_levels
+from encoder.simd.rounded import LONGEST, TILE, RoundedMatrix, add_products, write_levels
 
 
 def product(matrix: RoundedMatrix, rows: F32) -> F32:
     levels = matrix.padded(len(rows))
     write_levels(rows, levels)
     out = np.zeros((len(levels), matrix.room), np.float32)
-    matrix.add_products(levels, out)
+    add_products(TILE, levels, matrix.panels, matrix.scale, 0, out)
     return out[: len(rows)]
 
 
@@ -52,7 +52,7 @@ def test_what_is_added_to_stays() -> None:
     levels = matrix.padded(1)
     write_levels(np.array([[0, 1, 0, -1]], np.float32), levels)
     out = np.full((len(levels), matrix.room), 2, np.float32)
-    matrix.add_products(levels, out)
+    add_products(TILE, levels, matrix.panels, matrix.scale, 0, out)
     assert out[0, :5].tolist() == [2, 3, 2, 1, 2]
     assert not product(
         RoundedMatrix.of(np.zeros((3, 2), np.float32)), np.eye(3, dtype=np.float32)
