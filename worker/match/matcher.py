@@ -87,7 +87,9 @@ class Matcher:
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[Block]:
         """What may match, and each post's best score, in bounded memory."""
-        step = up(1 + BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
+        most = self._threads * up(1 + BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
+        parts = self._threads * -(-len(posts) // most)  # as many for each thread
+        step = max(POSTS_AT_ONCE, -(-len(posts) // max(parts, 1)))
 
         def block(start: int) -> Block:
             rows = slice(start, start + step)

@@ -14,6 +14,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import rounding
 from encoder.score.lexical import SLOTS
 from encoder.simd.rounded import TILE, RoundedMatrix, write_levels
+from encoder.simd.tile import up
 from encoder.support.readonly import fixed
 from worker.seeds.sweep import OUT_OF_REACH, Asked, Lists, Seen, Words, sweep, write_columns
 
@@ -22,7 +23,7 @@ COMMON_SHARE = 1 / 6
 SHORT_LIST = 64
 MAX_COLUMNS = 128
 # Their scores take half of the cache that a processor has of its own.
-POSTS_AT_ONCE = 288  # whole tiles
+POSTS_AT_ONCE = 288  # at most, but for whole tiles
 SEEDS_AT_ONCE = 512  # whole panels
 
 
@@ -81,9 +82,12 @@ class SeedIndex:
             np.zeros(self.matrix.room, np.int64),
             np.zeros((len(posts), len(asked.chosen)), np.float32),
         )
+        count = max(len(posts), 1)
+        turns = -(-count // POSTS_AT_ONCE)
+        at_once = up(-(-count // turns), TILE.rows)  # so that no turn is left with a few
         triples = sweep(
             *(TILE, levels, words, fixed(times), self.matrix.panels, self.matrix.scale),
-            *(self.lists, asked, seen, POSTS_AT_ONCE, SEEDS_AT_ONCE),
+            *(self.lists, asked, seen, at_once, SEEDS_AT_ONCE),
         )
         hits = seen.hits[: len(asked.expiry)]
         return Swept(triples, seen.best, seen.counts, hits, seen.chosen)
