@@ -17,13 +17,13 @@ from encoder.explain.words import Explainer
 from encoder.model.config import Side
 from encoder.model.weights import F32
 from encoder.score.lexical import NO_SLOT
+from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
 from encoder.support.second_process import second_process
 from encoder.support.threads import Crew, PerProcess
 from encoder.text.clean import POST_CHARS, Article, checked
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
 
-MODELS = Path(__file__).parent / "models"
 BLOCK = 4096  # texts
 MOST_BLOCKS = 4  # at a time, however many threads there are
 WORTH_A_THREAD = 4000  # letters: about half a millisecond; handing over costs a tenth of that
@@ -216,17 +216,3 @@ def _again(source: "partial[Encoder]", digest: str) -> Encoder:
             "put that one back"
         )
     return enc
-
-
-def model_directory(name_or_path: str | Path) -> Path:
-    """The directory of a model that ships, or the one that is named."""
-    named = MODELS / str(name_or_path)
-    if isinstance(name_or_path, str) and named.parent == MODELS and named.is_dir():
-        return named
-    path = Path(name_or_path)
-    if not path.is_dir():
-        known = ", ".join(sorted(p.name for p in MODELS.glob("*") if p.is_dir())) or "none"
-        raise ModelError(
-            f"model {str(name_or_path)!r}: no such directory, nor a model that ships ({known})"
-        )
-    return path

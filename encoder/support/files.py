@@ -73,6 +73,13 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "newsift"
 
 
+def state_folder() -> Path:
+    """The folder for what must not be lost: NEWSIFT_STATE, else the user's state folder."""
+    if named := os.environ.get("NEWSIFT_STATE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "newsift"
+
+
 def private_folder(path: Path) -> Path:
     """The folder, made where there is none; refused where others can change what lies in it."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)

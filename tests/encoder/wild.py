@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordPiece
 
-from encoder.encoder import MODELS
 from encoder.manifest import VOCABULARY
+from encoder.support.named import MODELS
 
 ALL = os.environ.get("NEWSIFT_ALL_POSTS") == "1"
 EVERY = 1 if ALL else 50

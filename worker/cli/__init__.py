@@ -63,6 +63,10 @@ COMMANDS = {
     "config": ("worker.cli.config:config", "Check the configuration, or show it."),
     "broker": ("worker.cli.broker:broker", "Run a Kafka broker in memory, to try things out."),
     "schemas": ("worker.cli.schemas:schemas", "Print the JSON Schemas of the records."),
+    "models": (
+        "worker.cli.models:models",
+        "List, add and remove models beside the one that ships.",
+    ),
     "train": ("train.cli:train", "Train a model by a recipe."),
     "evaluate": ("train.protocol.cli:evaluate", "Judge models beside what one could take instead."),
     "figures": ("train.figures.cli:figures", "Draw the paper's figures for a model."),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from encoder.encoder import model_directory
 from encoder.errors import NewsiftError
+from encoder.support.named import model_directory
 from worker.background.file import KEY, digest_of
 from worker.cli.options import CONFIG, KAFKA, ONE_JSON
 from worker.config import KEYS

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from encoder.support.named import named_models
 from worker.actions.times import since
 from worker.config import Config
 from worker.files.formats.columns import FileOptions
@@ -16,9 +18,15 @@ from worker.files.formats.recognise import FORMATS
 P = ParamSpec("P")
 R = TypeVar("R")
 
+
+def _models(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in named_models() if name.startswith(begun)]
+
+
 MODEL = click.option(
-    "--model", default="default", metavar="NAME", help="A model that ships, or a directory."
-)
+    "--model", default="default", metavar="NAME", shell_complete=_models,
+    help="A model that ships or was added, or a directory.",
+)  # fmt: skip
 DEVICE = click.option(
     "--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), help="Where it runs."
 )

@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 
 from encoder.errors import InputError
-from encoder.support.files import read_regular, write_atomically
+from encoder.support.files import read_regular, state_folder, write_atomically
 from worker.errors import RunError
 from worker.posts.times import rfc3339
 from worker.sources.frame import Cursor, Gap, Mark
@@ -40,13 +40,6 @@ class Stored(msgspec.Struct, forbid_unknown_fields=False):
 
 
 STORED = msgspec.json.Decoder(Stored)
-
-
-def state_folder() -> Path:
-    """The folder for what must not be lost: NEWSIFT_STATE, else the user's state folder."""
-    if named := os.environ.get("NEWSIFT_STATE"):
-        return Path(named)
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "newsift"
 
 
 def default_state(name: str) -> Path:

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from encoder.encoder import model_directory
 from encoder.errors import ModelError
 from encoder.manifest import read_manifest
+from encoder.support.named import model_directory
 from worker.actions.keyed import Latest
 from worker.config import Config
 from worker.posts.times import rfc3339

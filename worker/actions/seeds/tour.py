@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from encoder.errors import InputError
-from encoder.support.files import read_regular, write_atomically
+from encoder.support.files import read_regular, state_folder, write_atomically
 from worker.actions.seeds.polite import StatusError, for_now
 from worker.actions.seeds.round import Follower
 from worker.actions.told import say, tallied
@@ -19,7 +19,7 @@ from worker.config import Config
 from worker.errors import RunError
 from worker.seeds.record import digest
 from worker.sources.followed import Followed, read_followed
-from worker.sources.state import locked, state_folder
+from worker.sources.state import locked
 
 LARGEST_STATE = 2**27
 LONGEST_BACKOFF = 6 * 3600.0

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from encoder.errors import InputError
-from encoder.support.files import read_regular, write_atomically
+from encoder.support.files import read_regular, state_folder, write_atomically
 from worker.actions.seeds.tour import default_state_of
 from worker.config import Config
 from worker.desk.keeping.feed import FollowedFeed, Wish
 from worker.seeds.record import digest
-from worker.sources.state import locked, state_folder
+from worker.sources.state import locked
 
 MOST = 50  # feeds
 LARGEST = 2**20  # bytes of the file that names them

@@ -11,6 +11,7 @@ import pytest
 
 import worker.actions.seeds.round
 from encoder.errors import InputError
+from encoder.support.files import state_folder
 from tests.worker.cli.seeds.feed_side import Reply, Site, feed, item, news_site, page, seeds_of
 from tests.worker.desk.keeping.asked import Asked, desk_of_its_own, until
 from tests.worker.fake import Command
@@ -23,7 +24,6 @@ from worker.desk.keeping import feed as keeping_feed
 from worker.desk.keeping.feeds import Feeds
 from worker.desk.views import feeds as views_feeds
 from worker.files.articles.extract import extracted
-from worker.sources.state import state_folder
 
 ITEMS = item("/a", "Astrid"), item("/b", "Birka", 1)
 

@@ -1,0 +1,53 @@
+"""The names of models: those that ship, those that were added to this machine, and directories."""
+
+import re
+from pathlib import Path
+
+from encoder.errors import ModelError
+from encoder.support.files import read_regular, state_folder
+
+MODELS = Path(__file__).parents[1] / "models"
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+EXTRAS = ("multilingual",)  # made by newsift's recipes, too large for everybody's wheel
+CARD = "card.md"
+CARD_BYTES = 2**20
+
+
+def added_folder() -> Path:
+    """The folder of the models that `newsift models add` has brought."""
+    return state_folder() / "models"
+
+
+def named_models() -> dict[str, Path]:
+    """Every model that has a name, and its directory: what ships comes before what was added."""
+    found: dict[str, Path] = {}
+    for folder in (MODELS, added_folder()):
+        for path in sorted(folder.glob("*")):
+            if NAME.fullmatch(path.name) and path.is_dir():
+                found.setdefault(path.name, path)
+    return found
+
+
+def model_directory(name_or_path: str | Path) -> Path:
+    """The directory of a model: one that ships, one that was added, or the one that is named."""
+    if isinstance(name_or_path, str) and NAME.fullmatch(name_or_path):
+        for folder in (MODELS, added_folder()):
+            if (folder / name_or_path).is_dir():
+                return folder / name_or_path
+    path = Path(name_or_path)
+    if not path.is_dir():
+        how = "; `newsift models add FILE|URL --digest HEX` adds it" if str(path) in EXTRAS else ""
+        known = ", ".join(named_models()) or "none"
+        told = f"no such directory, nor a model that is here ({known}){how}"
+        raise ModelError(f"model {str(name_or_path)!r}: {told}")
+    return path
+
+
+def card_of(folder: Path) -> bytes:
+    """What the card in a model directory says, or the one beside it; empty without one."""
+    for file in (folder / CARD, folder.with_name(f"{folder.name}.md")):
+        try:
+            return read_regular(file, CARD_BYTES)
+        except OSError:
+            continue
+    return b""

@@ -1,0 +1,52 @@
+"""A name is first a model that ships, then one that was added, then a directory."""
+
+from pathlib import Path
+
+import pytest
+
+import encoder
+from encoder.directory import write_model
+from encoder.errors import ModelError
+from encoder.support.named import MODELS, added_folder, model_directory, named_models
+from tests.encoder.small import small_model
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_what_ships_comes_first_then_what_was_added_then_a_directory() -> None:
+    for place in (added_folder() / "default", added_folder() / "own", Path("own"), Path("other")):
+        place.mkdir(parents=True)
+    assert model_directory("default") == MODELS / "default"
+    assert model_directory("own") == added_folder() / "own"
+    assert model_directory("./own") == Path("own")
+    assert model_directory(Path("own")) == Path("own")
+    assert model_directory("other") == Path("other")
+    assert list(named_models()) == ["default", "own"]
+
+
+def test_a_hidden_folder_has_no_name() -> None:
+    (added_folder() / ".adding-1").mkdir(parents=True)
+    assert list(named_models()) == ["default"]
+    with pytest.raises(ModelError, match="no such directory"):
+        model_directory(".adding-1")
+
+
+def test_one_that_is_not_here_is_refused_with_what_is_and_the_command() -> None:
+    (added_folder() / "own").mkdir(parents=True)
+    with pytest.raises(ModelError) as told:
+        encoder.load("multilingual")
+    assert str(told.value).count("(default, own)") == 1
+    assert "`newsift models add FILE|URL --digest HEX`" in str(told.value)
+    with pytest.raises(ModelError, match=r"'no': .*\(default, own\)$"):
+        encoder.load("no")
+
+
+def test_an_added_model_is_loaded_by_its_name() -> None:
+    added_folder().mkdir(parents=True)
+    digest = write_model(added_folder() / "multilingual", small_model())
+    with encoder.load("multilingual", device="cpu") as enc:
+        assert enc.digest == digest
