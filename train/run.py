@@ -114,7 +114,7 @@ def begin(recipe: Recipe, start: Start) -> nn.Module:
 def fingerprint(texts: Corpus, start: Start) -> str:
     """What tells a run's data from every other: its texts, and the vectors that it starts with."""
     seen = hashlib.sha256(start.vectors.tobytes())
-    pairs: Iterable[tuple[str, ...]] = ((post, *story) for post, story in texts.pairs)
+    pairs: Iterable[tuple[str, ...]] = ((pair.post, *pair.story) for pair in texts.pairs)
     alone = ((text,) for text in (*texts.posts, *texts.sentences))
     for row in (*alone, *texts.articles, *texts.claims, *pairs):
         seen.update("\0".join(row).encode("utf-8", "surrogatepass") + b"\n")

@@ -7,8 +7,10 @@ and named by file and line.
 import csv
 import gzip
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar, cast
 
@@ -16,6 +18,8 @@ from encoder.errors import InputError
 
 TABLES = {".csv": ",", ".tsv": "\t"}
 TOLD = 5
+SNOWFLAKE = re.compile(r"[0-9]{17,19}")  # shorter ones tell no time
+X_EPOCH = 1_288_834_974_657  # milliseconds
 csv.field_size_limit(2**26)
 T = TypeVar("T")
 
@@ -34,6 +38,7 @@ class Pair(NamedTuple):
 
     post: str
     story: Story
+    year: int | None = None  # of the post, where its id says it
 
 
 class CrisisPost(NamedTuple):
@@ -63,8 +68,12 @@ class Passed:
 
 
 def read_pairs(file: Path, passed: Passed) -> Iterator[Pair]:
-    """The pairs of one file, with the keys `post`, `article` and if there is one `title`."""
-    return read_rows(file, passed, lambda row: Pair(text_under(row, "post"), _story(row)))
+    """The pairs of one file: `post`, `article` and if there are any `title` and `post_id`."""
+    return read_rows(
+        file,
+        passed,
+        lambda row: Pair(text_under(row, "post"), _story(row), year_of(row.get("post_id"))),
+    )
 
 
 def read_stories(file: Path, passed: Passed) -> Iterator[Story]:
@@ -153,6 +162,13 @@ def _crisis_post(row: Row) -> CrisisPost:
     if label not in ("on-topic", "off-topic"):
         raise ValueError(f"has the label {label!r}, neither on-topic nor off-topic")
     return CrisisPost(text_under(row, "event"), text_under(row, "text"), label == "on-topic")
+
+
+def year_of(post_id: object) -> int | None:
+    """The year of a post of X by its id, which holds the time since the end of 2010."""
+    if not isinstance(post_id, str) or not SNOWFLAKE.fullmatch(post_id):
+        return None
+    return datetime.fromtimestamp(((int(post_id) >> 22) + X_EPOCH) / 1000, UTC).year
 
 
 def text_under(row: Row, key: str) -> str:

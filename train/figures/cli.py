@@ -12,7 +12,7 @@ from train.protocol.cli import DEVICE, RATE, SPLITS
 @click.argument("model", default="default")
 @click.option(
     "--data", type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder with pairs/, laid out as docs/training.md says.",
+    help="A folder with pairs/ and crisis/, laid out as docs/training.md says.",
 )  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where files go.")
 @click.option(
@@ -20,8 +20,9 @@ from train.protocol.cli import DEVICE, RATE, SPLITS
     help="A case study: seeds/*.md and posts.jsonl; the samples if not given.",
 )  # fmt: skip
 @click.option(
-    "--only", default="", metavar="NAMES", help="attention, tsne, alpha, case, appendix, by commas."
-)
+    "--only", default="", metavar="NAMES",
+    help="attention, tsne, alpha, case, appendix, reliability, by commas.",
+)  # fmt: skip
 @click.option("--split", default="test", type=click.Choice(list(SPLITS)), show_default=True)
 @RATE
 @DEVICE

@@ -7,6 +7,7 @@ from encoder.errors import InputError
 from encoder.support.files import write_atomically
 from train.figures.alpha import draw_alpha
 from train.figures.case import draw_case
+from train.figures.reliability import draw_reliability
 from train.figures.softmax import draw_attention, draw_sums
 from train.figures.style import Sheet, paper, rendered
 from train.figures.subject import MissingDataError, Subject
@@ -18,6 +19,7 @@ FIGURES: dict[str, Callable[[Subject], list[Sheet]]] = {
     "alpha": draw_alpha,
     "case": draw_case,
     "appendix": draw_sums,
+    "reliability": draw_reliability,
 }
 
 

@@ -8,8 +8,8 @@ import encoder
 from encoder import Encoder
 from encoder.errors import InputError
 from train.data.readers import Passed
-from train.data.splits import Split
-from train.protocol.sets import PairSet, read_pair_sets
+from train.data.splits import Split, split_of_event
+from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
 
 
 class MissingDataError(InputError):
@@ -42,3 +42,11 @@ class Subject:
         if not sets:
             raise MissingDataError(f"needs pairs of the split {self.split}; {self.data} holds none")
         return sets
+
+    @cached_property
+    def crises(self) -> list[CrisisSet]:
+        """The events of the split, if there are any."""
+        if self.data is None:
+            return []
+        found = read_crises(self.data, self.passed)
+        return [one for one in found if self.split in (None, split_of_event(one.name))]

@@ -33,10 +33,15 @@ DEVICE = click.option("--device", default="auto", type=click.Choice(["auto", "cp
     help="λ for all models in place of their own; 0 judges the dense half alone.",
 )  # fmt: skip
 @DEVICE
+@click.option(
+    "--wrong", type=click.IntRange(0, 200), default=0, metavar="N",
+    help="Show the N wrong posts of each set that score highest, and the words that carry them.",
+)  # fmt: skip
+@click.option("--card", is_flag=True, help="What a model's card says of it, in Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array in place of tables.")
 def evaluate(
     models: tuple[str, ...], data: Path, split: str, peers: bool, draws: int, rate: float,
-    mix: float | None, device: str, as_json: bool,
+    mix: float | None, device: str, wrong: int, card: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge models on pairs of post and article, and on crises, beside what one could take instead.
 
@@ -46,10 +51,18 @@ def evaluate(
     """
     from train.loop.progress import Talk
     from train.protocol import report
+    from train.protocol.card import as_markdown
     from train.protocol.evaluate import Wanted, judge_all
 
-    wanted = Wanted(models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix)
+    wanted = Wanted(
+        models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix, wrong
+    )
     judged, passed = judge_all(wanted, talk := Talk())
     talk.line(f"newsift: {len(judged)} sets judged, {passed}")
     # msgspec writes what could not be measured, a nan, as null
-    click.echo(msgspec.json.encode(judged) if as_json else report.as_text(judged))
+    if as_json:
+        click.echo(msgspec.json.encode(judged))
+        return
+    click.echo(as_markdown(judged) if card else report.as_text(judged))
+    if wrong and (told := report.examples(judged)):
+        click.echo(f"\n{told}")

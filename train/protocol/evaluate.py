@@ -7,10 +7,12 @@ from pathlib import Path
 import encoder
 from encoder import Encoder
 from encoder.errors import InputError
+from encoder.model.weights import F32
 from encoder.support.files import cache_root
 from train.data.corpus import read_corpus
 from train.data.readers import Passed
 from train.data.splits import Split, split_of_event, story_key
+from train.loop.bf16 import halves
 from train.loop.progress import Talk
 from train.model.baseline import is_baseline, read_baseline
 from train.protocol import peers
@@ -18,8 +20,10 @@ from train.protocol.bootstrap import Interval, ap_figure, auc_figure, clusters_o
 from train.protocol.judge import Figures, Scores, crisis_figures, pair_figures, threshold_figures
 from train.protocol.peers import Scorer
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
+from train.protocol.trust import Trust, Truster
+from train.protocol.writing import news_words
 from train.teacher.chunks import WIDTH
-from train.teacher.minilm import Teacher, remembering
+from train.teacher.minilm import Read, Teacher, remembering
 from train.teacher.store import VectorStore
 
 DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without intervals
@@ -37,6 +41,7 @@ class Wanted:
     rate: float
     device: str
     mix: float | None
+    examples: int = 0
 
 
 @dataclass(slots=True)
@@ -48,6 +53,7 @@ class Judged:
     size: str
     figures: dict[str, Figures] = field(default_factory=dict)
     intervals: dict[str, dict[str, tuple[Interval, Interval]]] = field(default_factory=dict)
+    trust: Trust | None = None  # in the first model
 
 
 def judge_all(wanted: Wanted, talk: Talk) -> tuple[list[Judged], Passed]:
@@ -68,9 +74,18 @@ def judge_all(wanted: Wanted, talk: Talk) -> tuple[list[Judged], Passed]:
             scorers[name] = peers.served(encoders[name], wanted.mix)
     if wanted.peers:
         scorers |= installed_peers(next(iter(encoders.values()), None), wanted.data, talk)
-    judged = [judge_set(one, scorers, wanted.draws, talk) for one in sets]
-    judged += [judge_event(one, scorers, encoders, wanted, talk) for one in crises]
+    truster = first_truster(wanted, encoders)
+    judged = [judge_set(one, scorers, truster, wanted.draws, talk) for one in sets]
+    judged += [judge_event(one, scorers, encoders, truster, wanted, talk) for one in crises]
     return judged, passed
+
+
+def first_truster(wanted: Wanted, encoders: Mapping[str, Encoder]) -> Truster | None:
+    """What judges the trust in the first model; automatic thresholds go with its own λ alone."""
+    first = encoders.get(wanted.models[0])
+    if first is None or wanted.mix not in (None, first.model.mix):
+        return None
+    return Truster(first, wanted.rate, news_words(wanted.data), wanted.examples)
 
 
 def installed_peers(model: Encoder | None, data: Path, talk: Talk) -> dict[str, Scorer]:
@@ -83,7 +98,7 @@ def installed_peers(model: Encoder | None, data: Path, talk: Talk) -> dict[str, 
         talk.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:
         store = VectorStore(cache_root() / "minilm", WIDTH)
-        read = remembering(Teacher().texts, store)
+        read = remembering(in_halves(Teacher().texts), store)
     except InputError as error:
         talk.line(f"newsift: no MiniLM: {error}")
         return found
@@ -93,6 +108,16 @@ def installed_peers(model: Encoder | None, data: Path, talk: Talk) -> dict[str, 
     return found
 
 
+def in_halves(read: Read) -> Read:
+    """A teacher whose matrix products are in bf16, where that is faster."""
+
+    def get(texts: Sequence[str]) -> F32:
+        with halves("cpu"):
+            return read(texts)
+
+    return get
+
+
 def training_text(data: Path) -> list[str]:
     """All posts and articles that may train, and none that tunes or judges."""
     texts = read_corpus(data, Passed())
@@ -100,7 +125,9 @@ def training_text(data: Path) -> list[str]:
     return [*texts.posts, *texts.pair_posts, *(f"{title} {text}" for title, text in stories)]
 
 
-def judge_set(pairs: PairSet, scorers: Mapping[str, Scorer], draws: int, talk: Talk) -> Judged:
+def judge_set(
+    pairs: PairSet, scorers: Mapping[str, Scorer], truster: Truster | None, draws: int, talk: Talk
+) -> Judged:
     """All scorers on one set of pairs."""
     size = f"{len(pairs.posts):,} posts × {len(pairs.stories):,} articles, {len(pairs.own):,} pairs"
     judged = Judged("pairs", pairs.name, size)
@@ -110,6 +137,8 @@ def judge_set(pairs: PairSet, scorers: Mapping[str, Scorer], draws: int, talk: T
         talk.progress(f"{pairs.name}: {name}")
         score = scorer(pairs.posts, pairs.stories)
         judged.figures[name] = pair_figures(score, pairs)
+        if truster and judged.trust is None:
+            judged.trust = truster.pairs(score, pairs)
         if draws and small:
             drawn.append(ap_figure(score, pairs.label))
         del score  # the next scorer's would lie beside it
@@ -123,7 +152,7 @@ def judge_set(pairs: PairSet, scorers: Mapping[str, Scorer], draws: int, talk: T
 
 def judge_event(
     crisis: CrisisSet, scorers: Mapping[str, Scorer], encoders: Mapping[str, Encoder],
-    wanted: Wanted, talk: Talk,
+    truster: Truster | None, wanted: Wanted, talk: Talk,
 ) -> Judged:  # fmt: skip
     """All scorers on one crisis; an automatic threshold belongs to an encoder with its own λ."""
     size = f"{len(crisis.on):,} posts on topic, {len(crisis.off):,} off, {len(crisis.seeds)} seeds"
@@ -134,6 +163,8 @@ def judge_event(
         score = scorer(crisis.posts, crisis.seeds)
         held[name] = Scores.of(score, crisis)
         judged.figures[name] = crisis_figures(held[name])
+        if truster and judged.trust is None:
+            judged.trust = truster.event(score, crisis)
         enc = encoders.get(name)
         if enc is not None and wanted.mix in (None, enc.model.mix):
             cuts = enc.thresholds(enc.articles(crisis.seeds), wanted.rate)

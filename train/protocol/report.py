@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from math import isnan
-from typing import Any
 
+from train.protocol.bootstrap import Interval
 from train.protocol.evaluate import Judged
 from train.protocol.ranking import R_PRECISION_AT
 
@@ -25,7 +25,7 @@ def tables(judged: Sequence[Judged]) -> list[tuple[str, list[str], list[list[str
         for figure, drawn in one.intervals.items():
             first = next(iter(drawn))
             rows = [
-                [name, _interval(own), "" if name == first else _interval(apart)]
+                [name, between(own), "" if name == first else between(apart)]
                 for name, (own, apart) in drawn.items()
             ]
             title = f"{one.name}: {figure} with 95 % intervals, clusters drawn again"
@@ -53,7 +53,8 @@ def _crisis(one: Judged) -> list[tuple[str, list[str], list[list[str]]]]:
     return [(f"{one.name}: {one.size}", ["", *EVENT, PER_MILLE], rows)]
 
 
-def _interval(found: Any) -> str:
+def between(found: Interval) -> str:
+    """A value in percent with its interval."""
     return f"{100 * found.value:.2f} ({100 * found.low:.2f} … {100 * found.high:.2f})"
 
 
@@ -62,6 +63,23 @@ def as_text(judged: Sequence[Judged]) -> str:
     return "\n\n".join(
         "\n".join([title, "", *aligned(header, rows)]) for title, header, rows in tables(judged)
     )
+
+
+def examples(judged: Sequence[Judged]) -> str:
+    """The highest of the wrong posts of each set, with the words that carried them."""
+    lines = []
+    for one in judged:
+        for wrong in one.trust.examples if one.trust else ():
+            words = ", ".join(f"{visible(word)} {100 * part:.1f}" for word, part in wrong.words)
+            score = f"{100 * wrong.score:.1f}, threshold {100 * wrong.threshold:.1f}"
+            lines += [f"{one.name}: {score}; {wrong.carrier}: {words}"]
+            lines += [f"  article: {visible(wrong.title)}", f"  post: {visible(wrong.post)}"]
+    return "\n".join(lines)
+
+
+def visible(text: str) -> str:
+    """A text of the data in one line, without what would steer a terminal."""
+    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

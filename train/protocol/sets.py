@@ -23,6 +23,7 @@ class PairSet(NamedTuple):
     posts: tuple[str, ...]
     stories: tuple[Story, ...]
     own: I64  # [pairs, 2]: post, story
+    years: tuple[int | None, ...] = ()  # of the posts, where they are known
 
     @property
     def label(self) -> Bool:
@@ -56,7 +57,8 @@ def pair_set(name: str, pairs: Sequence[Pair], further: Sequence[Story] = ()) ->
     place = {key: j for j, key in enumerate(keyed)}
     own = {(posts[pair.post], place[story_key(pair.story)]) for pair in pairs}
     index = np.array(sorted(own), dtype=np.int64).reshape(-1, 2)
-    return PairSet(name, tuple(posts), tuple(keyed.values()), index)
+    years = {pair.post: pair.year for pair in reversed(pairs)}  # the first of a text counts
+    return PairSet(name, tuple(posts), tuple(keyed.values()), index, tuple(map(years.get, posts)))
 
 
 def read_pair_sets(data: Path, split: Split | None, passed: Passed) -> list[PairSet]:

@@ -16,6 +16,7 @@ from train.data.readers import (
     read_markdown,
     read_pairs,
     read_stories,
+    year_of,
 )
 
 ROW = {"post": "a post", "title": "A title", "article": "A text.", "article_id": 7}
@@ -53,6 +54,15 @@ def test_a_row_that_cannot_be_used_is_counted_and_named(tmp_path: Path) -> None:
     assert passed.told[0] == "p.jsonl:2: is no JSON object"
     assert passed.told[2] == "p.jsonl:4: has no text under 'article'"
     assert passed.told[-1] == "p.jsonl:8: has a 'title' that is no text"
+
+
+@pytest.mark.parametrize(
+    ("post_id", "year"),
+    [("769930643639824385", 2016), ("262596552399396864", 2012), ("test-0", None), (7, None),
+     ("12345", None), ("٧٦٩٩٣٠٦٤٣٦٣٩٨٢٤٣٨٥", None), (None, None)],
+)  # fmt: skip
+def test_the_id_of_a_post_on_x_tells_its_year(post_id: object, year: int | None) -> None:
+    assert year_of(post_id) == year
 
 
 def test_an_article_in_markdown_has_its_title_in_a_heading(tmp_path: Path) -> None:

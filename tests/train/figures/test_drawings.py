@@ -118,6 +118,23 @@ def test_the_appendix_draws_the_expectation(subject: Subject) -> None:
     assert {"1", "10", "1,000"} <= {text.get_text() for text in axes.get_xticklabels()}
 
 
+def test_every_set_has_its_precision_and_its_numbers(subject: Subject) -> None:
+    figure = sheets("reliability", subject)["reliability"].figure
+    assert [axes.get_title() for axes in figure.axes[:2]] == ["flood", "small"]
+    event, pairs = figure.axes[2:4]
+    for axes, counted in (
+        (event, {"on topic": 20, "off topic": 20, "background": len(subject.crises[0].background)}),
+        (pairs, {"on topic": 60, "other articles": 60 * 59}),
+    ):
+        lines = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
+        assert {name: values.sum() for name, values in lines.items()} == counted
+    articles = subject.encoder.articles(subject.crises[0].seeds)
+    (cut,) = subject.encoder.thresholds(articles, subject.rate)
+    line = next(x for x in figure.axes[0].lines if x.get_label() == "automatic threshold")
+    assert np.asarray(line.get_xdata()) == pytest.approx([cut, cut])
+    assert "precision where one in 26 is on topic" in words(figure)
+
+
 @pytest.mark.parametrize("name", list(FIGURES))
 def test_a_figure_has_named_axes_and_the_same_bytes_each_time(name: str, subject: Subject) -> None:
     once, again = FIGURES[name](subject), FIGURES[name](subject)
@@ -141,7 +158,7 @@ def test_a_figure_without_its_data_is_passed_over(subject: Subject, tmp_path: Pa
     files = [file.name for file in draw(bare, list(FIGURES), tmp_path, said.append)]
     assert {file.partition(".")[0] for file in files} == {"attention", "alpha", "appendix"}
     assert [line.partition(":")[0] for line in said] == [
-        "tsne", "case"
+        "tsne", "case", "reliability"
     ]  # fmt: skip
     assert all("needs --" in line for line in said)
 
