@@ -31,9 +31,9 @@ KINDS = ("pairs", *TAUGHT, "cloze")
 class Tokens:
     """What a token is, and the vectors it starts with."""
 
-    kind: Literal["wordpiece", "words"] = "wordpiece"
+    kind: Literal["wordpiece", "scripts", "words"] = "wordpiece"
     vectors: str = TEACHER  # the teacher's, or a file in the format of GloVe or word2vec
-    most: Count = 400_000  # words kept of such a file
+    most: Count = 400_000  # words kept of such a file, or entries of many scripts
     whole_words: Annotated[int, Meta(ge=0)] = 0  # frequent words added to the word pieces
 
     def __post_init__(self) -> None:
@@ -42,7 +42,7 @@ class Tokens:
                 f"tokens: the teacher has vectors of word pieces, a file those of words; kind "
                 f"{self.kind!r} does not go with vectors {self.vectors!r}"
             )
-        if self.whole_words and self.kind == "words":
+        if self.whole_words and self.kind != "wordpiece":
             raise ValueError("tokens.whole_words: are added to word pieces alone")
 
 

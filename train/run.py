@@ -28,8 +28,7 @@ from train.model.encoders import COMPARED, make_encoder
 from train.model.export import CHECKED_TEXTS, export
 from train.model.start import Start, make_start
 from train.recipe import Recipe
-from train.teacher.chunks import WIDTH, teacher_folder
-from train.teacher.store import VectorStore
+from train.teacher.choose import open_store
 
 BACKGROUND_POSTS = 20_000
 
@@ -59,7 +58,7 @@ def train_model(order: Order, talk: Talk) -> str:
         talk.line(str(passed))
     if not texts.pairs and not texts.posts and not texts.articles:
         raise InputError(f"{order.data}: holds no pairs, posts or articles to train on")
-    store = VectorStore(teacher_folder(order.cache), WIDTH) if recipe.needs_teacher else None
+    store = open_store(recipe.tokens.kind, order.cache) if recipe.needs_teacher else None
     talk.progress("counting words")
     start = make_start(recipe, texts, store, order.vectors)
     model = begin(recipe, start).to(order.device)

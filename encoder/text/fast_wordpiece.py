@@ -14,7 +14,7 @@ import numpy as np
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import GOLDEN, NO_SLOT, SLOT_BITS, Idf
 from encoder.support.jit import jit
-from encoder.text.vocabulary import Vocabulary, WordPiece
+from encoder.text.vocabulary import Scripts, Vocabulary, WordPiece
 
 LOW = 0xFFFFFFFF
 ELLIPSIS = 1  # the byte that stands for '…' among those of ASCII
@@ -57,7 +57,7 @@ def make_lexicon(vocabulary: Vocabulary, idf: Idf | None) -> Lexicon:
 def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
     """The arrays of a vocabulary."""
     heads: dict[str, int] = {}
-    if type(vocabulary) is WordPiece:
+    if type(vocabulary) in (WordPiece, Scripts):
         heads = {entry: i for i, entry in enumerate(vocabulary.lines())}
     tails = {entry[2:]: i for entry, i in heads.items() if entry[:2] == "##" != entry}
     ellipsis = vocabulary.pieces("…") if heads else (0,)

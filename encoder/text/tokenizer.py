@@ -24,7 +24,7 @@ from encoder.text.clean import (
 from encoder.text.fast_clean import make_desk, plain_characters
 from encoder.text.fast_scan import MISSED, expand, scan
 from encoder.text.fast_wordpiece import make_lexicon
-from encoder.text.split import split_words
+from encoder.text.scripts import Part
 from encoder.text.vocabulary import Vocabulary
 
 CHUNKS_KEPT = 2**16
@@ -87,16 +87,17 @@ class Tokenizer:
         """The words of a chunk."""
         return [
             self._word(word) if len(word) <= LETTERS_KEPT else self._look_at(word)
-            for word in split_words(clean_chunk(chunk, side))
+            for word in self.vocabulary.split(clean_chunk(chunk, side))
         ]
 
-    def _look_at(self, word: str) -> Word:
-        """A word of the basic split with all that is known about it."""
-        ids = self.vocabulary.pieces(word)
-        place = NO_SLOT if self.idf is None else slot(word)
+    def _look_at(self, word: str | Part) -> Word:
+        """A word of the split with all that is known about it."""
+        text, letters, term = (word, word, word) if isinstance(word, str) else word
+        ids = self.vocabulary.pieces(letters)
+        place = NO_SLOT if self.idf is None else slot(term)
         if self.idf is None or place == NO_SLOT:
-            return Word(word, ids, NO_SLOT, 0.0)
-        return Word(word, ids, place, self.idf.table.item(place))
+            return Word(text, ids, NO_SLOT, 0.0)
+        return Word(text, ids, place, self.idf.table.item(place))
 
     def _tokens(self, texts: list[str], side: Side) -> Tokens:
         encoded = in_utf8(texts)

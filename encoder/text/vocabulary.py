@@ -6,6 +6,16 @@ from typing import ClassVar, Self
 
 from encoder.errors import InputError
 from encoder.support.letters import fold
+from encoder.text.scripts import (
+    JOINED,
+    RUN,
+    Part,
+    fold_scripts,
+    pairs,
+    split_scripts,
+    stem,
+)
+from encoder.text.split import split_words
 
 WORD_CHARS = 100
 
@@ -46,9 +56,13 @@ class Vocabulary(ABC):
         """How many ids there are."""
         return len(self._ids)
 
+    def split(self, text: str) -> Sequence[str | Part]:
+        """The words of a text; of a plain one both ids and slot are made of all its letters."""
+        return split_words(text)
+
     @abstractmethod
     def pieces(self, word: str) -> tuple[int, ...]:
-        """The ids of one word of the basic split."""
+        """The ids of one word of the split."""
 
 
 class WordPiece(Vocabulary):
@@ -67,11 +81,15 @@ class WordPiece(Vocabulary):
 
     def pieces(self, word: str) -> tuple[int, ...]:
         """The ids of a word's pieces; [UNK] alone if it is over-long or no pieces make it up."""
-        folded = fold(word)
+        folded = self.folded(word)
         whole = self._ids.get(folded)
         if whole is not None and len(folded) <= WORD_CHARS:
             return (whole,)
         return self._greedy(folded) if folded else ()
+
+    def folded(self, word: str) -> str:
+        """A word as the entries are written."""
+        return fold(word)
 
     def _greedy(self, word: str) -> tuple[int, ...]:
         ids: list[int] = []
@@ -86,6 +104,46 @@ class WordPiece(Vocabulary):
             ids.append(found)
             known, start = self._tails, end
         return tuple(ids) if start == len(word) else (self.unknown,)
+
+
+class Scripts(WordPiece):
+    """Word pieces of many scripts; where no spaces stand, the longest entries cut a run."""
+
+    kind = "scripts"
+
+    def __init__(self, ids: dict[str, int]) -> None:
+        super().__init__(ids)
+        self._longest_run = max((len(entry) for entry in ids if JOINED.search(entry)), default=1)
+
+    def folded(self, word: str) -> str:
+        """A word as the entries are written: marks that are letters by themselves are kept."""
+        return fold_scripts(word)
+
+    def split(self, text: str) -> list[str | Part]:
+        """The words of a text, and of a run without spaces its pieces and its pairs of signs."""
+        found: list[str | Part] = []
+        for word in split_scripts(text):
+            if RUN.fullmatch(word):
+                found += [Part(piece, piece, "") for piece in self.cut(word)]
+                found += [Part(pair, "", pair) for pair in pairs(word)]
+            else:
+                found.append(word if word.isascii() or len(word) > WORD_CHARS else self._part(word))
+        return found
+
+    def _part(self, word: str) -> str | Part:
+        short = stem(self.folded(word))
+        return word if short == fold(word) else Part(word, word, short)
+
+    def cut(self, run: str) -> list[str]:
+        """A run in the longest entries that it begins with, one after the other; else in signs."""
+        run, found, start = self.folded(run), [], 0
+        while start < len(run):
+            end = min(len(run), start + self._longest_run)
+            while end > start + 1 and run[start:end] not in self._ids:
+                end -= 1
+            found.append(run[start:end])
+            start = end
+        return found
 
 
 class WordLevel(Vocabulary):
@@ -110,5 +168,5 @@ class WordLevel(Vocabulary):
 
 
 VOCABULARIES: dict[str, type[WordPiece] | type[WordLevel]] = {
-    kind.kind: kind for kind in (WordPiece, WordLevel)
+    kind.kind: kind for kind in (WordPiece, Scripts, WordLevel)
 }

@@ -1,7 +1,7 @@
 """What a model starts from: a vocabulary, its vectors, the idf, and the teacher's directions."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,9 +19,10 @@ from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf
 from encoder.support.letters import fold
 from encoder.text.clean import article_chunks, clean_chunk, post_chunks
+from encoder.text.scripts import split_scripts
 from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer, Tokens
-from encoder.text.vocabulary import Vocabulary, WordLevel, WordPiece
+from encoder.text.vocabulary import Scripts, Vocabulary, WordLevel, WordPiece
 from train.data.corpus import Corpus
 from train.data.readers import Story
 from train.data.word_vectors import read_vectors
@@ -30,6 +31,8 @@ from train.recipe import Tokens as Wanted
 from train.teacher.chunks import whole
 from train.teacher.minilm import Teacher
 from train.teacher.store import VectorStore
+from train.teacher.use import Use
+from train.teacher.use import letters as entry_letters
 
 Shares = NDArray[np.float64]
 T = TypeVar("T")
@@ -63,7 +66,10 @@ def make_start(
         assert store is not None
         assert directions is not None
         own = VectorStore(store.folder / TOKENS, store.width)
-        vocabulary, vectors = taught_tokens(directions, own, texts, tokens.whole_words)
+        if tokens.kind == Scripts.kind:
+            vocabulary, vectors = taught_scripts(directions, own, texts, tokens.most)
+        else:
+            vocabulary, vectors = taught_tokens(directions, own, texts, tokens.whole_words)
     else:
         vocabulary, vectors = from_file(tokens, file, config)
     pieces, words = frequencies(vocabulary, texts, config)
@@ -102,10 +108,36 @@ def taught_tokens(
     return WordPiece.from_lines([*lines, *more]), vectors
 
 
+def taught_scripts(
+    directions: F32, own: VectorStore, texts: Corpus, most: int
+) -> tuple[Scripts, F32]:
+    """Word pieces of many scripts, and the teacher's vector of each alone."""
+    teacher = Use()
+    lines = teacher.vocabulary(counted_words(texts, split_scripts), most)
+    read = [entry_letters(line) for line in lines]
+    if missing := own.missing(read):
+        own.add(missing, teacher.texts(missing))
+    vectors = unit_rows(own.get(read))
+    return Scripts.from_lines(lines), unit_rows((vectors - vectors.mean(0)) @ directions)
+
+
 def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
     """The words that occur most often among those that are several word pieces."""
     if not count:
         return []
+    words: Counter[str] = Counter()
+    for word, times in counted_words(texts, split_words).items():
+        words[fold(word)] += times
+    long = (
+        word
+        for word, _ in sorted(words.items(), key=lambda one: (-one[1], one[0]))
+        if len(word) >= FEWEST_LETTERS and word.isalpha() and len(pieces.pieces(word)) > 1
+    )
+    return [word for word, _ in zip(long, range(count), strict=False)]
+
+
+def counted_words(texts: Corpus, split: Callable[[str], list[str]]) -> Counter[str]:
+    """How often each word occurs, as it is written."""
     posts, articles = every_text(texts)
     chunks = {
         Side.POST: Counter(chain.from_iterable(map(post_chunks, posts))),
@@ -114,14 +146,9 @@ def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
     words: Counter[str] = Counter()
     for side, found in chunks.items():
         for chunk, times in found.items():
-            for word in split_words(clean_chunk(chunk, side)):
-                words[fold(word)] += times
-    long = (
-        word
-        for word, _ in sorted(words.items(), key=lambda one: (-one[1], one[0]))
-        if len(word) >= FEWEST_LETTERS and word.isalpha() and len(pieces.pieces(word)) > 1
-    )
-    return [word for word, _ in zip(long, range(count), strict=False)]
+            for word in split(clean_chunk(chunk, side)):
+                words[word] += times
+    return words
 
 
 def every_text(texts: Corpus) -> tuple[list[str], list[Story]]:

