@@ -54,6 +54,7 @@ class Losses:
     contrastive: Weight = 0.0
     sigmoid: Weight = 0.0
     vectors: Weight = 0.0
+    neighbours: Weight = 0.0
     scores: Weight = 0.0
     cloze: Weight = 0.0
     margin: Positive = 0.075

@@ -13,7 +13,6 @@ from train.data.splits import bare, share, split_of_event, split_pairs
 STREAMS_TAUGHT = 0.4  # the share of everyday posts that train; the others are for judging
 SHORT_TITLE = 3
 LEAD = 300  # characters by which a copy of an article is found whose end is another
-SENTENCES_EACH = 8  # of an article
 SENTENCE_WORDS = range(6, 46)
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]*[A-Z0-9])")
 
@@ -67,11 +66,10 @@ def read_corpus(data: Path, passed: Passed) -> Corpus:
 
 
 def sentences(articles: Iterable[Story]) -> Iterator[str]:
-    """A few sentences of every article, the same ones in every run."""
+    """The sentences of every article that are neither very short nor very long."""
     for _, text in articles:
         parts = SENTENCE_END.split(" ".join(text.split()))
-        found = (part.strip() for part in parts if len(part.split()) in SENTENCE_WORDS)
-        yield from sorted(found, key=share)[:SENTENCES_EACH]
+        yield from (part.strip() for part in parts if len(part.split()) in SENTENCE_WORDS)
 
 
 class Away:

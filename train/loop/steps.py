@@ -77,8 +77,12 @@ class Drill:
         rows = table.rows(shelf.take(batches.drop, rng))
         found = rows.embed(0, Side.POST if as_posts else Side.ARTICLE)
         assert shelf.taught is not None
-        loss = imitate(found, self._project(shelf.taught).to(found.device))
-        return Step(kind, rows, self.recipe.losses.vectors * loss)
+        taught, losses = self._project(shelf.taught).to(found.device), self.recipe.losses
+        loss = losses.vectors * imitate(found, taught)
+        if losses.neighbours:
+            near = agree(found @ taught.T, taught @ taught.T, losses.temperature)
+            loss = loss + losses.neighbours * near
+        return Step(kind, rows, loss)
 
     def _pairs(self, table: TokenTable, rng: np.random.Generator) -> Step:
         """Posts and the articles they talk about, titles and their own bodies beside them."""

@@ -93,7 +93,7 @@ def test_texts_alone_are_drawn_towards_the_teacher(recipe: Recipe, lessons: Less
     sides = {"posts": Side.POST, "sentences": Side.POST}
     for kind in TAUGHT:
         side = sides.get(kind, Side.ARTICLE)
-        plan = only(recipe, kind, vectors=2.0)
+        plan = only(recipe, kind, vectors=2.0, neighbours=0.5)
         plan = replace(plan, batches=replace(plan.batches, drop=0.0))
         step = Drill(plan, lessons, DIRECTIONS).step(table(recipe), 4)
         rng = np.random.default_rng([0, 4])
@@ -103,7 +103,10 @@ def test_texts_alone_are_drawn_towards_the_teacher(recipe: Recipe, lessons: Less
         chosen = rng.choice(len(shelf), min(size, len(shelf)), replace=False)
         rows = table(recipe).rows(pile((shelf, chosen)).take(0, rng))
         wanted = torch.nn.functional.normalize(shelf.taught[chosen] @ DIRECTIONS, dim=1)
-        expected = 2.0 * imitate(rows.embed(0, side), wanted).item()
+        found, heat = rows.embed(0, side), plan.losses.temperature
+        near = agree(found @ wanted.T, wanted @ wanted.T, heat).item()
+        expected = 2.0 * imitate(found, wanted).item() + 0.5 * near
+        assert near > 0.01
         assert step.loss.item() == pytest.approx(expected, rel=1e-5)
 
 
