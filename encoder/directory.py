@@ -167,6 +167,8 @@ def _contents(model: Model) -> dict[str, bytes]:
         "lexical.slots": rows.slots,
         "lexical.weights": rows.weights.astype(np.float16),
     }
+    if model.background.ends:
+        background["ends"] = np.array(model.background.ends, np.int64)
     return {
         WEIGHTS: save(named),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
@@ -213,7 +215,8 @@ def _background(manifest: Manifest, named: Arrays) -> Embeddings:
     made = shared(kept_as, np.float32, codes.shape, lambda: unit_rows(_dequantised(codes, scale)))
     weights = named["lexical.weights"].astype(np.float32)
     words = SparseRows(named["lexical.indptr"], named["lexical.slots"], weights)
-    return Embeddings(made, words.unit(), manifest.mix, manifest.digest)
+    ends = tuple(named["ends"].tolist()) if "ends" in named else ()
+    return Embeddings(made, words.unit(), manifest.mix, manifest.digest, ends)
 
 
 def _check(content: bytes, side: Side) -> SelfCheck:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,6 +48,7 @@ class Embeddings:
     lexical: SparseRows  # [n, slots], unit rows or empty
     mix: float
     digest: str
+    ends: tuple[int, ...] = ()  # of each language's rows, in a background of several
 
     def __post_init__(self) -> None:
         dense = np.asarray(self.dense)
@@ -57,6 +59,9 @@ class Embeddings:
             raise InputError(f"lexical: {len(self.lexical)} rows for {len(self.dense)} texts")
         if not 0 <= self.mix < 1:
             raise InputError(f"mix: {self.mix} is outside [0, 1)")
+        rising = all(before < end for before, end in pairwise((0, *self.ends)))
+        if self.ends and not (rising and self.ends[-1] == len(self.dense)):
+            raise InputError(f"ends: {self.ends} do not rise to {len(self.dense)} texts")
 
     def __repr__(self) -> str:
         texts, dim = self.dense.shape
@@ -75,7 +80,11 @@ class Embeddings:
         return type(self)(frozen(self.dense[rows]), self.lexical[rows], self.mix, self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.dense, self.lexical, self.mix, self.digest)
+        return type(self), (self.dense, self.lexical, self.mix, self.digest, self.ends)
+
+    def by_language(self) -> "list[Self]":
+        """The rows of each language of a background, or these rows where nothing tells them."""
+        return [self[begin:end] for begin, end in pairwise((0, *self.ends))] or [self]
 
     def is_unit(self) -> bool:
         """Whether of every row both halves have length one or are empty, or they have together."""
@@ -177,24 +186,33 @@ def refuse_odd(**named: Embeddings) -> None:
 
 
 def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:
-    """The score that this share of the background posts reaches, for each article: [k]."""
+    """The score that this share of the background posts reaches, for each article: [k].
+
+    Of a background in several languages it is the highest of theirs: no language passes more.
+    """
     if not 0 < rate < 1:
         raise InputError(f"rate: {rate!r} is no share between 0 and 1")
     articles._same_model(background)
     refuse_odd(articles=articles, background=background)
-    reach = round(rate * len(background))
-    if reach < 1:
+    if round(rate * len(background)) < 1:
         raise InputError(
             f"rate: {rate:g} is finer than {len(background)} background posts can tell; "
             f"use {1 / max(len(background), 1):.1g} or more"
         )
+    cuts = [_reached_by(rate, posts, articles) for posts in background.by_language()]
+    highest: F32 = np.max([np.full(len(articles), np.finfo(np.float32).tiny), *cuts], axis=0)
+    return highest
+
+
+def _reached_by(rate: float, background: Embeddings, articles: Embeddings) -> F32:
+    """The highest score that this share of some posts reaches, or one of them: [k]."""
+    count = max(1, round(rate * len(background)))
     blocks = (articles[start : start + CUTS] for start in range(0, len(articles), CUTS))
-    cuts = [_reached_by(reach, background, block) for block in blocks]
-    all_cuts: F32 = np.concatenate([np.zeros(0, np.float32), *cuts])
-    return np.maximum(all_cuts, np.finfo(np.float32).tiny)
+    cuts = [_reached_by_count(count, background, block) for block in blocks]
+    return np.concatenate([np.zeros(0, np.float32), *cuts])
 
 
-def _reached_by(count: int, background: Embeddings, articles: Embeddings) -> F32:
+def _reached_by_count(count: int, background: Embeddings, articles: Embeddings) -> F32:
     """The highest score that so many background posts reach: [k].
 
     What the product says may be among them is summed up again in one order, so that an article

@@ -15,7 +15,7 @@ from encoder.errors import DeviceError, InputError, ModelError
 from encoder.manifest import MANIFEST
 from encoder.model.siamese import Siamese
 from encoder.text.tokenizer import Tokenizer
-from train.data.corpus import Corpus, read_corpus, read_streams
+from train.data.corpus import Corpus, read_corpus, read_everyday
 from train.data.readers import Passed
 from train.data.splits import share
 from train.loop.dev import Dev
@@ -89,15 +89,17 @@ def check(order: Order) -> None:
         raise ModelError(f"{order.out}: cannot be written ({error.strerror})") from error
 
 
-def everyday(data: Path, passed: Passed) -> list[str]:
-    """Everyday posts that never train, for the automatic threshold."""
-    found = sorted(set(read_streams(data, passed, judging=True)), key=share)[:BACKGROUND_POSTS]
-    if len(found) < CHECKED_TEXTS:
+def everyday(data: Path, passed: Passed) -> list[list[str]]:
+    """Everyday posts that never train, for the automatic threshold: as many of each language."""
+    found = read_everyday(data, passed)
+    room = BACKGROUND_POSTS // max(1, len(found))
+    chosen = [sorted(posts, key=share)[:room] for _, posts in sorted(found.items())]
+    if (count := sum(map(len, chosen))) < CHECKED_TEXTS:
         raise InputError(
-            f"{data}/tweets: {len(found)} everyday posts that do not train; a model needs at least "
+            f"{data}/tweets: {count} everyday posts that do not train; a model needs at least "
             f"{CHECKED_TEXTS} for its automatic threshold, better some thousands"
         )
-    return found
+    return chosen
 
 
 def begin(recipe: Recipe, start: Start) -> nn.Module:
@@ -120,7 +122,9 @@ def fingerprint(texts: Corpus, start: Start) -> str:
     return seen.hexdigest()[:12]
 
 
-def finish(order: Order, model: nn.Module, start: Start, dev: Dev, background: list[str]) -> str:
+def finish(
+    order: Order, model: nn.Module, start: Start, dev: Dev, background: list[list[str]]
+) -> str:
     """Write what was trained with its figures on dev, as it is served, and where it comes from."""
     recipe = order.recipe
     provenance: dict[str, Any] = {

@@ -12,13 +12,15 @@ import torch
 
 import encoder
 from tests.train import tiny
-from tests.train.folders import training_folder
+from tests.train.folders import training_folder, write
 from tests.worker.fake import Command, Outcome
-from train.data.readers import Story
+from train.data.corpus import taught
+from train.data.readers import Passed, Story
 from train.loop.checkpoint import Checkpoint
 from train.loop.steps import Drill, Step
 from train.model.baseline import BASELINE, read_baseline
 from train.protocol.peers import baseline
+from train.run import everyday
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -103,6 +105,22 @@ def test_a_run_that_crashed_ends_with_the_same_bytes(
     assert resumed.out.split()[-1] == whole.out.split()[-1]
     logs = [(tmp_path / f"{name}.run" / "log.jsonl").read_text() for name in ("whole", "broken")]
     assert logs[0] == logs[1]
+
+
+def test_the_background_has_as_many_posts_of_each_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = [("th", 300), ("ja", 30), ("", 300)]
+    write(
+        tmp_path / "tweets" / "everyday.jsonl",
+        ({"lang": lang, "text": f"{lang} {i}"} for lang, count in told for i in range(count)),
+    )
+    monkeypatch.setattr("train.run.BACKGROUND_POSTS", 240)
+    none, japanese, thai = everyday(tmp_path, Passed())
+    assert len(none) == len(thai) == 80
+    assert 8 <= len(japanese) < 30
+    assert all(text.startswith("th") for text in thai)
+    assert not any(map(taught, [*none, *japanese, *thai]))
 
 
 def test_a_finished_run_called_again_writes_the_same_model(train: Trainings) -> None:

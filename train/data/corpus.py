@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from train.data.folder import CLAIMS, POOL, crisis_posts, files, pair_sets, reports
-from train.data.readers import Pair, Passed, Story, read_posts, read_stories
+from train.data.readers import Pair, Passed, Story, read_posts, read_stories, read_told
 from train.data.splits import bare, share, split_of_event, split_pairs
 
 STREAMS_TAUGHT = 0.4  # the share of everyday posts that train; the others are for judging
@@ -114,10 +114,20 @@ def read_articles(data: Path, passed: Passed) -> Iterator[Story]:
         yield from read_stories(file, passed)
 
 
-def read_streams(data: Path, passed: Passed, judging: bool = False) -> Iterator[str]:
-    """The everyday posts that train, or those that judge."""
+def read_streams(data: Path, passed: Passed) -> Iterator[str]:
+    """The everyday posts that train."""
     for file in files(data, "tweets").values():
-        yield from (text for text in read_posts(file, passed) if taught(text) is not judging)
+        yield from filter(taught, read_posts(file, passed))
+
+
+def read_everyday(data: Path, passed: Passed) -> dict[str, set[str]]:
+    """The everyday posts that judge, by the languages that their rows tell."""
+    found: dict[str, set[str]] = {}
+    for file in files(data, "tweets").values():
+        for text, language in read_told(file, passed):
+            if not taught(text):
+                found.setdefault(language, set()).add(text)
+    return found
 
 
 def taught(post: str) -> bool:

@@ -93,10 +93,15 @@ def read_crisis_posts(file: Path, passed: Passed) -> Iterator[CrisisPost]:
 
 def read_posts(file: Path, passed: Passed) -> Iterator[str]:
     """The everyday posts of one file, with the key `text`; a row without one is no fault."""
+    return (text for text, _ in read_told(file, passed))
+
+
+def read_told(file: Path, passed: Passed) -> Iterator[tuple[str, str]]:
+    """The everyday posts of one file, each with what its row has under `lang`, if anything."""
     for _, row in rows(file, passed):
         text = row.get("text")
         if isinstance(text, str) and text.strip():
-            yield text
+            yield text, str(row.get("lang") or "")
 
 
 def read_markdown(file: Path) -> Story:

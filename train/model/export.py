@@ -1,6 +1,7 @@
 """From weights to a model that a directory can hold: rounding, background, self-check."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -26,26 +27,28 @@ def export(
     vocabulary: Vocabulary,
     idf: Idf | None,
     mix: float,
-    background: Sequence[str],
+    background: Sequence[Sequence[str]],  # of each language
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
 ) -> Model:
     """A model with its token vectors rounded as they ship, its background and its self-check."""
-    if len(background) < CHECKED_TEXTS:
-        raise InputError(f"background: {len(background)} posts are too few; give some thousands")
+    posts = list(chain(*background))
+    if len(posts) < CHECKED_TEXTS:
+        raise InputError(f"background: {len(posts)} posts are too few; give some thousands")
     weights = snap(weights)
     config = weights.config
-    tokens = Tokenizer(vocabulary, idf, config.post_tokens, config.article_tokens).posts(background)
+    tokens = Tokenizer(vocabulary, idf, config.post_tokens, config.article_tokens).posts(posts)
     reference = Siamese.from_weights(weights).eval()
     dense = vectors(reference, tokens.ids, tokens.offsets)
     offsets = tokens.offsets[: CHECKED_TEXTS + 1]
     ids = tokens.ids[: offsets[-1]]
+    ends = tuple(accumulate(map(len, background))) if len(background) > 1 else ()
     return Model(
         weights=weights,
         vocabulary=vocabulary,
         idf=idf,
         mix=mix,
-        background=Embeddings(unit_rows(dense), tokens.lexical, mix, ""),
+        background=Embeddings(unit_rows(dense), tokens.lexical, mix, "", ends),
         check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets), Side.POST),
         article_check=article_check(reference, tokens.ids),
         metrics=metrics,
