@@ -32,11 +32,14 @@ function usePlace() {
   return now;
 }
 
+let arrived = false;
+
 function Page({ name, rest, session }) {
   const [title, load] = PAGES[name] ?? PAGES[""];
   useEffect(() => {
     document.title = `${title || rest[0] || "Event"} – newsift`;
-    document.querySelector("main").focus({ preventScroll: true });
+    if (arrived) document.querySelector("main").focus({ preventScroll: true }); // at first the keyboard begins at the top
+    arrived = true;
   }, [name, rest[0]]);
   return html`<${Fetched} load=${load} rest=${rest} session=${session} />`;
 }

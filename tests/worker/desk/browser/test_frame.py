@@ -19,8 +19,7 @@ def test_every_page_opens_and_its_entry_is_marked(window: Window, where: str) ->
 
 
 def test_the_keyboard_alone_goes_to_every_page(window: Window) -> None:
-    page = window.open()
-    page.locator("body").focus()
+    page = window.settled()
     page.keyboard.press("Tab")
     expect(page.get_by_text("Skip to the page")).to_be_focused()
     for _ in range(4):
