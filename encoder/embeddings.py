@@ -1,6 +1,6 @@
 """What a text becomes: a dense unit vector and its own words, side by side, one score."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,9 +12,10 @@ from safetensors import SafetensorError
 
 from encoder.embeddings_file import opened, saving
 from encoder.errors import InputError, MismatchError
-from encoder.model.weights import F32, I64
+from encoder.model.config import Side
+from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores, rounding
-from encoder.score.lexical import SLOTS, SparseRows
+from encoder.score.lexical import SLOTS, SparseRows, spans
 from encoder.support.blas import one_thread
 from encoder.support.readonly import frozen, kept
 
@@ -38,6 +39,21 @@ def unit_rows(vectors: F32) -> F32:
     length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]  # [n, 1]
     scale = np.divide(1, length, out=np.zeros_like(length), where=length != 0)
     return np.asarray(vectors * scale, dtype=np.float32)
+
+
+def dense_rows(
+    forward: Callable[[I32, I64, Side], F32], ids: I32, offsets: I64, side: Side, lead: int
+) -> F32:
+    """The unit rows [n, d] of texts; of an article its first tokens, so many, count twice.
+
+    News say first what they are about. An article that is all lead has the row of its whole.
+    """
+    whole = unit_rows(forward(ids, offsets, side))
+    if side is Side.POST or not lead:
+        return whole
+    lengths = np.minimum(np.diff(offsets), lead)
+    first, ends = spans(offsets[:-1], lengths), np.cumsum([0, *lengths], dtype=np.int64)
+    return unit_rows(whole + unit_rows(forward(ids[first], ends, side)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from encoder.backends.choose import Backend, open_backend
 from encoder.directory import Model, read_model
-from encoder.embeddings import Embeddings, thresholds, unit_rows
+from encoder.embeddings import Embeddings, dense_rows, thresholds
 from encoder.errors import InputError, ModelError
 from encoder.explain.words import Explainer
 from encoder.model.config import Side
@@ -38,14 +38,11 @@ class Encoder:
         self, model: Model, backend: Backend, path: str, source: "partial[Encoder] | None" = None
     ) -> None:
         """Put an encoder together; `source` loads it again, for a pickle."""
-        config = model.weights.config
         self.model = model
         self.path = path
         self._backend, self._source, self._closed = backend, source, False
         self._tokenizers = PerProcess(
-            lambda: Tokenizer(
-                model.vocabulary, model.idf, config.post_tokens, config.article_tokens
-            )
+            lambda: Tokenizer(model.vocabulary, model.idf, model.weights.config)
         )
         self._background = replace(model.background, mix=model.mix, digest=model.digest)
         self._crew = Crew(self.threads)
@@ -165,11 +162,12 @@ class Encoder:
         self, read: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side
     ) -> Embeddings:
         """Read and embed the texts, part by part, each from its letters to its unit rows."""
+        forward, lead = self._backend.forward, self.model.weights.config.lead
 
         def embedded(part: Sequence[T]) -> Embeddings:
             tokens = read(part)
-            dense = unit_rows(self._backend.forward(tokens.ids, tokens.offsets, side))  # [n, d]
-            return Embeddings(frozen(dense), tokens.lexical, self.mix, self.digest)
+            dense = frozen(dense_rows(forward, tokens.ids, tokens.offsets, side, lead))  # [n, d]
+            return Embeddings(dense, tokens.lexical, self.mix, self.digest)
 
         parts = list(self._crew.map(embedded, _parts(checked(texts, side), self.threads)))
         return parts[0] if len(parts) == 1 else Embeddings.concat([self._background[:0], *parts])

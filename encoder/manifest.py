@@ -11,7 +11,7 @@ import msgspec
 from encoder.errors import ModelError, one_line
 from encoder.support.files import read_regular
 
-FORMAT = "newsift.model/1"
+FORMAT = "newsift.model/2"
 MANIFEST = "manifest.json"
 WEIGHTS, VOCABULARY, IDF = "model.safetensors", "vocabulary.txt", "idf.safetensors"
 BACKGROUND, CHECK = "background.safetensors", "check.safetensors"
@@ -78,7 +78,7 @@ def read_manifest(folder: Path) -> Manifest:
         given = msgspec.json.decode(read_regular(file, MANIFEST_BYTES))
         found = given.get("format") if isinstance(given, dict) else None
         if found != FORMAT:
-            told = f"format {found!r} is unknown, expected {FORMAT!r}; upgrade newsift"
+            told = f"format {found!r}, not {FORMAT!r}; train it again, or upgrade newsift"
             raise ModelError(one_line(f"{file}: {told}"))
         manifest = msgspec.convert(given, Manifest)
     except FileNotFoundError as error:

@@ -62,10 +62,8 @@ def train_model(order: Order, talk: Talk) -> str:
     talk.progress("counting words")
     start = make_start(recipe, texts, store, order.vectors)
     model = begin(recipe, start).to(order.device)
-    reader = Tokenizer(
-        start.vocabulary, start.idf, recipe.model.post_tokens, recipe.model.article_tokens
-    )
-    dev = Dev(order.data, reader, recipe.mix, Passed())
+    reader = Tokenizer(start.vocabulary, start.idf, recipe.model)
+    dev = Dev(order.data, reader, recipe, Passed())
     if not len(dev):
         talk.line("nothing falls into the dev split: no early stop, and the first λ is taken")
     drill = Drill(recipe, shelve(texts, reader, store), start.directions)

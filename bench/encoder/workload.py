@@ -59,8 +59,7 @@ class Workload:
     def tokens(self) -> Tokens:
         """All posts as ids."""
         held = self.encoder(1).model
-        config = held.weights.config
-        front = Tokenizer(held.vocabulary, held.idf, config.post_tokens, config.article_tokens)
+        front = Tokenizer(held.vocabulary, held.idf, held.weights.config)
         return front.posts(self.posts)
 
     def batches(self, texts: list[str], size: int) -> Iterator[list[str]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import slot_place
-from encoder.score.lexical import SparseRows, word_rows
+from encoder.score.lexical import SparseRows, post_rows
 from encoder.support.jit import jit
 from encoder.text.tokenizer import Word
 
@@ -38,7 +38,7 @@ def word_parts(
     slots = np.array([word.slot for word in words], np.int32)
     idf = np.array([word.weight for word in words], np.float32)
     pieces = np.array([len(word.ids) for word in words], np.int64)
-    own = word_rows(slots, idf, offsets)  # a word without a slot has no weight either
+    own = post_rows(slots, idf, offsets)  # a word without a slot has no weight either
     parts = add_parts(
         *(pairs, tokens, pieces, slots, offsets, cap),
         *(arrays_of(own), arrays_of(articles.lexical), articles.mix),

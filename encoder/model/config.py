@@ -28,6 +28,7 @@ class AstConfig:
     residual: bool = False
     post_tokens: int = 128
     article_tokens: int = 1024
+    lead: int = 0  # so many first tokens and words of an article count twice
 
     def __post_init__(self) -> None:
         for key, low, high in (
@@ -38,6 +39,7 @@ class AstConfig:
             ("layers", 1, 8),
             ("post_tokens", 1, MAX_TOKENS),
             ("article_tokens", 1, MAX_TOKENS),
+            ("lead", 0, MAX_TOKENS),
         ):
             value = getattr(self, key)
             if type(value) is not int or not low <= value <= high:

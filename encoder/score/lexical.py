@@ -20,6 +20,7 @@ SLOT_BITS = 18
 SLOTS = 2**SLOT_BITS
 NO_SLOT = -1
 GOLDEN = 0x9E3779B1
+MOST_REPEATS = 2  # that count, of an article's word
 SHELL_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
 
 
@@ -135,9 +136,20 @@ class Idf:
         return cls((log(count + 1) - np.log(having + 1)).clip(min=0).astype(np.float32))
 
 
-def word_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
-    """The unit rows of texts given as their words' slots and idf, weighted (1 + log tf)·idf."""
-    indptr, slots, weights = map(frozen, weighted(slots, idf, offsets))
+def post_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
+    """The unit rows of posts given as their words' slots and idf, weighted (1 + log tf)·idf."""
+    return word_rows(slots, idf, offsets, len(slots))
+
+
+def article_rows(slots: I32, idf: F32, offsets: I64, lead: int) -> SparseRows:
+    """The same of articles: repeats are bounded, and what is among the first words counts twice."""
+    place = np.arange(len(slots)) - np.repeat(offsets[:-1], np.diff(offsets))
+    return word_rows(slots, np.where(place < lead, 2 * idf, idf), offsets, MOST_REPEATS)
+
+
+def word_rows(slots: I32, weights: F32, offsets: I64, most: int) -> SparseRows:
+    """The unit rows of texts; a word has its highest weight, more for up to so many repeats."""
+    indptr, slots, weights = map(frozen, weighted(slots, weights, offsets, most))
     return SparseRows(indptr, slots, frozen(scaled(indptr, weights)))
 
 
@@ -187,19 +199,21 @@ def sort(slots: I32, idf: F32) -> None:
 
 
 @jit()
-def weighted(slots: I32, idf: F32, offsets: I64) -> tuple[I64, I32, F32]:
-    """The rows of texts given as their words' slots and idf: each slot once, (1 + log tf)·idf."""
-    indptr, kept, weights = np.zeros_like(offsets), slots.copy(), idf.copy()
+def weighted(slots: I32, given: F32, offsets: I64, most: int) -> tuple[I64, I32, F32]:
+    """The rows of texts: each slot once, its highest weight times 1 + log min(tf, most)."""
+    indptr, kept, weights = np.zeros_like(offsets), slots.copy(), given.copy()
     end = 0
     for text in range(len(offsets) - 1):
         first, stop = offsets[text], offsets[text + 1]
         sort(kept[first:stop], weights[first:stop])
         while first < stop:
-            last = first + 1
+            last, weight = first + 1, weights[first]
             while last < stop and kept[last] == kept[first]:
+                weight = max(weight, weights[last])
                 last += 1
-            if weights[first] > 0:
-                kept[end], weights[end] = kept[first], (1 + np.log(last - first)) * weights[first]
+            if weight > 0:
+                times = min(last - first, most)
+                kept[end], weights[end] = kept[first], (1 + np.log(times)) * weight
                 end += 1
             first = last
         indptr[text + 1] = end

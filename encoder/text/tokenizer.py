@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoder.errors import InputError
-from encoder.model.config import Side
+from encoder.model.config import AstConfig, Side
 from encoder.model.weights import I32, I64
-from encoder.score.lexical import NO_SLOT, Idf, SparseRows, slot, word_rows
+from encoder.score.lexical import NO_SLOT, Idf, SparseRows, article_rows, post_rows, slot
 from encoder.text.clean import (
     Article,
     article_chunks,
@@ -55,15 +54,9 @@ class Word(NamedTuple):
 class Tokenizer:
     """Reads posts and articles; safe to call from several threads."""
 
-    def __init__(
-        self, vocabulary: Vocabulary, idf: Idf | None, post_tokens: int, article_tokens: int
-    ) -> None:
-        for name, value in (("post_tokens", post_tokens), ("article_tokens", article_tokens)):
-            if type(value) is not int or value < 1:
-                raise InputError(f"{name}: {value!r} is not a whole number of at least 1")
-        self.vocabulary, self.idf = vocabulary, idf
+    def __init__(self, vocabulary: Vocabulary, idf: Idf | None, config: AstConfig) -> None:
+        self.vocabulary, self.idf, self._config = vocabulary, idf, config
         self._idf = np.array([] if idf is None else idf.table, np.float32)
-        self._caps = {Side.POST: post_tokens, Side.ARTICLE: article_tokens}
         self._word = lru_cache(WORDS_KEPT)(self._look_at)
         self._known = lru_cache(CHUNKS_KEPT)(self._body)
         self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
@@ -110,8 +103,10 @@ class Tokenizer:
         if len(misses):
             chunks = [data[start:stop] for start, stop in misses.reshape(-1, 2).tolist()]
             bodies = self._add(bodies, places, chunks, side)
-        ids, offsets, slots, slot_offsets = expand(bodies, places, ends, self._caps[side])
-        return Tokens(ids, offsets, word_rows(slots, self._idf[slots], slot_offsets))
+        ids, offsets, slots, slot_offsets = expand(bodies, places, ends, self._config.cap(side))
+        read = slots, self._idf[slots], slot_offsets
+        rows = post_rows(*read) if side is Side.POST else article_rows(*read, self._config.lead)
+        return Tokens(ids, offsets, rows)
 
     def _add(self, bodies: I32, places: I64, missed: list[bytes], side: Side) -> I32:
         """The bodies with those of the chunks that were missed, whose places are written."""

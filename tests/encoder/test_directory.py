@@ -124,7 +124,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         "restore the model",
     ),
     "manifest without a key": (
-        lambda f: (f / "manifest.json").write_text('{"format": "newsift.model/1"}'),
+        lambda f: (f / "manifest.json").write_text('{"format": "newsift.model/2"}'),
         "missing",
     ),
     "truncated": (cut, "cut short"),
@@ -133,7 +133,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         r"check\.safetensors: larger than \d+ bytes",
     ),
     "changed in place": (altered, "wrong digest"),
-    "unknown format": (edit("format", "newsift.model/9"), "'newsift.model/9' is unknown"),
+    "unknown format": (edit("format", "newsift.model/9"), "'newsift.model/9', not"),
     "settings changed by hand": (edit("mix", 0.1), "settings were changed by hand"),
     "a name out of the folder": (edit("files", {"../x": {}}), "missing"),
     "another vocabulary": (other_vocabulary, r"vocabulary\.txt: cut short"),

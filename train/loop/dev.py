@@ -17,6 +17,7 @@ from train.protocol.judge import Scores
 from train.protocol.peers import similarity
 from train.protocol.ranking import ap_of, auc_of
 from train.protocol.sets import CrisisSet, PairSet, pair_set, read_crises
+from train.recipe import Recipe
 
 DEV_POSTS = 3_000  # of each kind, of a crisis that tunes
 DEV_STORIES = 500  # that train, among which an article of dev is to be found
@@ -25,10 +26,8 @@ DEV_STORIES = 500  # that train, among which an article of dev is to be found
 class Dev:
     """Judges a model in training on the texts of the dev split."""
 
-    def __init__(
-        self, data: Path, reader: Tokenizer, mixes: tuple[float, ...], passed: Passed
-    ) -> None:
-        self._mixes = mixes
+    def __init__(self, data: Path, reader: Tokenizer, recipe: Recipe, passed: Passed) -> None:
+        self._mixes, self._lead = recipe.mix, recipe.model.lead
         self._sets: list[tuple[PairSet | CrisisSet, Tokens, Tokens]] = [
             (pairs, reader.posts(pairs.posts), reader.articles(pairs.stories))
             for pairs in dev_pairs(data, passed)
@@ -41,8 +40,12 @@ class Dev:
 
     def judge(self, model: nn.Module) -> dict[str, float]:
         """The figures at the best λ; `score` is what decides, see `decisive`."""
+
+        def rows(tokens: Tokens, side: Side) -> Embeddings:
+            return embedded(model, tokens, side, self._lead)
+
         ready = [
-            (one, embedded(model, posts, Side.POST), embedded(model, stories, Side.ARTICLE))
+            (one, rows(posts, Side.POST), rows(stories, Side.ARTICLE))
             for one, posts, stories in self._sets
         ]
         return max((figures_at(mix, ready) for mix in self._mixes), key=lambda f: f["score"])

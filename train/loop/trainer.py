@@ -122,13 +122,15 @@ class Trainer:
         self.model.load_state_dict(shown)
         figures = self._judge(self.model.eval())
         self.model.train().load_state_dict(own)
-        progress = self.progress
-        if figures["score"] >= progress.best:  # where nothing is judged the last is the best
+        progress, steps = self.progress, self.recipe.steps
+        if progress.step <= steps.joins < steps.count:
+            pass  # without its star it is not the model that was asked for
+        elif figures["score"] >= progress.best:  # where nothing is judged the last is the best
             progress.best, progress.best_step, progress.worse = figures["score"], progress.step, 0
             Checkpoint(shown, {"step": progress.step} | figures).write(self._work / BEST)
         else:
             progress.worse += 1
-        patience = self.recipe.steps.patience
+        patience = steps.patience
         progress.stopped = bool(patience) and progress.worse >= patience
         self._log(figures)
         told = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())

@@ -1,6 +1,7 @@
 """From weights to a model that a directory can hold: rounding, background, self-check."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, chain
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from encoder.directory import Model, SelfCheck, snap
-from encoder.embeddings import Embeddings, unit_rows
+from encoder.embeddings import Embeddings, dense_rows, unit_rows
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.siamese import Siamese
@@ -37,7 +38,7 @@ def export(
         raise InputError(f"background: {len(posts)} posts are too few; give some thousands")
     weights = snap(weights)
     config = weights.config
-    tokens = Tokenizer(vocabulary, idf, config.post_tokens, config.article_tokens).posts(posts)
+    tokens = Tokenizer(vocabulary, idf, config).posts(posts)
     reference = Siamese.from_weights(weights).eval()
     dense = vectors(reference, tokens.ids, tokens.offsets)
     offsets = tokens.offsets[: CHECKED_TEXTS + 1]
@@ -66,9 +67,9 @@ def article_check(reference: Siamese, ids: I32) -> SelfCheck:
     return SelfCheck(joined, offsets, found, Side.ARTICLE)
 
 
-def embedded(model: nn.Module, tokens: Tokens, side: Side) -> Embeddings:
+def embedded(model: nn.Module, tokens: Tokens, side: Side, lead: int) -> Embeddings:
     """The embeddings of texts by a model that is not served."""
-    dense = unit_rows(vectors(model, tokens.ids, tokens.offsets, side))
+    dense = dense_rows(partial(vectors, model), tokens.ids, tokens.offsets, side, lead)
     return Embeddings(dense, tokens.lexical, 0.0, "not served")
 
 

@@ -166,19 +166,18 @@ def from_file(tokens: Wanted, file: Path | None, config: AstConfig) -> tuple[Voc
 
 
 def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tuple[Shares, Shares]:
-    """In what share of the texts each token, and each hashed word, occurs."""
-    reader = Tokenizer(
-        vocabulary, Idf(np.ones(SLOTS, np.float32)), config.post_tokens, config.article_tokens
-    )
-    pieces, words, count = np.zeros(vocabulary.size), np.zeros(SLOTS), 0
+    """In what share of posts and articles each token, of posts and sentences each word, occurs."""
+    reader = Tokenizer(vocabulary, Idf(np.ones(SLOTS, np.float32)), config)
+    pieces, words = np.zeros(vocabulary.size), np.zeros(SLOTS)
     posts, articles = every_text(texts)
     for tokens in chain(
         map(reader.posts, blocks_of(posts)), map(reader.articles, blocks_of(articles))
     ):
         pieces += distinct_pieces(tokens, vocabulary.size)
+    short = [*posts, *texts.sentences]
+    for tokens in map(reader.posts, blocks_of(short)):
         words += np.bincount(tokens.lexical.slots, minlength=SLOTS)
-        count += len(tokens.lexical)
-    return pieces / max(count, 1), words / max(count, 1)
+    return pieces / max(len(posts) + len(articles), 1), words / max(len(short), 1)
 
 
 def stands_for_words(vocabulary: Vocabulary) -> F32:

@@ -49,11 +49,11 @@ def baseline(made: Baseline, device: str = "auto", mix: float | None = None) -> 
         raise DeviceError("device: no CUDA here; use auto or cpu")
     model = made.model.to("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
     config = made.config
-    reader = Tokenizer(made.vocabulary, made.idf, config.post_tokens, config.article_tokens)
+    reader = Tokenizer(made.vocabulary, made.idf, config)
 
     def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
-        asked = embedded(model, reader.posts(posts), Side.POST)
-        told = embedded(model, reader.articles(stories), Side.ARTICLE)
+        asked = embedded(model, reader.posts(posts), Side.POST, config.lead)
+        told = embedded(model, reader.articles(stories), Side.ARTICLE, config.lead)
         return similarity(asked, told, made.mix if mix is None else mix)
 
     return score

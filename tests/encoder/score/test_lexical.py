@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from encoder.errors import InputError
-from encoder.score.lexical import NO_SLOT, SLOTS, Idf, SparseRows, slot, word_rows
+from encoder.score.lexical import (
+    NO_SLOT,
+    SLOTS,
+    Idf,
+    SparseRows,
+    article_rows,
+    post_rows,
+    slot,
+)
 
 Row = dict[int, float]
+LEAD = 3
 few_slots = st.integers(0, 12).map(lambda place: place * (SLOTS // 12 - 1))
 weight = st.floats(-4, 4, width=32)
 dict_rows = st.lists(st.dictionaries(few_slots, weight, max_size=8), max_size=6)
@@ -104,15 +113,26 @@ def test_rows_weigh_each_word_by_how_often_and_how_rare(texts: list[list[str]]) 
     slots = [[slot(word) for word in text if slot(word) != NO_SLOT] for text in texts]
     offsets = np.cumsum([0, *map(len, slots)]).astype(np.int64)
     flat = np.array(list(chain.from_iterable(slots)), np.int32)
-    rows = word_rows(flat, idf.table[flat], offsets)
-    for text, row in zip(slots, dicts(rows), strict=True):
-        counts = Counter(text)
-        raw = {place: (1 + log(tf)) * float(idf.table[place]) for place, tf in counts.items()}
-        length = sum(value**2 for value in raw.values()) ** 0.5
-        assert row == pytest.approx(
-            {place: value / length for place, value in raw.items()}, abs=1e-6
-        )
-        assert list(row) == sorted(row)
+    told = flat, idf.table[flat], offsets
+    posts, articles = dicts(post_rows(*told)), dicts(article_rows(*told, LEAD))
+    for text, post, article in zip(slots, posts, articles, strict=True):
+        counts, weight = Counter(text), dict(zip(text, idf.table[text].tolist(), strict=True))
+        as_post = {at: (1 + log(tf)) * weight[at] for at, tf in counts.items()}
+        as_article = {
+            at: (1 + log(min(tf, 2))) * weight[at] * (2 if at in text[:LEAD] else 1)
+            for at, tf in counts.items()
+        }
+        for row, raw in ((post, as_post), (article, as_article)):
+            length = sum(value**2 for value in raw.values()) ** 0.5
+            assert row == pytest.approx({at: x / length for at, x in raw.items()}, abs=1e-6)
+            assert list(row) == sorted(row)
+
+
+def test_a_short_article_has_the_row_of_a_post() -> None:
+    slots, weights = np.array([5, 9, 5, 2], np.int32), np.array([3, 1, 3, 2], np.float32)
+    told = slots, weights, np.array([0, 4], np.int64)
+    assert dicts(article_rows(*told, 0)) == dicts(post_rows(*told))
+    assert dicts(article_rows(*told, 4)) == dicts(post_rows(*told))
 
 
 def test_long_rows_and_short_rows_are_weighed_alike() -> None:
@@ -120,7 +140,7 @@ def test_long_rows_and_short_rows_are_weighed_alike() -> None:
     idf = ramp()
     for count in (1, 5, 40, 5000):
         slots = (rng.zipf(1.2, count) % SLOTS).astype(np.int32)
-        rows = word_rows(slots, idf.table[slots], np.array([0, count], np.int64))
+        rows = post_rows(slots, idf.table[slots], np.array([0, count], np.int64))
         places, tf = np.unique(slots, return_counts=True)
         raw = (1 + np.log(tf)) * idf.table[places].astype(np.float64)
         expected = {
@@ -132,7 +152,7 @@ def test_long_rows_and_short_rows_are_weighed_alike() -> None:
 def test_a_word_that_all_texts_have_takes_no_entry() -> None:
     idf = Idf.fit([["the"], ["the", "storm"]])
     slots = np.array([slot("the"), slot("the"), slot("storm")], np.int32)
-    rows = word_rows(slots, idf.table[slots], np.array([0, 1, 3], np.int64))
+    rows = post_rows(slots, idf.table[slots], np.array([0, 1, 3], np.int64))
     assert dicts(rows) == [{}, {slot("storm"): 1.0}]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.model.config import Side
+from encoder.model.config import AstConfig, Side
 from encoder.support.letters import (
     MOST_MARKS,
     REMEMBERED,
@@ -110,7 +110,7 @@ def test_rare_characters_do_not_keep_the_usual_ones_out() -> None:
 
 def test_long_words_are_not_kept() -> None:
     """Each fills 16 KB; a memory for 2**16 words that kept them would grow to a gigabyte."""
-    tokenizer = Tokenizer(WordPiece.from_lines(LINES), None, 64, 512)
+    tokenizer = Tokenizer(WordPiece.from_lines(LINES), None, AstConfig())
     letters = "".join(map(chr, range(0x430, 0x44F))) * 261
     tokenizer.posts([letters])
     tracemalloc.start()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.model.config import Side
+from encoder.model.config import AstConfig, Side
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT, SLOTS, Idf
 from encoder.text.fast_clean import make_desk
@@ -19,7 +19,9 @@ from tests.encoder.passing import PASSING
 from tests.encoder.wild import FRAGMENTS, real_posts, vocabulary_lines, wild_text
 
 IDF = Idf(np.random.default_rng(0).uniform(0, 9, SLOTS).astype(np.float32))
-OURS = Tokenizer(WordPiece.from_lines(vocabulary_lines()), IDF, 8192, 8192)
+OURS = Tokenizer(
+    WordPiece.from_lines(vocabulary_lines()), IDF, AstConfig(post_tokens=2048, article_tokens=2048)
+)
 # fmt: off
 EVERYDAY = (
     "storm", "Storm,", "don’t", "“quoted”", "#storm", "#HurricaneSandy", "#NYC2012's", "a#b", "##b",
@@ -111,5 +113,5 @@ def test_words_whose_crc32_collides_with_an_entry_are_told_apart() -> None:
     first, second = "plumless", "buckeroo"
     assert crc32(first.encode()) == crc32(second.encode())
     vocabulary = WordPiece.from_lines(["[UNK]", "…", first])
-    tokens = Tokenizer(vocabulary, None, 8, 8).posts([f"{first} {second}"])
+    tokens = Tokenizer(vocabulary, None, AstConfig(post_tokens=8)).posts([f"{first} {second}"])
     assert tokens.ids.tolist() == [2, 0]

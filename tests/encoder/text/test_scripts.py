@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.model.config import Side
+from encoder.model.config import AstConfig, Side
 from encoder.score.lexical import NO_SLOT, SLOTS, Idf, slot
 from encoder.text.scripts import Part, fold_scripts, pairs, runs, split_scripts, stem
 from encoder.text.split import split_words
@@ -75,7 +75,7 @@ def test_plain_text_is_read_as_by_the_default_vocabulary(text: str) -> None:
 @given(MIXED)
 def test_the_compiled_reading_says_the_same_as_the_words_one_by_one(text: str) -> None:
     idf = Idf(np.ones(SLOTS, np.float32))
-    reader = Tokenizer(SCRIPTS, idf, 128, 1024)
+    reader = Tokenizer(SCRIPTS, idf, AstConfig())
     for side, read in ((Side.POST, reader.posts), (Side.ARTICLE, reader.articles)):
         tokens, words = read([text]), reader.words(text, side)
         assert tokens.ids.tolist() == [i for word in words for i in word.ids][:128]

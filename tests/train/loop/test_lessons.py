@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.model.config import Side
+from encoder.model.config import AstConfig, Side
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
@@ -139,7 +139,9 @@ def test_everyday_posts_fall_apart_into_those_that_train_and_those_that_judge(da
 
 def reader() -> Tokenizer:
     idf = Idf(np.ones(SLOTS, np.float32))
-    return Tokenizer(WordPiece.from_lines(LINES), idf, 32, 128)
+    return Tokenizer(
+        WordPiece.from_lines(LINES), idf, AstConfig(post_tokens=32, article_tokens=128)
+    )
 
 
 def test_shelves_hold_each_text_with_its_own_vector(data: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from encoder.errors import InputError
-from encoder.model.config import Side
+from encoder.model.config import AstConfig, Side
 from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.tokenizer import Tokenizer
@@ -46,7 +46,8 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 
 
 def reader() -> Tokenizer:
-    return Tokenizer(WordPiece.from_lines(LINES), Idf(np.ones(SLOTS, np.float32)), 32, 128)
+    config = AstConfig(post_tokens=32, article_tokens=128)
+    return Tokenizer(WordPiece.from_lines(LINES), Idf(np.ones(SLOTS, np.float32)), config)
 
 
 def table(recipe: Recipe) -> TokenTable:

@@ -100,16 +100,25 @@ def test_a_run_that_crashed_ends_where_the_uninterrupted_one_ends(
     assert logs[0] == logs[1]
 
 
-def test_the_best_judgement_is_what_comes_out(tmp_path: Path) -> None:
-    scores = iter([0.1, 0.9, 0.5, 0.2])
-    seen: list[dict[str, Tensor]] = []
+@pytest.mark.parametrize(
+    ("given", "star_from", "best"),
+    [
+        ([0.1, 0.9, 0.5, 0.2], 0.0, 1),
+        ([0.9, 0.8, 0.2, 0.3], 0.5, 3),
+        ([0.1, 0.9, 0.5, 0.2], 1.0, 1),
+    ],
+)
+def test_the_best_judgement_of_a_model_with_its_star_is_what_comes_out(
+    given: list[float], star_from: float, best: int, tmp_path: Path
+) -> None:
+    scores, seen = iter(given), list[dict[str, Tensor]]()
 
     def scripted(model: nn.Module) -> dict[str, float]:
         seen.append(state(model))
         return {"score": next(scores)}
 
-    model = Trainer(fresh(), recipe(), Towards(), scripted, tmp_path).run()
-    assert same(state(model), seen[1])
+    model = Trainer(fresh(), recipe(star_from=star_from), Towards(), scripted, tmp_path).run()
+    assert same(state(model), seen[best])
 
 
 def test_where_nothing_is_judged_the_last_state_comes_out(tmp_path: Path) -> None:

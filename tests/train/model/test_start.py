@@ -1,7 +1,6 @@
 """What training starts from: vocabulary, vectors, idf and gates, counted once more the slow way."""
 
 import math
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf, slot
-from encoder.text.tokenizer import Tokenizer
+from encoder.text.tokenizer import Tokenizer, Word
 from encoder.text.vocabulary import WordLevel, WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
@@ -30,6 +29,7 @@ TEXTS = Corpus(
     [Story("Brexit", "brexit and the storm, the storm")],
     [],
     [Pair("a coronavirus", Story("Coronavirus", "the coronavirus of the city"))],
+    ["the coronavirus of the city"],
 )  # fmt: skip
 
 
@@ -101,21 +101,26 @@ def test_word_pieces_with_whole_words_beside_them(
     assert len(VectorStore(tmp_path / "cache" / TOKENS, WIDTH)) == len(LINES) + 3
 
 
-def test_idf_and_gates_count_the_texts_that_hold_a_token(
+def having(word: str, texts: list[list[Word]]) -> int:
+    return sum(word in {one.text.lower() for one in text} for text in texts)
+
+
+def test_idf_counts_short_texts_and_gates_all_that_hold_a_token(
     recipe: Recipe, tmp_path: Path, calls: list[str]
 ) -> None:
     start = make_start(recipe, TEXTS, stored(tmp_path / "cache"))
-    reader = Tokenizer(start.vocabulary, Idf(np.ones(SLOTS, np.float32)), 32, 128)
-    read = [reader.words(post, Side.POST) for post in (*TEXTS.posts, "a coronavirus")]
+    reader = Tokenizer(start.vocabulary, Idf(np.ones(SLOTS, np.float32)), recipe.model)
+    posts = [reader.words(post, Side.POST) for post in (*TEXTS.posts, "a coronavirus")]
+    sentences = [reader.words(sentence, Side.POST) for sentence in TEXTS.sentences]
     stories = [*TEXTS.articles, ("Coronavirus", "the coronavirus of the city")]
-    read += [reader.words(story, Side.ARTICLE) for story in stories]
-    having: Counter[str] = Counter()
-    for words in read:
-        having.update({word.text.lower() for word in words})
+    articles = [reader.words(story, Side.ARTICLE) for story in stories]
     for word in ("storm", "brexit", "netanyahu", "the", "city"):
-        expected = max(0.0, -math.log(having[word] / 7 + 1e-5))
-        assert start.idf.table[slot(word)] == pytest.approx(expected, abs=1e-5)
-        assert start.gates[start.vocabulary.pieces(word)[0]] == pytest.approx(expected, abs=1e-5)
+        idf, gate = (
+            max(0.0, -math.log(having(word, texts) / len(texts) + 1e-5))
+            for texts in (posts + sentences, posts + articles)
+        )
+        assert start.idf.table[slot(word)] == pytest.approx(idf, abs=1e-5)
+        assert start.gates[start.vocabulary.pieces(word)[0]] == pytest.approx(gate, abs=1e-5)
     assert start.idf.table[slot("neverseen")] == pytest.approx(-math.log(1e-5), rel=1e-5)
     assert start.gates[LINES.index("[PAD]")] == np.float32(1e-3)
 

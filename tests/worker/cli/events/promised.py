@@ -54,6 +54,11 @@ def certifying(records: list[MatchRecord]) -> Iterator[MatchRecord]:
     return iter(sorted(own, key=lambda r: draw_key((r.post.platform, r.post.id))))
 
 
+def first_cut(own: list[MatchRecord]) -> float:
+    """The score of the 25th highest: the strictest threshold that is looked at."""
+    return sorted((record.matches[0].score for record in own), reverse=True)[24]
+
+
 def label(kafka: Kafka, record: MatchRecord, verdict: Any, by: str = "anna") -> None:
     """Publish what somebody says of a match."""
     score = record.matches[0].score
