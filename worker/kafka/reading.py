@@ -100,9 +100,10 @@ class TopicReader:
 
     def at(self, topic: str, since: int) -> Offsets:
         """The first offset of each partition from a time on, in milliseconds."""
+        ends = self.ends(topic)  # asked for first, so that nothing that comes meanwhile lies before
         found = self._consumer.offsets_for_times(dict.fromkeys(self._places(topic), max(since, 0)))
         later = {place: hit.offset for place, hit in found.items() if hit is not None}
-        return self.ends(topic) | _by_partition(later)
+        return ends | _by_partition(later)
 
     def read(
         self, topic: str, start: Offsets | None = None, end: Offsets | None = None,

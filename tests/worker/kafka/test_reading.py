@@ -1,6 +1,10 @@
 """Topics read by a command: the same topic again and again, from any point to any other."""
 
 import time
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
 
 from tests.worker.kafka_side import PARTITIONS, POSTS, Kafka
 from worker.config import load_config
@@ -29,3 +33,20 @@ def test_reading_ends_when_time_is_up(kafka: Kafka) -> None:
     with connected(load_config()) as cluster:
         assert list(cluster.read(POSTS, until=time.monotonic())) == []
         assert sum(map(len, cluster.read(POSTS, until=time.monotonic() + 60))) == 10
+
+
+def test_what_comes_while_a_time_is_looked_up_lies_after_it(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = KafkaConsumer.offsets_for_times
+
+    def then_a_post(consumer: KafkaConsumer, times: Any) -> Any:
+        found = answer(consumer, times)
+        kafka.fill(POSTS, [b"meanwhile"])
+        return found
+
+    monkeypatch.setattr(KafkaConsumer, "offsets_for_times", then_a_post)
+    with connected(load_config()) as cluster:
+        start = cluster.at(POSTS, int(time.time() * 1000))
+        found = [record.value for batch in cluster.read(POSTS, start) for record in batch]
+    assert found == [b"meanwhile"]
