@@ -34,26 +34,27 @@ def row_blocks(rows: int, columns: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
-def unit_rows(vectors: F32) -> F32:
-    """The rows scaled to length one; a row of zeros stays as it is."""
+def unit_rows(vectors: F32, out: F32 | None = None) -> F32:
+    """The rows scaled to length one, into `out` if it is given; a row of zeros stays as it is."""
     length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]  # [n, 1]
     scale = np.divide(1, length, out=np.zeros_like(length), where=length != 0)
-    return np.asarray(vectors * scale, dtype=np.float32)
+    return np.asarray(np.multiply(vectors, scale, out=out), dtype=np.float32)
 
 
 def dense_rows(
-    forward: Callable[[I32, I64, Side], F32], ids: I32, offsets: I64, side: Side, lead: int
-) -> F32:
-    """The unit rows [n, d] of texts; of an article its first tokens, so many, count twice.
+    forward: Callable[[I32, I64, Side], F32], ids: I32, offsets: I64, side: Side, lead: int,
+    out: F32 | None = None,
+) -> F32:  # fmt: skip
+    """The unit rows [n, d] of texts, into `out` if given; of an article its lead counts twice.
 
     News say first what they are about. An article that is all lead has the row of its whole.
     """
-    whole = unit_rows(forward(ids, offsets, side))
+    found = forward(ids, offsets, side)
     if side is Side.POST or not lead:
-        return whole
+        return unit_rows(found, out)
     lengths = np.minimum(np.diff(offsets), lead)
     first, ends = spans(offsets[:-1], lengths), np.cumsum([0, *lengths], dtype=np.int64)
-    return unit_rows(whole + unit_rows(forward(ids[first], ends, side)))
+    return unit_rows(unit_rows(found) + unit_rows(forward(ids[first], ends, side)), out)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,9 +5,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Self, TypeVar
+
+import numpy as np
 
 from encoder.backends.choose import Backend, open_backend
 from encoder.directory import Model, read_model
@@ -16,7 +18,7 @@ from encoder.errors import InputError, ModelError
 from encoder.explain.words import Explainer
 from encoder.model.config import Side
 from encoder.model.weights import F32
-from encoder.score.lexical import NO_SLOT
+from encoder.score.lexical import NO_SLOT, SparseRows
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
 from encoder.support.second_process import second_process
@@ -163,27 +165,31 @@ class Encoder:
     ) -> Embeddings:
         """Read and embed the texts, part by part, each from its letters to its unit rows."""
         forward, lead = self._backend.forward, self.model.weights.config.lead
+        given = list(checked(texts, side))
+        dense = np.empty((len(given), self.dim), np.float32)  # [n, d]
 
-        def embedded(part: Sequence[T]) -> Embeddings:
-            tokens = read(part)
-            dense = frozen(dense_rows(forward, tokens.ids, tokens.offsets, side, lead))  # [n, d]
-            return Embeddings(dense, tokens.lexical, self.mix, self.digest)
+        def embedded(part: slice) -> SparseRows:
+            tokens = read(given[part])
+            dense_rows(forward, tokens.ids, tokens.offsets, side, lead, dense[part])
+            return tokens.lexical
 
-        parts = list(self._crew.map(embedded, _parts(checked(texts, side), self.threads)))
-        return parts[0] if len(parts) == 1 else Embeddings.concat([self._background[:0], *parts])
+        words = list(self._crew.map(embedded, _parts(given, self.threads)))
+        lexical = words[0] if len(words) == 1 else SparseRows.concat(words)
+        return Embeddings(frozen(dense), lexical, self.mix, self.digest)
 
 
-def _parts(texts: Iterator[T], threads: int) -> Iterator[list[T]]:
+def _parts(texts: Sequence[Article], threads: int) -> Iterator[slice]:
     """The texts, so many at a time that memory stays bounded, each thread's share in one piece.
 
     Smaller pieces cost more: reading and the kernel push each other's tables out of the cache.
     """
-    while taken := list(islice(texts, BLOCK * min(threads, MOST_BLOCKS))):
-        ends = list(accumulate(map(_letters, taken)))
+    step = BLOCK * min(threads, MOST_BLOCKS)
+    for start in range(0, len(texts), step):
+        ends = list(accumulate(map(_letters, texts[start : start + step])))
         count = max(1, min(threads, ends[-1] // WORTH_A_THREAD))
         goals = (ends[-1] * part // count for part in range(1, count))
-        bounds = [0, *(bisect_left(ends, goal) + 1 for goal in goals), len(taken)]
-        yield from (taken[a:b] for a, b in pairwise(bounds) if a < b)
+        bounds = [0, *(bisect_left(ends, goal) + 1 for goal in goals), len(ends)]
+        yield from (slice(start + a, start + b) for a, b in pairwise(bounds) if a < b)
 
 
 def _letters(text: Article) -> int:

@@ -40,3 +40,13 @@ def test_an_articles_lead_counts_twice(texts: list[list[int]], lead: int, side: 
         if side is Side.ARTICLE and lead:
             expected = unit(expected + unit(VECTORS[side][text[:lead]].sum(0)))
         assert row == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_rows_go_where_they_are_wanted_and_nowhere_else(side: Side) -> None:
+    told = flat([[1, 2, 3], [], [4, 4, 5, 6]])
+    kept = np.full((5, 5), 7, np.float32)
+    rows = dense_rows(forward, *told, side, 2, kept[1:4])
+    assert np.shares_memory(rows, kept)
+    assert np.array_equal(kept[1:4], dense_rows(forward, *told, side, 2))
+    assert (kept[[0, 4]] == 7).all()
