@@ -121,12 +121,18 @@ def profiles(as_json: bool, **given: Any) -> None:
 
 @bench.command()
 @MODEL
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True),
+    help="What python -m train.languages.gather wrote, for texts that taught nothing.",
+)  # fmt: skip
 @JSON
-def languages(model: str, as_json: bool) -> None:
-    """Posts in twelve languages, found from an English article and from one of their own."""
+def languages(model: str, data: Path | None, as_json: bool) -> None:
+    """Posts in seventeen languages, found from an English article and from one of their own."""
+    from bench.judged import measure_judged
     from bench.languages import measure_languages
 
-    show([measure_languages(model)], as_json)
+    judged = [measure_judged(model, data)] if data else []
+    show([measure_languages(model), *judged], as_json)
 
 
 @bench.command()

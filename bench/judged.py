@@ -1,0 +1,131 @@
+"""`newsift bench languages --data DIR`: texts of sixteen languages that taught nothing.
+
+DIR is what `python -m train.languages.gather` wrote. Sentences look for their English originals and
+for others of their topic; everyday posts pass the articles of the bench, or do not.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import encoder
+from bench.languages import RATE, REFERENCE, read_stories
+from bench.part import Cell, Part
+from encoder.errors import InputError
+from train.data.corpus import read_everyday
+from train.data.readers import Passed, rows
+from train.protocol.ranking import auc_of
+from train.run import everyday
+
+ENGLISH = "en"
+NAMES = {
+    "ar": "Arabic", "de": "German", "en": REFERENCE, "es": "Spanish", "fr": "French",
+    "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pl": "Polish",
+    "pt": "Portuguese", "ru": "Russian", "th": "Thai", "tr": "Turkish", "zh": "Chinese",
+    "zh-tw": "Traditional Chinese",
+}  # fmt: skip
+HEADER = (
+    "language", "original, %", "topic, own", "topic, English", "same, %",
+    "pass, own", "pass, English", "posts",
+)  # fmt: skip
+REMARKS = (
+    "original: sentences that find their English original first; same: likewise, of the sentences",
+    "with a topic. topic: AUC × 100 of sentences with others of their topic, of the language and",
+    f"English. pass: in 1,000 posts at the automatic threshold (rate {RATE:g}) of the bench's six",
+    "articles, of the language and English. posts: everyday ones, none of a background of them.",
+)
+
+
+class Judged(NamedTuple):
+    """The texts of one language: in the order of the others' sentences, and everyday posts."""
+
+    originals: Sequence[str]
+    sentences: Sequence[str]
+    topics: Sequence[str]  # of the sentences
+    posts: Sequence[str]
+
+
+def measure_judged(model: str, data: Path) -> Part:
+    """What a model is worth on texts that judge, in every language that has some."""
+    found = read_judged(data)
+    bench = Bench(encoder.load(model, device="cpu"), found)
+    measured = [bench.row(code, told) for code, told in found.items()]
+    return Part("judged", f"Texts that taught nothing, model {model}", HEADER, measured, REMARKS)
+
+
+def read_judged(data: Path) -> dict[str, Judged]:
+    """The texts that judge in a folder, by language."""
+    originals, topics = by_language(data, "originals"), by_language(data, "topics")
+    inside = set().union(*everyday(data, Passed()))
+    streams = read_everyday(data, Passed())
+    return {
+        code: Judged(
+            [row["text"] for row in originals.get(code, ())],
+            [row["text"] for row in told],
+            [row["topic"] for row in told],
+            sorted(streams.get(code, set()) - inside),
+        )
+        for code, told in sorted(topics.items())
+    }
+
+
+def by_language(data: Path, name: str) -> dict[str, list[dict[str, str]]]:
+    """The rows of one file that judges, those that stand in every language of it, in one order."""
+    file = data / "judged" / f"{name}.jsonl.gz"
+    if not file.is_file():
+        raise InputError(f"{file}: is missing; python -m train.languages.gather writes it")
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for _, row in rows(file, Passed()):
+        found.setdefault(row["lang"], {})[row["id"]] = row
+    everywhere = sorted(set.intersection(*map(set, found.values())))
+    return {code: [told[name] for name in everywhere] for code, told in found.items()}
+
+
+class Bench:
+    """A model with the English texts that all languages are held against."""
+
+    def __init__(self, enc: encoder.Encoder, found: Mapping[str, Judged]) -> None:
+        self._enc, self._stories = enc, read_stories()
+        self._originals = enc.articles(found[ENGLISH].originals)
+        self._sentences = enc.articles(found[ENGLISH].sentences)
+        self._english = self._articles(REFERENCE)
+
+    def row(self, code: str, told: Judged) -> tuple[Cell, ...]:
+        """The figures of one language, in the order of the header."""
+        posts = self._enc.posts(told.sentences)
+        return (
+            NAMES[code],
+            first(self._enc.posts(told.originals), self._originals),
+            topic(posts, self._enc.articles(told.sentences), told.topics),
+            topic(posts, self._sentences, told.topics),
+            first(posts, self._sentences),
+            self._passing(told.posts, self._articles(NAMES[code])),
+            self._passing(told.posts, self._english),
+            len(told.posts),
+        )
+
+    def _articles(self, language: str) -> encoder.Embeddings:
+        return self._enc.articles([story.article for story in self._stories[language]])
+
+    def _passing(self, posts: Sequence[str], articles: encoder.Embeddings) -> float | None:
+        if not posts:
+            return None
+        score = self._enc.posts(posts).similarity(articles)
+        return 1000 * float((score >= self._enc.thresholds(articles, RATE)).mean())
+
+
+def first(posts: encoder.Embeddings, articles: encoder.Embeddings) -> float | None:
+    """How many in 100 find the article in their own place first."""
+    if not len(posts):
+        return None
+    best = posts.similarity(articles).argmax(axis=1)
+    return 100 * float((best == np.arange(len(posts))).mean())
+
+
+def topic(posts: encoder.Embeddings, articles: encoder.Embeddings, told: Sequence[str]) -> float:
+    """AUC × 100; every second sentence is a post, the others articles: none meets itself."""
+    score = posts.similarity(articles)[1::2, ::2]
+    same = np.equal.outer(told[1::2], told[::2])
+    return 100 * auc_of(score[same], score[~same])

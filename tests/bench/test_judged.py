@@ -1,0 +1,106 @@
+"""What judges other languages is counted as a slow loop counts it."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.metrics import roc_auc_score
+
+import encoder
+from bench.judged import NAMES, read_judged
+from bench.languages import RATE, read_stories
+from tests.worker.fake import Command
+from train.data.corpus import taught
+from train.languages.sources import read_sources
+from train.run import BACKGROUND_POSTS
+
+THINGS = ("storm", "flood", "river", "music", "match", "police", "city", "fire")
+TOPICS = ("weather", "sports")
+STREAMS = ("de", "en", "fr", "it", "nl")
+POSTS = 8_000
+
+
+def write(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+
+def everyday(code: str, i: int) -> str:
+    return f"{THINGS[i % 8]} {THINGS[i // 8 % 8]} everyday {code} {i}"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three languages, one without originals; one more sentence in one of them alone."""
+    root = tmp_path_factory.mktemp("judged")
+    originals, topics = [], []
+    for code in ("en", "it", "th"):
+        for i, thing in enumerate(THINGS):
+            text = f"{thing} {THINGS[i * 3 % 8]} {'' if code == 'en' else THINGS[(i + 1) % 8]}"
+            row = {"id": str(i), "lang": code, "text": f"{text} told {i}"}
+            topics.append(row | {"topic": TOPICS[i % 3 % 2]})
+            originals += [row] if code != "th" else []
+    originals.append({"id": "99", "lang": "en", "text": "an English one alone"})
+    write(root / "judged/originals.jsonl.gz", originals)
+    write(root / "judged/topics.jsonl.gz", topics)
+    for code in STREAMS:
+        posts = [everyday(code, i) for i in range(POSTS if code in ("en", "it") else 20)]
+        write(root / f"tweets/{code}.jsonl.gz", [{"text": post, "lang": code} for post in posts])
+    return root
+
+
+def test_the_table_is_what_loops_count(newsift: Command, data: Path) -> None:
+    done = newsift("bench", "languages", "--data", str(data), "--json")
+    assert done.code == 0, done.err
+    rows = {row["language"]: row for row in json.loads(done.out)["judged"]["rows"]}
+    assert list(rows) == ["English", "Italian", "Thai"]
+    enc = encoder.load(device="cpu")
+    found = read_judged(data)
+    sentences = {code: told.sentences for code, told in found.items()}
+    articles = {code: enc.articles(texts) for code, texts in sentences.items()}
+    for code, told in found.items():
+        row, posts = rows[NAMES[code]], enc.posts(told.sentences)
+        for key, other in (("topic, own", code), ("topic, English", "en")):
+            score = posts.similarity(articles[other])
+            places = [(i, j) for i in range(1, 8, 2) for j in range(0, 8, 2)]
+            same = [told.topics[i] == told.topics[j] for i, j in places]
+            seen = 100 * roc_auc_score(same, [score[i, j] for i, j in places])
+            assert row[key] == pytest.approx(seen)
+        best = posts.similarity(articles["en"])
+        hits = sum(all(best[i, i] > best[i, j] for j in range(8) if j != i) for i in range(8))
+        assert row["same, %"] == pytest.approx(100 * hits / 8)
+        assert row["posts"] == len(told.posts)
+    assert rows["Thai"]["original, %"] is None
+    assert rows["Thai"]["pass, own"] is None
+    assert rows["English"]["original, %"] == 100
+    italian = found["it"].posts
+    seeds = enc.articles([story.article for story in read_stories()["Italian"]])
+    cuts = enc.thresholds(seeds, RATE)
+    passed = sum(int((enc.posts([p]).similarity(seeds) >= cuts).sum()) for p in italian[:500])
+    whole = enc.posts(italian).similarity(seeds) >= cuts
+    assert passed == whole[:500].sum()
+    assert rows["Italian"]["pass, own"] == pytest.approx(1000 * whole.mean())
+
+
+def test_posts_that_judge_neither_taught_nor_stand_in_a_background(data: Path) -> None:
+    told = read_judged(data)
+    judging = {post for post in (everyday("en", i) for i in range(POSTS)) if not taught(post)}
+    assert set(told["en"].posts) < judging
+    assert len(told["en"].posts) == len(judging) - BACKGROUND_POSTS // len(STREAMS) > 0
+    assert len(told["en"].originals) == len(told["it"].originals) == 8
+    assert told["th"].originals == told["th"].posts == []
+
+
+def test_every_language_that_is_judged_has_a_name_on_the_bench() -> None:
+    judged = {code for one in read_sources() if one.use == "topics" for code in one.files}
+    assert judged == set(NAMES)
+    assert set(NAMES.values()) <= set(read_stories())
+
+
+def test_a_folder_that_was_not_gathered_is_one_line(newsift: Command, tmp_path: Path) -> None:
+    done = newsift("bench", "languages", "--data", str(tmp_path))
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert "python -m train.languages.gather writes it" in done.err

@@ -1,0 +1,220 @@
+"""Texts come out of repositories as their files hold them, and what judges never teaches."""
+
+import gzip
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from encoder.errors import InputError
+from tests.train.folders import folder, write
+from train.data.corpus import read_corpus, taught
+from train.data.folder import pair_sets
+from train.data.readers import Passed
+from train.data.splits import bare, share, split_of, split_pairs
+from train.languages import gather as gathering
+from train.languages.clones import Clones
+from train.languages.gather import Gathered, gather
+from train.languages.sources import Form, Source, read_sources
+from train.languages.texts import drawn, kept, rows, sentences
+
+ITALIAN = [f"Il fiume numero {i} ha allagato la città stanotte" for i in range(90)]
+ENGLISH = [f"The river number {i} has flooded the town tonight" for i in range(90)]
+JUDGED = ("Questa frase giudica e non insegna mai", "This sentence judges and never teaches")
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+
+
+def source(form: Form = "lines", **how: Any) -> Source:
+    told = {"repo": "a/b", "commit": "0" * 40, "licence": "", "use": "sentences", "files": {}}
+    return Source(form=form, **(told | how))
+
+
+def repository(home: Path, name: str, files: dict[str, str]) -> str:
+    """A repository that can be fetched, and its commit."""
+    made = home / name
+    for path, text in files.items():
+        (made / path).parent.mkdir(parents=True, exist_ok=True)
+        (made / path).write_text(text, "utf-8")
+    said = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
+    me = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(made), *me, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=said).stdout
+
+    git("init", "--quiet")
+    git("config", "uploadpack.allowFilter", "true")
+    git("config", "uploadpack.allowAnySHA1InWant", "true")
+    git("add", ".")
+    git("commit", "--quiet", "--message=all")
+    return git("rev-parse", "HEAD").strip()
+
+
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The English data, and what was gathered beside it."""
+    root = tmp_path_factory.mktemp("gathered")
+    data = folder(root / "data")
+    commit = repository(root / "home", "one/texts", {
+        "it.txt": "\n".join([*ITALIAN[:60], JUDGED[0], ITALIAN[3], "breve"]),
+        "pairs.it": "\n".join([*ITALIAN[60:], JUDGED[0], "Altra frase con lo stesso originale"]),
+        "pairs.en": "\n".join([*ENGLISH[60:], "Some other sentence of English", JUDGED[1]]),
+        "pud.it": f"# sent_id = n1\n# text = {JUDGED[0]}\n1\tQuesta\n",
+        "pud.en": f"# sent_id = n1\n# text = {JUDGED[1]}\n1\tThis\n",
+        "sib.tsv": "index_id\tcategory\ttext\n7\tsports\tUna \"corsa\" di tremila metri\n",
+    })  # fmt: skip
+    told: dict[str, Any] = {"repo": "one/texts", "commit": commit, "licence": "CC0"}
+    sources = [
+        Source(**told, use="posts", form="lines", files={"it": ["it.txt"]}),
+        Source(**told, use="parallel", form="lines", files={"it": [("pairs.it", "pairs.en")]}),
+        Source(
+            **told, use="originals", form="conllu", files={"it": ["pud.it"], "en": ["pud.en"]}
+        ),
+        Source(
+            **told, use="topics", form="table", fields=["index_id", "category", "text"],
+            files={"it": ["sib.tsv"]},
+        ),
+    ]  # fmt: skip
+    clones = Clones(root / "clones", f"file://{root}/home/")
+    gather(Gathered(sources, clones), data, root / "out")
+    return data, root / "out"
+
+
+def test_posts_are_those_of_the_files_each_once_without_what_judges(
+    gathered: tuple[Path, Path],
+) -> None:
+    posts = read(gathered[1] / "tweets/it.jsonl.gz")
+    assert {row["text"] for row in posts} == set(ITALIAN[:60])
+    assert len(posts) == 60
+    assert {row["lang"] for row in posts} == {"it"}
+
+
+def test_pairs_are_sentences_with_their_originals_and_none_of_them_judges(
+    gathered: tuple[Path, Path],
+) -> None:
+    pairs = read(gathered[1] / "pairs/parallel.jsonl.gz")
+    both = zip(ITALIAN[60:], ENGLISH[60:], strict=True)
+    expected = {(text, original) for text, original in both if split_of(bare(original)) == "train"}
+    assert 10 < len(expected) < 30
+    assert {(row["post"], row["article"]) for row in pairs} == expected
+    claims = [row["article"] for row in read(gathered[1] / "pairs/parallel_claims.jsonl.gz")]
+    assert set(claims) == {text for pair in expected for text in pair}
+    assert len(claims) == len(set(claims))
+
+
+def test_what_judges_stands_by_itself(gathered: tuple[Path, Path]) -> None:
+    originals = read(gathered[1] / "judged/originals.jsonl.gz")
+    assert [(row["id"], row["lang"], row["text"]) for row in originals] == [
+        ("n1", "it", JUDGED[0]),
+        ("n1", "en", JUDGED[1]),
+    ]
+    assert read(gathered[1] / "judged/topics.jsonl.gz") == [
+        {"id": "7", "lang": "it", "topic": "sports", "text": 'Una "corsa" di tremila metri'}
+    ]
+
+
+def test_english_pairs_and_crises_stay_as_they_are(gathered: tuple[Path, Path]) -> None:
+    data, out = gathered
+    for part in ("pairs", "crisis"):
+        for file in (data / part).iterdir():
+            assert (out / part / file.name).read_bytes() == file.read_bytes()
+    held = split_pairs(dict(pair_sets(data, Passed()))["small"])["test"]
+    assert held
+    assert not set(held) & set(read_corpus(out, Passed()).pairs)
+
+
+def test_a_second_run_fetches_nothing_and_writes_the_same(
+    gathered: tuple[Path, Path], tmp_path: Path
+) -> None:
+    data, out = gathered
+    kept_clones = Clones(out.parent / "clones", "file:///nowhere/")
+    commit = (out.parent / "home/one/texts/.git/refs/heads").iterdir().__next__().read_text()
+    one = Source(
+        repo="one/texts", commit=commit.strip(), licence="", use="posts", form="lines",
+        files={"it": ["it.txt"]},
+    )  # fmt: skip
+    gather(Gathered([one], kept_clones), data, tmp_path)
+    again = (tmp_path / "tweets/it.jsonl.gz").read_bytes()
+    gather(Gathered([one], kept_clones), data, tmp_path)
+    assert (tmp_path / "tweets/it.jsonl.gz").read_bytes() == again
+
+
+def test_a_repository_that_is_away_is_one_clear_line(tmp_path: Path) -> None:
+    clones = Clones(tmp_path / "clones", f"file://{tmp_path}/none/")
+    with pytest.raises(InputError, match=r"a\+b: git fetch failed .*delete the clone") as caught:
+        clones.read(source(), "x")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "clones/a+b").exists()
+
+
+def test_a_table_gives_its_columns_by_name_or_number() -> None:
+    csv = 'id,text\n1,"two, words"\n2\n'
+    by_name = rows(source("table", fields=["text"]), "a.csv", csv.encode())
+    assert list(by_name) == [("two, words",)]
+    by_number = rows(source("table", fields=[1, 0]), "a.txt", b"x\ty\tz\n")
+    assert list(by_number) == [("y", "x")]
+    odd = source("table", fields=[1], delimiter=";", quote="'")
+    assert list(rows(odd, "a.csv", b"Web;'eins; zwei'\n")) == [("eins; zwei",)]
+
+
+def test_json_is_read_whole_or_by_lines_however_deep() -> None:
+    asked = source("json", fields=["context", "question"])
+    told = {"data": [{"paragraphs": [{"context": "c", "qas": [{"question": "q", "id": "i"}]}]}]}
+    assert list(rows(asked, "a.json", json.dumps(told).encode())) == [("c",), ("q",)]
+    lines = b'{"question": "one"}\n{"question": "two"}\n'
+    assert list(rows(asked, "a.json", lines)) == [("one",), ("two",)]
+
+
+def test_words_apart_become_a_sentence_and_packed_lines_are_unpacked() -> None:
+    assert list(rows(source("words"), "a", "川 が あふれた".encode())) == [("川があふれた",)]
+    packed = gzip.compress(b"eins\nzwei")
+    assert list(rows(source(), "a.gz", packed)) == [("eins",), ("zwei",)]
+
+
+def test_long_texts_are_cut_into_sentences() -> None:
+    assert sentences("Kurz. Ganz kurz.") == ["Kurz. Ganz kurz."]
+    long = "Ein Satz. " * 30
+    assert sentences(long.strip()) == ["Ein Satz."] * 30
+    assert len(list(sentences("水が来た。" * 50))) == 51
+
+
+def test_kept_texts_are_as_they_were_so_that_their_split_stays() -> None:
+    texts = [f"A post  with two spaces number {i}" for i in range(200)]
+    found = kept([*texts, "a POST with two spaces number 7!", "short"], "en", set(), 150)
+    assert len(found) == 150
+    assert set(found) < set(texts)
+    everyday = sum(map(taught, found)) / 150
+    assert abs(everyday - 0.4) < 0.15
+    assert list(drawn(texts)) == sorted(texts, key=lambda text: share(f"drawn {text}"))
+
+
+def test_what_ships_names_every_language_and_what_judges_it() -> None:
+    sources = read_sources()
+    told = Gathered(sources, Clones(Path("none"))).languages()
+    assert len(told) == 16
+    topics = {language for one in sources if one.use == "topics" for language in one.files}
+    assert topics == set(told)
+    for one in sources:
+        sides = 2 if one.use == "parallel" else 1
+        assert {len(paths) for _, paths in one.paths()} == {sides}, one.repo
+        assert one.licence
+
+
+def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
+    got = CliRunner().invoke(gathering.main, ["--out", str(tmp_path)])
+    assert got.exit_code == 2
+    assert "--data" in got.output
+
+
+def test_a_folder_may_be_gathered_twice(tmp_path: Path) -> None:
+    write(tmp_path / "data/tweets/a.jsonl", [{"text": "a post of everyday with words"}])
+    for _ in range(2):
+        gather(Gathered([], Clones(tmp_path / "none")), tmp_path / "data", tmp_path / "out")
+    assert read(tmp_path / "out/pairs/parallel.jsonl.gz") == []
