@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from train.data.folder import CLAIMS, POOL, crisis_posts, files, pair_sets, reports
-from train.data.readers import Pair, Passed, Story, read_posts, read_stories, read_told
+from train.data.readers import Pair, Passed, Story, read_stories, read_told
 from train.data.splits import bare, share, split_of_event, split_pairs
 
 STREAMS_TAUGHT = 0.4  # the share of everyday posts that train; the others are for judging
@@ -26,6 +26,7 @@ class Corpus:
     claims: list[Story]
     pairs: list[Pair]
     sentences: list[str] = field(default_factory=list)  # out of the articles
+    languages: dict[str, list[str]] = field(default_factory=dict)  # everyday posts that name theirs
 
     @property
     def pair_posts(self) -> list[str]:
@@ -51,8 +52,9 @@ def read_corpus(data: Path, passed: Passed) -> Corpus:
         kind = claims if name + CLAIMS in names else stories
         kind.append(pair.story for pair in kept)
     articles = away.free(chain(*stories))
+    streams = read_streams(data, passed)
     posts = chain(
-        read_streams(data, passed),
+        *streams.values(),
         (post.text for post in crisis_posts(data, passed) if split_of_event(post.event) == "train"),
         (title for title, _ in articles if len(title.split()) > SHORT_TITLE),
     )
@@ -62,6 +64,7 @@ def read_corpus(data: Path, passed: Passed) -> Corpus:
         away.free(chain(*claims)),
         list(chain(*pairs.values())),
         list(filter(away.frees, dict.fromkeys(sentences(articles)))),
+        {told: list(filter(away.frees, some)) for told, some in streams.items() if told},
     )
 
 
@@ -114,20 +117,27 @@ def read_articles(data: Path, passed: Passed) -> Iterator[Story]:
         yield from read_stories(file, passed)
 
 
-def read_streams(data: Path, passed: Passed) -> Iterator[str]:
-    """The everyday posts that train."""
-    for file in files(data, "tweets").values():
-        yield from filter(taught, read_posts(file, passed))
+def read_streams(data: Path, passed: Passed) -> dict[str, list[str]]:
+    """The everyday posts that train, by the languages that their rows tell."""
+    found: dict[str, list[str]] = {}
+    for text, language in read_tweets(data, passed):
+        if taught(text):
+            found.setdefault(language, []).append(text)
+    return found
 
 
 def read_everyday(data: Path, passed: Passed) -> dict[str, set[str]]:
-    """The everyday posts that judge, by the languages that their rows tell."""
+    """The everyday posts that judge, each once, likewise."""
     found: dict[str, set[str]] = {}
-    for file in files(data, "tweets").values():
-        for text, language in read_told(file, passed):
-            if not taught(text):
-                found.setdefault(language, set()).add(text)
+    for text, language in read_tweets(data, passed):
+        if not taught(text):
+            found.setdefault(language, set()).add(text)
     return found
+
+
+def read_tweets(data: Path, passed: Passed) -> Iterator[tuple[str, str]]:
+    """All everyday posts with their languages."""
+    return chain.from_iterable(read_told(file, passed) for file in files(data, "tweets").values())
 
 
 def taught(post: str) -> bool:

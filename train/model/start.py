@@ -40,6 +40,7 @@ T = TypeVar("T")
 SAMPLE = 40_000
 FEWEST_LETTERS = 3  # of a whole word that is added to the word pieces
 TOKENS = "tokens"  # the folder of the teacher's vectors of single tokens, inside that of texts
+FEWEST_POSTS = 3  # of a language, of which few are known, that a word is in to be counted there
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LEAST_GATE = np.float32(1e-3)
 
@@ -166,18 +167,29 @@ def from_file(tokens: Wanted, file: Path | None, config: AstConfig) -> tuple[Voc
 
 
 def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tuple[Shares, Shares]:
-    """In what share of posts and articles each token, of posts and sentences each word, occurs."""
+    """In what share of posts and articles each token, of posts and sentences each word, occurs.
+
+    A word of a language whose posts are named counts as the share of these, if that is larger: in
+    all languages together each one's most common words are rare.
+    """
     reader = Tokenizer(vocabulary, Idf(np.ones(SLOTS, np.float32)), config)
-    pieces, words = np.zeros(vocabulary.size), np.zeros(SLOTS)
+    pieces = np.zeros(vocabulary.size)
     posts, articles = every_text(texts)
     for tokens in chain(
         map(reader.posts, blocks_of(posts)), map(reader.articles, blocks_of(articles))
     ):
         pieces += distinct_pieces(tokens, vocabulary.size)
-    short = [*posts, *texts.sentences]
-    for tokens in map(reader.posts, blocks_of(short)):
-        words += np.bincount(tokens.lexical.slots, minlength=SLOTS)
-    return pieces / max(len(posts) + len(articles), 1), words / max(len(short), 1)
+    words = [word_shares(reader, [*posts, *texts.sentences])]
+    words += (word_shares(reader, some, FEWEST_POSTS) for some in texts.languages.values())
+    return pieces / max(len(posts) + len(articles), 1), np.max(words, axis=0)
+
+
+def word_shares(reader: Tokenizer, texts: list[str], fewest: int = 1) -> Shares:
+    """In what share of short texts each word occurs, those in fewer texts left out: [slots]."""
+    found = np.zeros(SLOTS)
+    for tokens in map(reader.posts, blocks_of(texts)):
+        found += np.bincount(tokens.lexical.slots, minlength=SLOTS)
+    return np.where(found < fewest, 0, found) / max(len(texts), 1)
 
 
 def stands_for_words(vocabulary: Vocabulary) -> F32:

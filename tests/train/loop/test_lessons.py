@@ -131,10 +131,22 @@ def test_whatever_a_text_is_made_of_its_near_copy_is_held_back(
 
 def test_everyday_posts_fall_apart_into_those_that_train_and_those_that_judge(data: Path) -> None:
     every = {row["text"] for row in rows(data / "tweets" / "everyday.jsonl.gz")}
-    train, judge = set(read_streams(data, Passed())), read_everyday(data, Passed())[""]
+    train = set(read_streams(data, Passed())[""])
+    judge = read_everyday(data, Passed())[""]
     assert train | judge == every
     assert not train & judge
     assert train == set(filter(taught, every))
+
+
+def test_everyday_posts_stand_by_the_language_that_they_tell(tmp_path: Path) -> None:
+    told = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
+    write(tmp_path / "tweets/a.jsonl", told)
+    found = read_corpus(tmp_path, Passed())
+    taught_ones = [row for row in told if taught(row["text"])]
+    assert set(found.posts) == {row["text"] for row in taught_ones}
+    assert found.languages == {
+        code: [row["text"] for row in taught_ones if row["lang"] == code] for code in ("nl", "th")
+    }
 
 
 def reader() -> Tokenizer:

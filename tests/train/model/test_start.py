@@ -1,6 +1,7 @@
 """What training starts from: vocabulary, vectors, idf and gates, counted once more the slow way."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,19 @@ def test_idf_counts_short_texts_and_gates_all_that_hold_a_token(
         assert start.gates[start.vocabulary.pieces(word)[0]] == pytest.approx(gate, abs=1e-5)
     assert start.idf.table[slot("neverseen")] == pytest.approx(-math.log(1e-5), rel=1e-5)
     assert start.gates[LINES.index("[PAD]")] == np.float32(1e-3)
+
+
+def test_a_word_that_is_common_in_its_language_weighs_as_little_as_there(
+    recipe: Recipe, tmp_path: Path, calls: list[str]
+) -> None:
+    dutch = ["het city", "het storm", "het river", "het Netanyahu", "brexit"]
+    plain = make_start(recipe, TEXTS, stored(tmp_path / "cache")).idf.table
+    told = replace(TEXTS, languages={"nl": dutch})
+    table = make_start(recipe, told, VectorStore(tmp_path / "cache", WIDTH)).idf.table
+    assert table[slot("het")] == pytest.approx(-math.log(4 / 5 + 1e-5), rel=1e-5)
+    assert plain[slot("het")] == pytest.approx(-math.log(1e-5), rel=1e-5)
+    changed = set(np.flatnonzero(table != plain).tolist())
+    assert changed == {slot("het")}, "what fewer than three posts hold is not counted there"
 
 
 def test_the_directions_keep_what_the_texts_differ_in(tmp_path: Path) -> None:
