@@ -16,6 +16,7 @@ import torch
 from train.data.corpus import read_corpus
 from train.data.readers import Passed
 from train.loop.bf16 import halves
+from train.plainly import plainly
 from train.recipe import read_recipe
 from train.teacher.choose import open_store, reader
 from train.teacher.chunks import chunks, readable
@@ -55,4 +56,4 @@ def texts(data: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -1,5 +1,6 @@
 """Files of public repositories, each fetched once at its commit and kept in a bare clone."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -34,7 +35,11 @@ class Clones:
 
 def git(clone: Path, *said: str) -> bytes:
     """What git answers about a bare clone."""
-    done = subprocess.run(["git", f"--git-dir={clone}", *said], capture_output=True, check=False)
+    command, quiet = ["git", f"--git-dir={clone}", *said], os.environ | {"GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, env=quiet)
+    except OSError as error:
+        raise InputError(f"git: cannot be started ({error.strerror}); install it") from error
     if done.returncode:
         why = one_line(done.stderr.decode("utf-8", "replace").strip())
         raise InputError(

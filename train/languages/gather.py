@@ -22,6 +22,7 @@ from train.data.splits import bare, split_pairs
 from train.languages.clones import Clones
 from train.languages.sources import Source, Use, read_sources
 from train.languages.texts import drawn, kept, rows, sentences
+from train.plainly import plainly
 
 ENGLISH = "en"
 PARTS = ("judged", "tweets", "pairs", "crisis")
@@ -145,4 +146,4 @@ def write(file: Path, told: Iterable[Row]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

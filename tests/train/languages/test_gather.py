@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,22 @@ def test_a_repository_that_is_away_is_one_clear_line(tmp_path: Path) -> None:
         clones.read(source(), "x")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "clones/a+b").exists()
+
+
+def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"git: cannot be started \(.+\); install it"):
+        Clones(tmp_path / "clones").read(source(), "x")
+
+
+def test_what_is_refused_is_one_line(tmp_path: Path) -> None:
+    none = os.environ | {"PATH": str(tmp_path)}
+    told = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "train.languages.gather", *told]
+    done = subprocess.run(command, capture_output=True, text=True, env=none, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("newsift: git: cannot be started")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_table_gives_its_columns_by_name_or_number() -> None:
