@@ -31,6 +31,7 @@ from train.recipe import Recipe
 from train.teacher.choose import open_store
 
 BACKGROUND_POSTS = 20_000
+LANGUAGE_POSTS = 3_500  # of each language at most, where they come to more than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,12 @@ def check(order: Order) -> None:
 
 
 def everyday(data: Path, passed: Passed) -> list[list[str]]:
-    """Everyday posts that never train, for the automatic threshold: as many of each language."""
+    """Everyday posts that never train, for the automatic threshold: as many of each language.
+
+    A threshold is the highest of several, which chance lifts where each comes from few posts.
+    """
     found = read_everyday(data, passed)
-    room = BACKGROUND_POSTS // max(1, len(found))
+    room = max(BACKGROUND_POSTS // max(1, len(found)), LANGUAGE_POSTS)
     chosen = [sorted(posts, key=share)[:room] for _, posts in sorted(found.items())]
     if (count := sum(map(len, chosen))) < CHECKED_TEXTS:
         raise InputError(

@@ -116,11 +116,14 @@ def test_the_background_has_as_many_posts_of_each_language(
         ({"lang": lang, "text": f"{lang} {i}"} for lang, count in told for i in range(count)),
     )
     monkeypatch.setattr("train.run.BACKGROUND_POSTS", 240)
+    monkeypatch.setattr("train.run.LANGUAGE_POSTS", 20)
     none, japanese, thai = everyday(tmp_path, Passed())
     assert len(none) == len(thai) == 80
     assert 8 <= len(japanese) < 30
     assert all(text.startswith("th") for text in thai)
     assert not any(map(taught, [*none, *japanese, *thai]))
+    monkeypatch.setattr("train.run.LANGUAGE_POSTS", 100)
+    assert [len(some) for some in everyday(tmp_path, Passed())] == [100, len(japanese), 100]
 
 
 def test_a_finished_run_called_again_writes_the_same_model(train: Trainings) -> None:

@@ -16,17 +16,18 @@ from typing import Any
 import click
 
 from encoder.support.files import write_atomically
-from train.data.folder import CLAIMS, files
+from train.data.folder import CLAIMS, REPORTS, files
 from train.data.readers import Pair, Passed, Story, read_posts
 from train.data.splits import bare, split_pairs
 from train.languages.clones import Clones
+from train.languages.crises import crisis_of, crisis_rows
 from train.languages.sources import Source, Use, read_sources
 from train.languages.texts import drawn, kept, rows, sentences
 from train.plainly import plainly
 
 ENGLISH = "en"
 PARTS = ("judged", "tweets", "pairs", "crisis")
-POSTS, ENGLISH_POSTS, FEWEST_POSTS = 5_000, 12_000, 2_500
+POSTS, ENGLISH_POSTS, FEWEST_POSTS = 8_000, 12_000, 4_000
 MORE_POSTS, SENTENCES, PARALLEL = 5_000, 7_000, 5_000  # a language
 
 Row = dict[str, Any]
@@ -52,7 +53,8 @@ class Gathered:
 
     def languages(self) -> list[str]:
         """Every language that the sources have texts of."""
-        return sorted({told for source in self._sources for told in source.files})
+        texts = (source for source in self._sources if source.use != "crises")
+        return sorted({told for source in texts for told in source.files})
 
 
 @click.command()
@@ -82,6 +84,7 @@ def gather(found: Gathered, data: Path, out: Path) -> None:
     claims = ({"article": text} for text in drawn(dict.fromkeys(taught)))
     write(out / "pairs" / f"parallel{CLAIMS}.jsonl.gz", claims)
     copy_english(data, out)
+    write_crises(found, out)
     click.echo(f"{len(parallel):,} pairs, {len(judged):,} texts that judge")
 
 
@@ -137,6 +140,21 @@ def copy_english(data: Path, out: Path) -> None:
     for part in ("pairs", "crisis"):
         for file in files(data, part).values():
             write_atomically(out / part / file.name, file.read_bytes())
+
+
+def write_crises(found: Gathered, out: Path) -> None:
+    """Write the labelled crises as a folder of their own, with the everyday posts beside them."""
+    folder = out / "judged" / "crises"
+    for part in ("crisis", "tweets"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    told: dict[str, list[tuple[str, ...]]] = {}
+    for event, row in found.rows("crises"):
+        told.setdefault(event, []).append(row)
+    posts, articles = crisis_rows({event: crisis_of(some) for event, some in told.items()})
+    write(folder / "crisis" / "posts.jsonl.gz", posts)
+    write(folder / "crisis" / f"{REPORTS}.jsonl.gz", articles)
+    for file in files(out, "tweets").values():
+        write_atomically(folder / "tweets" / file.name, file.read_bytes())
 
 
 def write(file: Path, told: Iterable[Row]) -> None:

@@ -10,13 +10,13 @@ import yaml
 
 TEXTS = Path(__file__).with_name("sources.yaml")
 
-Use = Literal["posts", "sentences", "parallel", "originals", "topics"]
+Use = Literal["posts", "sentences", "parallel", "originals", "topics", "crises"]
 Form = Literal["lines", "words", "conllu", "table", "json"]  # words: a sentence's, apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Files of one repository at one commit, by language; a parallel file goes with another."""
+    """Files of one repository at one commit, by language or crisis; a parallel one goes in twos."""
 
     repo: Annotated[str, msgspec.Meta(pattern=r"^[\w.-]+/[\w.-]+$")]
     commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]

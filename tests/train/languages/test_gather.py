@@ -69,6 +69,8 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         "pairs.en": "\n".join([*ENGLISH[60:], "Some other sentence of English", JUDGED[1]]),
         "pud.it": f"# sent_id = n1\n# text = {JUDGED[0]}\n1\tQuesta\n",
         "pud.en": f"# sent_id = n1\n# text = {JUDGED[1]}\n1\tThis\n",
+        "crisis.csv": "id,text,from,label\n1,Il fiume è in piena,Media,Related and informative\n"
+        "2,la mia strada è un lago,Eyewitness,Related and informative\n3,ciao,Media,Not related\n",
         "sib.tsv": "index_id\tcategory\ttext\n7\tsports\tUna \"corsa\" di tremila metri\n",
     })  # fmt: skip
     told: dict[str, Any] = {"repo": "one/texts", "commit": commit, "licence": "CC0"}
@@ -81,6 +83,9 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         Source(
             **told, use="topics", form="table", fields=["index_id", "category", "text"],
             files={"it": ["sib.tsv"]},
+        ),
+        Source(
+            **told, use="crises", form="table", fields=[1, 2, 3], files={"flood": ["crisis.csv"]}
         ),
     ]  # fmt: skip
     clones = Clones(root / "clones", f"file://{root}/home/")
@@ -119,6 +124,20 @@ def test_what_judges_stands_by_itself(gathered: tuple[Path, Path]) -> None:
     assert read(gathered[1] / "judged/topics.jsonl.gz") == [
         {"id": "7", "lang": "it", "topic": "sports", "text": 'Una "corsa" di tremila metri'}
     ]
+
+
+def test_crises_stand_in_a_folder_of_their_own_beside_the_everyday_posts(
+    gathered: tuple[Path, Path],
+) -> None:
+    crises = gathered[1] / "judged/crises"
+    assert [(row["label"], row["text"]) for row in read(crises / "crisis/posts.jsonl.gz")] == [
+        ("on-topic", "la mia strada è un lago"),
+        ("off-topic", "ciao"),
+    ]
+    (article,) = read(crises / "crisis/seed_articles.jsonl.gz")
+    assert article == {"event": "flood", "article": "Il fiume è in piena"}
+    assert read(crises / "tweets/it.jsonl.gz") == read(gathered[1] / "tweets/it.jsonl.gz")
+    assert "flood" not in {row["lang"] for row in read(gathered[1] / "pairs/parallel.jsonl.gz")}
 
 
 def test_english_pairs_and_crises_stay_as_they_are(gathered: tuple[Path, Path]) -> None:
