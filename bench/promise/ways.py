@@ -43,6 +43,15 @@ def fixed(count: int, best: int | None = None) -> Way:
 
 def after_each(scores: F64, right: Bools, promise: Promise, random: Generator) -> Found:
     """The anytime form: a look after every label, until all is shown or 200 are spent."""
+    return _walked(scores, right, promise, random, on=False)
+
+
+def and_on(scores: F64, right: Bools, promise: Promise, random: Generator) -> Found:
+    """The anytime form, then labels in the order of the draw until 200 are spent; a last look."""
+    return _walked(scores, right, promise, random, on=True)
+
+
+def _walked(scores: F64, right: Bools, promise: Promise, random: Generator, on: bool) -> Found:
     labelled: set[int] = set()
 
     def said(place: int) -> bool | None:
@@ -52,7 +61,13 @@ def after_each(scores: F64, right: Bools, promise: Promise, random: Generator) -
         return bool(right[place])
 
     hashes = [f"{place:09}" for place in random.permutation(len(scores))]
-    look = FrozenCuts.among(scores, *promise).look(scores, hashes, said)
+    cuts = FrozenCuts.among(scores, *promise)
+    look = cuts.look(scores, hashes, said)
+    if on:
+        for place in sorted(range(len(scores)), key=hashes.__getitem__):
+            said(place)
+        known = {place: bool(right[place]) for place in labelled}
+        look = cuts.look(scores, hashes, known.get)
     return Found(look.threshold, len(labelled))
 
 
@@ -82,6 +97,7 @@ WAYS: dict[str, Way] = {
     "200 labels": fixed(MANY),
     "the 60 best matches": fixed(FEW, best=FEW),
     "a look after each, 200 at most": after_each,
+    "the same, judged on to 200": and_on,
     "wrong: 60 labels, looked at after each": peeking,
     "wrong: loosest Clopper–Pearson, 60": loosest,
     "wrong: the labels as they stand, 60": as_labelled,

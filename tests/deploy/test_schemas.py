@@ -191,6 +191,7 @@ LABEL: dict[str, Any] = {
     "label": "on", "event": "storm", "post": {"id": "1", "platform": "x", "text": "rain"},
     "by": "ann", "at": "2026-03-01T10:00:00Z", "drawn": "given",
 }  # fmt: skip
+DRAWN = {"drawn": "certify", "probability": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -209,6 +210,9 @@ LABEL: dict[str, Any] = {
         ({"event": ""}, False),
         ({"by": "b" * 241}, False),
         ({"at": "today"}, False),
+        (DRAWN | {"queue": {"until": "2026-03-01T10:00:00.000Z", "more": 1}}, True),
+        (DRAWN | {"queue": {"until": "today"}}, False),
+        (DRAWN | {"queue": None}, False),
         ({"post": {"id": "", "platform": "x", "text": ""}}, False),
         ({"post": {"id": "1", "platform": "myspace", "text": ""}}, False),
         ({"post": {"id": "1", "platform": "x", "text": "t", "author": None}}, True),

@@ -4,12 +4,16 @@ The cuts are frozen before anything is labelled. The matches above the strictest
 in the order of their hashes until the evidence is enough, then those above the next; a label
 counts for every set that its match is in. The evidence is an e-process: were the precision short
 of what is promised, it would ever reach 1 / α with a probability of at most α.
+
+Labels beyond those that were asked for cannot harm: of each set only the prefix up to the first
+match without a label is read, and the bound is on the whole path. A set that is out of reach stays
+out of reach, as it is so even if all of its other matches are right.
 """
 
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Self
 
@@ -33,6 +37,9 @@ class Look:
     ask: int | None  # the match to label next; None where no more can be shown
     missing: int  # so many labels until the next cut is shown, if none is wrong
     share: float = 0.0  # of the matches above that cut which are labelled, with that one
+    cut: float | None = field(default=None, compare=False)  # that cut
+    off: int = field(default=0, compare=False)  # of the labels that put it out of reach
+    labelled: int = field(default=0, compare=False)  # so many labels put it out of reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,15 @@ class FrozenCuts:
             members = order[found[order] >= cut]
             labelled, missing = self._walk(members.tolist(), said)
             if missing > len(members) - labelled:
-                return Look(shown, None, missing)
+                verdicts = [bool(said(member)) for member in members[:labelled].tolist()]
+                n = self._lost_after(verdicts, len(members))
+                off = n - sum(verdicts[:n])
+                return Look(shown, None, missing, cut=cut, off=off, labelled=n)
             if missing:
-                return Look(shown, int(members[labelled]), missing, (labelled + 1) / len(members))
+                share = (labelled + 1) / len(members)
+                return Look(shown, int(members[labelled]), missing, share, cut)
             shown = cut
-        return Look(shown, None, 0)
+        return Look(shown, None, 0, cut=shown)
 
     def _walk(self, members: Sequence[int], said: Said) -> tuple[int, int]:
         """How many are labelled before the first gap, and how many are missing: none if shown."""
@@ -85,6 +96,15 @@ class FrozenCuts:
                 return n + 1, 0
         n = len(members)
         return n, labels_missing(positives, n, self.precision, self.confidence)
+
+    def _lost_after(self, verdicts: Sequence[bool], size: int) -> int:
+        """After how many labels a set of this size was out of reach; it stays so."""
+
+        def lost(n: int) -> bool:
+            missing = labels_missing(sum(verdicts[:n]), n, self.precision, self.confidence)
+            return missing > size - n
+
+        return bisect_left(range(len(verdicts)), True, key=lost)
 
 
 def cut_ranks(count: int) -> list[int]:

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
-from worker.judge.labels import PostId
+from worker.judge.labels import Label, PostId
 from worker.posts.outcome import Post
+from worker.posts.times import milliseconds, utc
 from worker.seeds.record import digest
 
 CERTIFYING = 0.5  # of all posts
@@ -55,6 +56,21 @@ def to_certify(matches: Iterable[Candidate]) -> list[Candidate]:
     """The distinct matches whose labels certify, in the order in which they are drawn."""
     certifying = (match for match in distinct(matches) if certifies_only(match.post_id))
     return sorted(certifying, key=lambda match: draw_key(match.post_id))
+
+
+def to_train(matches: Iterable[Candidate]) -> list[Candidate]:
+    """The distinct matches whose labels may train, in the order in which they are drawn."""
+    training = (match for match in distinct(matches) if not certifies_only(match.post_id))
+    return sorted(training, key=lambda match: draw_key(match.post_id))
+
+
+def frozen_until(labels: Iterable[Label]) -> int | None:
+    """Until when matches are of the newest draw that these labels are of; None without a label.
+
+    A label that names no queue was given once its match was there.
+    """
+    ends = (milliseconds(utc(label.queue.until if label.queue else label.at)) for label in labels)
+    return max(ends, default=None)
 
 
 def learn_queue(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from encoder.errors import InputError, one_line
 from encoder.support.letters import most_marks
@@ -27,6 +28,12 @@ Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 
 PostId = tuple[str, str]  # the platform and the id that it gave
 
 
+class QueueName(msgspec.Struct, frozen=True):
+    """The frozen queue that drew a post at random."""
+
+    until: str  # RFC 3339: when the newest of its matches was processed
+
+
 class Label(msgspec.Struct, frozen=True):
     """What somebody says of a post: whether it is on the event, and how it came to be asked."""
 
@@ -40,6 +47,7 @@ class Label(msgspec.Struct, frozen=True):
     score: Cosine | None = None
     seed_set: str | None = None
     model: str | None = None
+    queue: QueueName | UnsetType = UNSET
 
     @property
     def post_id(self) -> PostId:
@@ -190,6 +198,8 @@ def _check(label: Label, limits: Limits) -> None:
     if not label.post.id or len(label.key) > KEY_BYTES:
         raise InputError(f"post.id: empty, or of more than {KEY_BYTES} bytes; give the platform's")
     milliseconds_in({"at": label.at}, "at")
+    if label.queue:
+        milliseconds_in({"queue.until": label.queue.until}, "queue.until")
     if label.drawn == "certify" and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
     if (marks := most_marks(label.post.text)) > limits.marks:

@@ -2,9 +2,12 @@
 
 import hashlib
 import json
+from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import worker.judge.draw
 from worker.judge.draw import Candidate, certifies_only, distinct, draw_key, learn_queue, to_certify
@@ -75,7 +78,9 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
     best = sorted((match.score for match in order), reverse=True)
     known: dict[PostId, bool] = {}
     asked: list[Question] = []
-    while (question := queue.next(known)) is not None:
+    while queue.look(known).ask is not None:
+        question = queue.next(known)
+        assert question is not None
         asked.append(question)
         known[question.candidate.post_id] = True
     first = [match for match in order if match.score >= best[24]][:16]
@@ -83,6 +88,71 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
     assert [question.probability for question in asked[:16]] == [n / 25 / 2 for n in range(1, 17)]
     assert queue.look(known).threshold == best[-1]
     assert all(certifies_only(question.candidate.post_id) for question in asked)
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 120), st.sampled_from([0.3, 0.8, 0.95]))
+def test_after_the_walk_all_matches_are_asked_about_and_nothing_more_is_shown(
+    random: Random, count: int, right: float
+) -> None:
+    queue, known = CertifyQueue(MANY[:count]), dict[PostId, bool]()
+    ended, shown, told = False, None, ""
+    while (question := queue.next(known)) is not None:
+        look = queue.look(known)
+        if not ended and look.ask is None:
+            ended, shown, told = True, look.threshold, queue.out_of_reach(look)
+        if ended:
+            assert (look.threshold, look.ask, queue.out_of_reach(look)) == (shown, None, told)
+            own = certifies_only(question.candidate.post_id)
+            assert question.drawn == ("certify" if own else "learn")
+            assert 0 < (question.probability or 0) <= 0.5 if own else question.probability is None
+            assert queue.left(known) == count - len(known)
+        assert question.candidate.post_id not in known
+        known[question.candidate.post_id] = random.random() < right
+    assert len(known) == count
+    assert queue.look(known).threshold == shown or not ended
+    assert queue.told(known).endswith("0 unread")
+
+
+def test_it_says_in_a_sentence_why_no_more_can_be_promised() -> None:
+    matches = [candidate(name, score=0.9 - name / 1_000) for name in range(258)]
+    queue, known = CertifyQueue(matches), dict[PostId, bool]()
+    for right in (True, False):
+        question = queue.next(known)
+        assert question is not None
+        known[question.candidate.post_id] = right
+    assert queue.told(known) == (
+        "1 of 2 was off; 80 % cannot be promised from these 258 matches; 256 unread"
+    )
+    while queue.estimate(queue.look(known), known) is None:
+        question = queue.next(known)
+        assert question is not None
+        known[question.candidate.post_id] = True
+    assert "; on the event: about " in queue.told(known)
+    few = CertifyQueue(matches[:9])
+    assert few.told({}) == (
+        "80 % cannot be promised from these 9 matches, which are too few; 9 unread"
+    )
+
+
+def test_the_estimate_after_the_walk_is_true_on_average_and_its_interval_holds() -> None:
+    rng = np.random.default_rng(5)
+    shares, missed = [], 0
+    for n in range(400):
+        matches = [candidate(10_000 * n + place, score=0.9 - place / 1_000) for place in range(400)]
+        right = dict(zip((m.post_id for m in matches), rng.random(400) < 0.6, strict=True))
+        queue, known = CertifyQueue(matches), dict[PostId, bool]()
+        while len(known) < 40:
+            question = queue.next(known)
+            assert question is not None
+            known[question.candidate.post_id] = bool(right[question.candidate.post_id])
+        found = queue.estimate(queue.look(known), known)
+        assert found is not None
+        (low, share, high), labels = found
+        assert labels == 40
+        shares.append(share)
+        missed += not low <= 0.6 <= high
+    assert np.mean(shares) == pytest.approx(0.6, abs=0.015)
+    assert missed <= 0.12 * 400
 
 
 def test_each_match_is_hashed_once_however_often_somebody_answers(

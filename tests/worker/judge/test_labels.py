@@ -98,6 +98,8 @@ def test_a_key_may_be_spaced_and_escaped_as_others_write_json(by: str) -> None:
         (tree(post={"id": "", "platform": "x", "text": ""}), "post.id"),
         (tree(post={"id": "1" * KEY_BYTES, "platform": "x", "text": ""}), "post.id"),
         (tree(post={"id": "1", "platform": "x", "text": "a" + "́" * 31}), "limits.marks"),
+        (tree(queue="a"), "queue"),
+        (tree(queue={"until": "now"}), "queue.until"),
         (tree(more="x" * 10_000), "limits.post_bytes"),
         (tree(post={"id": "2", "platform": "x", "text": ""}), "key"),
         (tree(by="bob"), "key"),

@@ -19,6 +19,7 @@ from worker.actions.seeds.topic import SeedTopic
 from worker.actions.told import say
 from worker.config import Config
 from worker.files.matches import read_match
+from worker.judge.draw import frozen_until
 from worker.judge.labels import Label, PostId, verdicts
 from worker.judge.promise import confidence_of_version, lapses
 from worker.judge.queues import CertifyQueue
@@ -65,6 +66,7 @@ class Shown:
     labels: int
     on: int
     matches: int
+    out_of_reach: str = ""  # why no more can
 
 
 def shown_by(
@@ -72,16 +74,17 @@ def shown_by(
 ) -> Shown:
     """What labels of matches that were drawn at random show of a profile.
 
-    Matches that came after the last label are of another draw.
+    Matches that came after the newest draw was frozen are of another one.
     """
     drawn = [label for label in labels if label.drawn == "certify"]
-    until = max((milliseconds(utc(label.at)) for label in drawn), default=None)
+    until = frozen_until(drawn)
     own = [each for each in found.values() if is_by(each, profile) and came_by(each, until)]
     said = verdicts(drawn)
     known = [said[each.candidate.post_id] for each in own if each.candidate.post_id in said]
-    look = CertifyQueue([each.candidate for each in own], wish.precision, wish.tested).look(said)
-    can = look.ask is not None
-    return Shown(look.threshold, look.missing, can, len(known), sum(known), len(own))
+    queue = CertifyQueue([each.candidate for each in own], wish.precision, wish.tested)
+    look = queue.look(said)
+    can, why = look.ask is not None, queue.out_of_reach(look)
+    return Shown(look.threshold, look.missing, can, len(known), sum(known), len(own), why)
 
 
 def profile_now(cluster: TopicReader, config: Config, event: str) -> Profile | None:
@@ -206,8 +209,8 @@ def missing(profile: Profile, shown: Shown) -> str:
         name = one_line(profile.event)
         return f"{shown.missing} labels are missing, if none is wrong: newsift labels ask {name}"
     return (
-        "these matches can show no more: their best are not as often right, or are too few; wait "
-        "for more, or let the profile learn"
+        f"{shown.out_of_reach}: these matches can show no more; wait for more, or let the profile "
+        "learn"
     )
 
 

@@ -50,10 +50,10 @@ class Answers:
         """Publish the answer to a question; it counts once the broker has it."""
         candidate = question.candidate
         found = self._found.get(candidate.post_id)
-        scored = (found.record.seed_set, found.record.model) if found else (None, None)
+        seed_set, model = (found.record.seed_set, found.record.model) if found else (None, None)
         label = Label(
             verdict, self._event, candidate.post, self._by, present(), question.drawn,
-            question.probability, candidate.score, *scored,
+            question.probability, candidate.score, seed_set, model, question.queue,
         )  # fmt: skip
         self.replace(label)
         return label

@@ -9,9 +9,10 @@ from worker.actions.labels.candidates import Found, matches_of
 from worker.actions.labels.near import near_misses
 from worker.config import Config
 from worker.judge.draw import Candidate
-from worker.judge.labels import PostId
+from worker.judge.labels import PostId, QueueName
 from worker.judge.queues import CertifyQueue, LearnQueue, Queue
 from worker.kafka.reading import TopicReader
+from worker.posts.times import milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
 
 Kind = Literal["certify", "learn"]
@@ -34,7 +35,10 @@ def frozen(cluster: TopicReader, config: Config, event: str, kind: Kind, start: 
     candidates = [each.candidate for each in found.values()]
     if kind == "certify":
         wish = Wish.of(profile)
-        return Frozen(CertifyQueue(candidates, wish.precision, wish.tested), found, profile)
+        newest = max((milliseconds(utc(f.record.processed_at)) for f in found.values()), default=0)
+        name = QueueName(rfc3339(newest))
+        queue = CertifyQueue(candidates, wish.precision, wish.tested, name)
+        return Frozen(queue, found, profile)
     near, edge = near_misses(config, event)
     return Frozen(_around(candidates, near, found, edge), found, profile)
 

@@ -8,7 +8,7 @@ from math import inf
 from worker.desk.board import Board
 from worker.desk.scoring.measure import Measure
 from worker.desk.stories import Row, Story
-from worker.judge.draw import Candidate, to_certify
+from worker.judge.draw import Candidate, frozen_until, to_certify
 from worker.judge.glance import Draws, Mark, draws_of, said_together
 from worker.judge.labels import Label, PostId, verdicts
 from worker.judge.passing import Passed
@@ -78,10 +78,11 @@ def _has_let_go(board: Board, name: str, stories: Sequence[Story]) -> bool:
 
 
 def drawn(found: Matched, labels: Sequence[Label]) -> Draws:
-    """The labels that were drawn at random, of matches that were there when the last was given."""
+    """The labels that were drawn at random, of the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
-    until = max((milliseconds(utc(label.at)) for label in certifying), default=-1)
-    there = [o.candidate for o in found.own if milliseconds(utc(o.processed_at)) <= until]
+    until = frozen_until(certifying)
+    there = [o.candidate for o in found.own
+             if until is not None and milliseconds(utc(o.processed_at)) <= until]  # fmt: skip
     order, said = to_certify(there), verdicts(certifying)
     return draws_of([each.score for each in order], [said.get(each.post_id) for each in order])
 

@@ -65,6 +65,29 @@ def test_a_cut_is_shown_after_enough_labels(kafka: Kafka) -> None:
         assert terminal.ends() == 0
 
 
+def test_where_no_promise_can_be_made_it_says_why_and_asks_until_all_is_read(
+    kafka: Kafka,
+) -> None:
+    names = [str(n) for n in range(120)]
+    kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in names])
+    why = "1 of 2 was off; 80 % cannot be promised from these 120 matches"
+    with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
+        terminal.hears(KEYS)
+        terminal.press("y")
+        terminal.hears(KEYS)
+        terminal.press("n")
+        assert f"{why}; 118 unread" in terminal.hears(KEYS)
+        for left in range(117, -1, -1):
+            terminal.press("y")
+            assert f"{why}; " in terminal.hears(f"{left} unread")
+        assert terminal.ends() == 0
+    assert {name for name, _ in labels(kafka)} == set(names)
+    read = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
+    drawn_as = {label.post.id: label.drawn for label in read if isinstance(label, Label)}
+    certifying = {n for n in names if certifies_only(("x", n))}
+    assert drawn_as == {n: "certify" if n in certifying else "learn" for n in names}
+
+
 class Near(BaseHTTPRequestHandler):
     """A worker that tells of one near miss of the event."""
 

@@ -66,6 +66,21 @@ def test_ten_posts_are_judged_by_keys_alone(window: Window, place: Place) -> Non
     asks(page, ORDER[8])
 
 
+def test_where_no_promise_can_be_made_it_says_why_and_asks_on(window: Window, place: Place) -> None:
+    page = judging(window, "ann")
+    for at in range(20):
+        asks(page, ORDER[at])
+        page.keyboard.press("n")
+    asks(page, ORDER[20])
+    why = page.locator(".progress strong")
+    expect(why).to_contain_text("were off; 80 % cannot be promised from these 120 matches")
+    expect(why).to_contain_text("on the event: about 0 % (0 to 14), by 20 labels")
+    expect(why).to_contain_text("100 unread")
+    page.reload()
+    asks(page, ORDER[20])
+    assert len(said(place)) == 20
+
+
 def test_two_who_judge_at_once_are_compared_and_one_thinks_again(
     windows: MakeWindow, place: Place
 ) -> None:

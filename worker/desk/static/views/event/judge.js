@@ -29,7 +29,7 @@ function Progress({ asked }) {
   return html`<div class="progress">
     ${state.why && html`<p class="refused" role="status">A new queue: ${state.why}.</p>`}
     ${state.told.map((line) => html`<p class="quiet">${line}</p>`)}
-    <p class="row"><progress value=${done} max=${all || 1} aria-label="labels given, of those that are needed if none is wrong"></progress>
+    <p class="row"><progress value=${done} max=${all || 1} aria-label="labels given, of those that are to give"></progress>
       <strong>${state.progress}</strong>
       <span class="quiet">${plural(done, "label")} of yours</span>
       <span class="saved" role="status">${unsaved.trouble ? "" : waiting ? "saving …" : state.turn ? "saved" : ""}</span></p>
