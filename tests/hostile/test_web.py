@@ -1,6 +1,7 @@
 """The web server under attack: whoever holds connections or feigns a host gets nowhere."""
 
 import resource
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -73,6 +74,49 @@ NONSENSE = [
     b"GET /seeds HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 100_000,
     b"GET /seeds HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffff\r\n",
 ]  # fmt: skip
+
+
+MIB = 2**20
+LARGE = {
+    "semicolons": b"Cookie: " + b";" * 16 * MIB,
+    "pairs": b"Cookie: " + b"a=b;" * 4 * MIB,
+    "hosts": b"Host: localhost\r\n" * MIB,
+    "headers": b"A: b\r\n" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("lines", LARGE.values(), ids=LARGE)
+def test_headers_of_16_mib_are_refused_after_32_kib(target: Target, lines: bytes) -> None:
+    with attacked(target):
+        found, sent = said_until_answered(target.port, b"GET /seeds HTTP/1.1\r\n" + lines)
+    assert found.split(b" ")[1] == b"431"
+    assert sent < MIB  # what the sockets hold on both sides; the rest was not asked for
+
+
+def said_until_answered(port: int, data: bytes) -> tuple[bytes, int]:
+    """The first of an answer, and how many bytes had been sent before it came."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        sent = 0
+        while not select.select([client], [], [], 0.001)[0]:
+            sent += client.send(data[sent : sent + 2**13])
+        return client.recv(1000), sent
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: b\r\n" * MIB,
+        b"\r\n" + b"GET /seeds HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100_000,
+        b"Content-Length: 1\r\nContent-Length: 99\r\n\r\n" + b"x" * MIB,
+    ],
+    ids=["trailers", "pipelined", "two lengths"],
+)
+def test_what_follows_a_request_costs_nothing(target: Target, body: bytes) -> None:
+    with attacked(target):
+        found, _ = said_until_answered(
+            target.port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + body
+        )
+    assert found.split(b" ")[1] in (b"411", b"200", b"400")
 
 
 def test_what_is_no_request_is_refused(target: Target) -> None:

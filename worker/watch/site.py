@@ -3,7 +3,10 @@
 import asyncio
 import errno
 import logging
+import os
+import socket
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -11,11 +14,20 @@ from aiohttp import web
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.watch.metrics import CONTENT_TYPE
-from worker.watch.visits import BACKLOG, LARGEST, Visit, asks_for_loopback, is_loopback, visits
+from worker.watch.visits import (
+    ACCEPTED,
+    HEAD_BYTES,
+    QUEUE,
+    Connections,
+    Visit,
+    asks_for_loopback,
+    is_loopback,
+)
 
 PORT = 6066
 TRIES = 100  # ports after the default one
 GRACE_S = 1.0  # for answers under way when the process ends
+LINGER_S = 1.0  # for the rest of a body that nobody reads, so that the client reads the answer
 FRESH = {"Cache-Control": "no-store"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -27,7 +39,8 @@ class Site:
     """What is served of a process, on the event loop that starts it."""
 
     host_key, port_key = "web.host", "web.port"  # what refusals name
-    first_port, largest = PORT, LARGEST
+    first_port = PORT
+    body_bytes = 2**14  # of a request: nothing here reads one
 
     def __init__(
         self, config: WebConfig, render: Callable[[], bytes], not_ready: Callable[[], str]
@@ -36,11 +49,12 @@ class Site:
         self._config, self._render, self._not_ready = config, render, not_ready
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
+        self._connections = Connections()
         self.port = 0
 
     async def start(self) -> None:
         """Listen: on the configured port, or on the first free one from the default on."""
-        app = web.Application(middlewares=[self._for_this_machine], client_max_size=self.largest)
+        app = web.Application(middlewares=[self._for_this_machine], client_max_size=self.body_bytes)
         app.on_response_prepare.append(_close)
         self.prepare(app)
         app.add_routes(self.routes())
@@ -48,13 +62,14 @@ class Site:
             app,
             access_log=None,
             shutdown_timeout=GRACE_S,
-            lingering_time=0,
-            max_field_size=self.largest,
+            lingering_time=LINGER_S,
+            max_field_size=HEAD_BYTES,
         )
         await self._runner.setup()
         assert self._runner.server is not None
         try:
-            self._server = await self._listen(visits(self._runner.server, self.largest))
+            make = partial(Visit, self._runner.server, self._connections, self.body_bytes)
+            self._server = await self._listen(make)
         except ConfigError:
             await self.stop()
             raise
@@ -82,6 +97,7 @@ class Site:
         if self._server is not None:
             self._server.close()
             self._server = None
+        self._connections.end()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -91,10 +107,16 @@ class Site:
         first = self.first_port
         for port in range(first, first + TRIES) if fixed is None else [fixed]:
             try:
-                return await loop.create_server(make, host, port, backlog=BACKLOG)
+                server = await loop.create_server(make, host, port, backlog=ACCEPTED)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise self._refusal(port, error) from error
+            else:
+                # asyncio accepts as many at once as the kernel keeps: let that keep more.
+                for each in server.sockets:
+                    with socket.socket(fileno=os.dup(each.fileno())) as listening:
+                        listening.listen(QUEUE)
+                return server
         taken = f"{fixed} is taken; free it, or give another"
         none = f"null: ports {first} to {port} are all taken; set web.port to a free one"
         raise ConfigError(f"{self.port_key}: {none if fixed is None else taken}")

@@ -13,7 +13,7 @@ import worker.watch.web
 from tests.worker.watch.test_web import seed_set, served
 from worker.config import WebConfig
 from worker.seeds.set import SeedSet
-from worker.watch.visits import LARGEST, MOST, asks_for_loopback
+from worker.watch.visits import HEAD_BYTES, MOST, Connections, Visit, asks_for_loopback
 from worker.watch.web import Health, Web, listed_bytes
 
 PATIENCE_S = 20.0
@@ -34,7 +34,7 @@ async def heard(pair: Pair) -> bytes:
     with contextlib.suppress(ConnectionResetError):
         while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
             found += some
-    writer.close()
+    writer.transport.abort()  # what was refused is not sent to its end
     return found
 
 
@@ -84,18 +84,159 @@ def test_a_visit_is_one_request() -> None:
     served(twice)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"GET /" + b"a" * LARGEST,
-        b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * LARGEST,
-        b"POST /healthz HTTP/1.1\r\nContent-Length: 999999\r\n\r\n" + b"a" * 999_999,
-    ],
-    ids=["line", "headers", "body"],
-)
-def test_a_large_request_is_not_read(said: bytes) -> None:
+MIB = 2**20
+ENDLESS = {
+    "semicolons": b"Cookie: " + b";" * 16 * MIB,
+    "pairs": b"Cookie: " + b"a=b;" * 4 * MIB,
+    "hosts": b"Host: 127.0.0.1\r\n" * MIB,
+    "headers": b"A: b\r\n" * 1_000_000,
+    "one": b"X: " + b"y" * 16 * MIB,
+}
+
+
+@pytest.mark.parametrize("lines", ENDLESS.values(), ids=ENDLESS)
+def test_large_headers_are_refused_with_431_that_arrives(lines: bytes) -> None:
     async def large(web: Web) -> None:
-        assert b" 200 " not in await asked(web, said)
+        found = await asked(web, b"GET /healthz HTTP/1.1\r\n" + lines + b"\r\n\r\n")
+        assert found.startswith(b"HTTP/1.1 431 ")
+        assert b"32,768 bytes" in found
+        assert b" 200 " in await asked(web, HEALTH)
+
+    served(large)
+
+
+def test_headers_of_the_largest_size_are_taken_and_a_byte_more_is_not() -> None:
+    async def large(web: Web) -> None:
+        for more, code in ((0, b"200"), (1, b"431")):
+            frame = HEALTH[:-2] + b"X: \r\n\r\n"
+            padding = b"y" * (HEAD_BYTES - len(frame) + more)
+            found = await asked(web, frame.replace(b"X: ", b"X: " + padding))
+            assert found.split(b" ")[1] == code
+
+    served(large)
+
+
+class Link(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent, self.aborted = b"", False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += bytes(data)
+
+    def write_eof(self) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Parser(asyncio.Protocol):
+    """What stands for aiohttp: it keeps what reaches it."""
+
+    read = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.read += data
+
+
+def pieces(*said: bytes, size: int = 1024, body_bytes: int = 100) -> tuple[Link, list[Parser]]:
+    """Send a connection these bytes in pieces until it answers or hangs up."""
+
+    async def send() -> tuple[Link, list[Parser]]:
+        parsers: list[Parser] = []
+
+        def make() -> Parser:
+            parsers.append(Parser())
+            return parsers[-1]
+
+        connection, link = Visit(make, Connections(), body_bytes), Link()
+        connection.connection_made(link)
+        for data in said:
+            for begin in range(0, len(data), size):
+                connection.data_received(data[begin : begin + size])
+                if link.sent or link.aborted:
+                    break
+        connection.connection_lost(None)
+        return link, parsers
+
+    return asyncio.run(send())
+
+
+def test_nothing_is_parsed_of_headers_that_are_refused_while_they_arrive() -> None:
+    sent = 0
+
+    def counted() -> bytes:
+        nonlocal sent
+        sent += 1024
+        return b"y" * 1024
+
+    async def send() -> Link:
+        connection, link = Visit(pytest.fail, Connections(), 100), Link()
+        connection.connection_made(link)
+        connection.data_received(b"GET / HTTP/1.1\r\nX: ")
+        while not link.sent:
+            connection.data_received(counted())
+        connection.connection_lost(None)
+        return link
+
+    assert asyncio.run(send()).sent.startswith(b"HTTP/1.1 431 ")
+    assert sent == HEAD_BYTES
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def test_of_pipelined_requests_the_parser_sees_the_first() -> None:
+    first = HEAD + b"Content-Length: 3\r\n\r\nabc"
+    for size in (1, 7, 1024):
+        link, (parser,) = pieces(first + HEAD + b"X: y\r\n" * 10, size=size)
+        assert (parser.read, link.sent) == (first, b"")
+
+
+def test_bytes_after_a_request_are_bounded() -> None:
+    link, (parser,) = pieces(HEALTH, b"z" * 101)
+    assert link.aborted
+    assert parser.read == HEALTH
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (b"Transfer-Encoding: chunked", b"411"),
+        (b"transfer-encoding : identity", b"411"),
+        (b"Trailer: X\r\nTE: trailers\r\nTransfer-Encoding: chunked", b"411"),
+        (b"Host: localhost", b"400"),
+        (b"Content-Length: 1\r\nContent-Length: 1", b"400"),
+        (b"Content-Length: +1", b"400"),
+        (b"Content-Length: 1, 1", b"400"),
+        (b"Content-Length: " + b"9" * 5000, b"400"),
+        (b"Content-Length:", b"400"),
+        (b"X: y\r\n z", b"400"),
+        (b"X: y\nContent-Length: 5", b"400"),
+        (b"X: y\rContent-Length: 5", b"400"),
+        (b"Content-Length: 5\r\nConnection: upgrade\r\nUpgrade: websocket", b"400"),
+    ],
+)
+def test_what_parsers_could_frame_in_two_ways_reaches_none(lines: bytes, status: bytes) -> None:
+    link, parsers = pieces(HEAD + lines + b"\r\n\r\n")
+    assert (link.sent.split(b" ")[1], parsers) == (status, [])
+
+
+def test_what_is_not_http_is_refused_at_its_first_byte() -> None:
+    link, parsers = pieces(b"\x16")
+    assert (link.sent.split(b" ")[1], parsers) == (b"400", [])
+
+
+def test_a_body_that_nobody_reads_is_not_taken() -> None:
+    async def large(web: Web) -> None:
+        said = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n"
+        assert b" 200 " not in await asked(web, said + b"a" * 999_999)
         assert b" 200 " in await asked(web, HEALTH)
 
     served(large)

@@ -42,7 +42,6 @@ class MatchStream(Site):
     """/matches, beside /metrics, /healthz and /readyz."""
 
     host_key = port_key = "--listen"
-    largest = 2**16  # bytes of a request, as an id names every partition
 
     def __init__(
         self,

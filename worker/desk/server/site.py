@@ -25,7 +25,7 @@ from worker.watch.visits import Visit
 
 FIRST_PORT = 6067
 LARGEST = 2**23  # bytes of a question: a saved page fits
-HEARD = 2**24  # of a visit; what is above the largest is heard out, so that the refusal arrives
+HEARD = 2**24  # of a body; what is above the largest is thrown away, so that the refusal arrives
 PATIENCE = 32  # questions that wait or are answered at once; the next one is sent away
 OPEN_PAGES = 32
 SLOW_S = 30.0  # for a beat, after which a page is taken to be gone
@@ -38,7 +38,7 @@ class DeskSite(Site):
     """What a browser sees of a desk."""
 
     host_key, port_key = "desk.host", "--port"
-    first_port, largest = FIRST_PORT, HEARD
+    first_port, body_bytes = FIRST_PORT, HEARD
 
     def __init__(
         self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint]

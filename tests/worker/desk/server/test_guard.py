@@ -147,3 +147,31 @@ def test_where_there_is_no_token_nobody_logs_in() -> None:
         return (await visitor.ask("/api/login", "POST", Authorization="Bearer ")).status
 
     assert visited(visit) == 401
+
+
+def test_a_body_without_the_token_is_refused_before_it_has_come() -> None:
+    async def visit(visitor: Visitor) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
+        writer.write(
+            b"POST /api/say HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 8000000\r\n\r\n{"
+        )
+        found = await reader.readline()
+        writer.close()
+        return found
+
+    assert visited(visit, token=TOKEN).split(b" ")[1] == b"401"
+
+
+def test_a_large_body_without_the_token_is_refused_and_the_answer_arrives() -> None:
+    found = visited(lambda visitor: visitor.do("x" * 8_000_000), token=TOKEN)
+    assert found.status == 401
+
+
+@pytest.mark.parametrize("rest", [";" * 30_000, "a=b;" * 7_500, '"\\' * 15_000, " =" * 15_000])
+def test_the_desk_s_cookie_is_found_among_many(rest: str) -> None:
+    async def visit(visitor: Visitor) -> int:
+        pair = (await logged_in(visitor)).split(";")[0]
+        return (await visitor.do("x", Cookie=f"{rest}; {pair} ;{'a=b;' * 50}")).status
+
+    assert visited(visit, token=TOKEN) == 200

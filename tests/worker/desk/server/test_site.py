@@ -294,3 +294,10 @@ def test_no_name_can_write_a_line_of_another() -> None:
 def test_what_acts_is_asked_for_by_post_alone(endpoint: Endpoint) -> None:
     found = asked(endpoint.path, "GET" if endpoint.does else "POST")
     assert found.status == 405
+
+
+@pytest.mark.parametrize("pair", [b";", b"a=b;"])
+def test_megabytes_of_cookies_are_refused_before_they_are_parsed(pair: bytes) -> None:
+    head = b"GET /api/echo HTTP/1.1\r\nHost: localhost\r\nCookie: "
+    found = visited(lambda visitor: visitor.raw(head + pair * (2**20 // len(pair)) + b"\r\n\r\n"))
+    assert Reply.of(found).status == 431
