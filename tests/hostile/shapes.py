@@ -95,6 +95,13 @@ def number(size: int) -> bytes:
     return b'{"id": ' + b"9" * (size - 40) + b', "text": "storm"}'
 
 
+def numbers(size: int) -> bytes:
+    """A retweet beside tweets whose ids have thousands of digits."""
+    tweets = b",".join([b'{"id": ' + b"9" * 4200 + b"}"] * (size // 4208))
+    head = b'{"data": {"id": "1", "text": "storm", "referenced_tweets": [{"type": "retweeted"'
+    return head + b', "id": "2"}]}, "includes": {"tweets": [' + tweets + b"]}}"
+
+
 def keys(size: int) -> bytes:
     """An object of keys that no form has."""
     return json.dumps({f"k{n}": 0 for n in range(size // 13)}).encode()
@@ -145,7 +152,7 @@ SHAPES: dict[str, Shape] = {
     shape.__name__: shape
     for shape in (
         references, users, letters_t, letters_ht, dots, hashtags, mentions, entities, letter, word,
-        emoji, number, keys, same_key, tags, brackets, comments, attributes, nested,
+        emoji, number, numbers, keys, same_key, tags, brackets, comments, attributes, nested,
     )
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 
 import cramjam
 import pytest
@@ -81,6 +82,20 @@ def test_a_damaged_batch_among_the_seeds(target: Target) -> None:
         target.write("seeds", [b'{"text": "a game of cat music"}'], key=b"after")
         until(partial(target.live, "flood", "after"))
     target.forget(b"after")
+
+
+def test_dead_letters_of_one_batch_carry_a_bounded_number_of_bytes(target: Target) -> None:
+    """A batch of 1.5 KB made dead letters of 32 MB; a retry still sends every original."""
+    body = b"".join(record(b"x" * 1_000_000, offset=n) for n in range(32))
+    with attacked(target) as attack:
+        write(target, "posts", batch(bytes(cramjam.zstd.compress(body)), 32, ZSTD))
+    letters = attack.refused("bad_json", 32)
+    sizes = [len(letter.value or b"") for letter in letters]
+    assert sizes == [1_000_000] * 16 + [0] * 16
+    digest = sha256(b"x" * 1_000_000).hexdigest()
+    assert {(told["bytes"], told["sha256"]) for told in map(headers, letters)} == {
+        ("1000000", digest)
+    }
 
 
 def test_a_batch_of_the_largest_size_is_read(target: Target) -> None:

@@ -18,6 +18,7 @@ APP_ID = "newsift"  # Faust's id, and the group that Faust takes for itself
 FORMATS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ISOLATIONS = ("committed", "uncommitted")
+CODECS = ("none", "gzip", "lz4", "zstd")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 GROUP = rules.Rule(
     f"a group other than {APP_ID!r}, which Faust takes", lambda x: rules.is_line(x) and x != APP_ID
@@ -59,6 +60,7 @@ class KafkaConfig(Section):
     session_timeout_s: Annotated[float, rules.between(1, 1800)] = 10.0
     request_timeout_s: Annotated[float, rules.between(0.1, 600)] = 15.0
     isolation: Annotated[str, rules.one_of(*ISOLATIONS)] = "committed"
+    compression: Annotated[str, rules.one_of(*CODECS)] = "gzip"
 
     def complaints(self) -> Iterator[str]:
         """Half a login, half a certificate, or either where the protocol has no use for it."""
@@ -115,6 +117,7 @@ class Limits(Section):
     post_bytes: Annotated[int, rules.counts(1, 2**30)] = 2**20
     article_bytes: Annotated[int, rules.counts(1, 2**30)] = 2**19
     batch_bytes: Annotated[int, rules.counts(2**10, 2**31 - 1)] = 2**25
+    rejected_bytes: Annotated[int, rules.counts(1, 2**31 - 1)] = 2**24
     list_items: Annotated[int, rules.counts(1, 2**30)] = 10_000
     marks: Annotated[int, rules.counts(1, 1000)] = 30
     seeds: Annotated[int, rules.counts(1, 10_000_000)] = 100_000

@@ -13,7 +13,7 @@ from aiokafka.errors import IllegalStateError, KafkaError
 
 import worker.kafka.metadata  # noqa: F401 - no consumer makes a topic
 from worker.config import Config
-from worker.kafka.batches.consumer import OpeningConsumer
+from worker.kafka.batches.consumer import NoteBatch, OpeningConsumer
 from worker.kafka.settings import aiokafka_settings, isolation_level
 
 HEARTBEAT_S = 3.0  # at most: so late a worker hears that the partitions are dealt anew
@@ -74,12 +74,13 @@ class Consumer(OpeningConsumer):
         return {place: (firsts[place], ends[place]) for place in places}
 
 
-def group_consumer(config: Config) -> Consumer:
-    """A member of kafka.group; it commits when it is told to."""
+def group_consumer(config: Config, note: NoteBatch = lambda *_: None) -> Consumer:
+    """A member of kafka.group; it commits when it is told to. `note`: see OpeningConsumer."""
     kafka, size = config.kafka, config.stream.batch_bytes
     session = kafka.session_timeout_s
     return _consumer(
         config,
+        note=note,
         group_id=kafka.group,
         metadata_max_age_ms=round(METADATA_S * 1000),
         session_timeout_ms=round(session * 1000),

@@ -141,7 +141,7 @@ class Delivery:
         if not isinstance(error, MessageSizeTooLargeError):
             return parcel.letters
         if len(parcel.letters) > 1:
-            self._relay.room[parcel.topic] = parcel.packed.size() // 2
+            self._relay.room[parcel.topic] = parcel.size // 2
             return parcel.letters
         smaller = shrink(parcel.letters[0])
         if smaller is None:

@@ -29,6 +29,7 @@ PARCEL_BYTES = 2**18
 PARTITION = DefaultPartitioner()  # by the key, as Java's clients do it
 TOPIC = 2  # what kind of thing settings are asked of
 SIZE = "max.message.bytes"
+CODECS = {None: 0, "gzip": 1, "lz4": 3, "zstd": 4}  # by Kafka's numbers
 IN_SYNC = "min.insync.replicas"
 
 
@@ -67,6 +68,7 @@ class Parcel:
     partition: int
     letters: list[Letter]
     packed: Any
+    size: int  # bytes, before they are compressed
     fits: bool  # as far as the broker has told what the topic takes
 
 
@@ -77,6 +79,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         super().__init__(
             **settings, acks="all", enable_idempotence=True, max_batch_size=PARCEL_BYTES
         )
+        self._codec = CODECS[settings.get("compression_type")]
         self._in_sync: dict[str, int] = {}  # of a topic's replicas, as many as it must have
 
     async def ready(self, topics: Sequence[str]) -> None:
@@ -104,9 +107,10 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
     def new_batch(self, size: int) -> BatchBuilder:
         """An empty batch to fill, of so many bytes, or of one record.
 
-        The bytes are those that the broker compares with max.message.bytes: header included.
+        The bytes include the header and are counted before compression, so a batch is never larger
+        than max.message.bytes, which the broker compares with what it gets.
         """
-        return BatchBuilder(size, 0)
+        return BatchBuilder(size, self._codec)
 
     async def limits(self, topics: Sequence[str]) -> dict[str, int]:
         """How many bytes a batch may have, by topic, where the broker tells."""
@@ -142,7 +146,7 @@ class Link:
         except KafkaError as error:
             if refused(error):
                 raise
-            return [(Parcel(letters[0].topic, -1, letters, None, True), error)]
+            return [(Parcel(letters[0].topic, -1, letters, None, 0, True), error)]
         whys = await asyncio.gather(*map(self._send, parcels))
         return [(parcel, why) for parcel, why in zip(parcels, whys, strict=True) if why]
 
@@ -206,14 +210,15 @@ class Link:
     def _packed(self, topic: str, partition: int, letters: list[Letter]) -> Iterator[Parcel]:
         """Letters to one partition as parcels; one that is very large travels alone."""
         limit = self._limits.get(topic)
-        size = min(PARCEL_BYTES, self._room.get(topic, PARCEL_BYTES) if limit is None else limit)
+        room = min(PARCEL_BYTES, self._room.get(topic, PARCEL_BYTES) if limit is None else limit)
         while letters:
-            packed, count = self.producer.new_batch(size), 0
+            packed, count = self.producer.new_batch(room), 0
             while count < len(letters) and _added(packed, letters[count]):
                 count += 1
             packed.close()
-            fits = limit is None or packed.size() <= limit
-            yield Parcel(topic, partition, letters[:count], packed, fits)
+            size = packed.size()
+            fits = limit is None or size <= limit
+            yield Parcel(topic, partition, letters[:count], packed, size, fits)
             letters = letters[count:]
 
 

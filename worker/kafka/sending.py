@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from worker.config import Config
-from worker.kafka.settings import kafka_python_settings, speaking
+from worker.kafka.settings import compression_type, kafka_python_settings, speaking
 
 ANSWER_MS = 10_000
 LARGEST_RECORD = 2**25  # the broker's own limit is usually lower, and decides
@@ -26,6 +26,7 @@ def sending(config: Config) -> Iterator["Outbox"]:
         producer = kafka.KafkaProducer(
             **kafka_python_settings(config),
             acks="all",
+            compression_type=compression_type(config),
             linger_ms=5,
             batch_size=2**17,
             max_request_size=LARGEST_RECORD,

@@ -45,6 +45,17 @@ def kafka_python_settings(config: Config) -> dict[str, Any]:
     return aiokafka_settings(config) | {"bootstrap_timeout_ms": round(wait * 1000)}
 
 
+def aiokafka_producer_settings(config: Config) -> dict[str, Any]:
+    """The settings of an aiokafka producer."""
+    return aiokafka_settings(config) | {"compression_type": compression_type(config)}
+
+
+def compression_type(config: Config) -> str | None:
+    """What both clients' producers call kafka.compression."""
+    codec = config.kafka.compression
+    return None if codec == "none" else codec
+
+
 def isolation_level(config: Config) -> str:
     """What both clients' consumers call kafka.isolation."""
     return f"read_{config.kafka.isolation}"

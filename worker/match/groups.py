@@ -8,6 +8,7 @@ small changes would run together (`docs/judging.md`, "Stories").
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ BYTES = 2**21  # and what they may take
 BLOCK = 128  # matches at a time
 COST = 1024  # bytes of a first besides its vector
 PLACES = 2**12  # of words
+
+Key = tuple[bytes, frozenset[str]]  # what a vector holds, and the events that it matches
 
 
 class First(NamedTuple):
@@ -56,40 +59,62 @@ class Stories:
     def place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Story]:
         """The group of each match, in order; vectors has a row for each."""
         places: list[Story] = []
-        for start in range(0, len(told), BLOCK):
-            span = slice(start, start + BLOCK)
-            places += self._place(told[span], vectors[span])
+        keys = list(zip(row_bytes(vectors), (each.events for each in told), strict=True))
+        firsts: dict[Key, int] = {}
+        while len(places) < len(told):
+            span = slice(len(places), len(places) + BLOCK)
+            places += self._place(told[span], vectors[span], keys[span], firsts)
         return places
 
-    def _place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Story]:
+    def _place(
+        self, told: Sequence[Telling], vectors: Embeddings, keys: Sequence[Key],
+        firsts: dict[Key, int],
+    ) -> list[Story]:  # fmt: skip
+        """The groups of these matches, or of those before a repeat that has to be compared again.
+
+        `firsts` holds the first that a match of this vector and these events joined. As long as it
+        is remembered a repeat joins it too: older ones can only have gone, others are younger.
+        """
         known = vectors[:0] if self._vectors is None else self._vectors
-        older: list[list[int]] = [[] for _ in told]
-        for row, other in alike(vectors, known):
-            older[row].append(self._numbers[other])
-        for row, other in alike(vectors, vectors):
-            if other < row:
-                older[row].append(self._count + other)
+        occurs = {key: row for row, key in reversed(list(enumerate(keys)))}
+        fresh = sorted(row for key, row in occurs.items() if firsts.get(key) not in self._firsts)
+        older: dict[int, list[int]] = {row: [] for row in fresh}
+        for at, other in alike(vectors[fresh], known):
+            older[fresh[at]].append(self._numbers[other])
+        same = alike(vectors[fresh], vectors[fresh])
+        for at, other in same:
+            if other < at:
+                older[fresh[at]].append(self._count + fresh[other])
+        like_itself = {fresh[at] for at, other in same if at == other}  # not so without words
         sizes = bytes_of(vectors).tolist()
-        places = [
-            self._join(self._count + row, First(each, COST + sizes[row]), older[row])
-            for row, each in enumerate(told)
-        ]
-        self._keep(known, vectors)
+        places: list[Story] = []
+        for row, (match, key) in enumerate(zip(told, keys, strict=True)):
+            first = firsts.get(key, -1)
+            if row not in older and first not in self._firsts:
+                break
+            number = self._count + row
+            first, story = self._join(
+                number, First(match, COST + sizes[row]), older.get(row, [first])
+            )
+            places.append(story)
+            if first != number or row in like_itself:
+                firsts[key] = first
+        self._keep(known, vectors[: len(places)])
         return places
 
-    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> Story:
-        """The group of one match; those alike are numbered too, by age."""
+    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> tuple[int, Story]:
+        """The group of one match, with the number of its first; those alike are given by age."""
         for other in alike_ones:
             first = self._firsts.get(other)
             if first is not None and match.told.events <= first.told.events:
                 self._firsts.move_to_end(other)
                 name = first.told.match_id
-                return Story(name, name == match.told.match_id)  # it may have come once more
+                return other, Story(name, name == match.told.match_id)  # it may have come twice
         self._firsts[number] = match
         self._room -= match.size
         while self._room < 0 or len(self._firsts) > self._most:
             self._room += self._firsts.popitem(last=False)[1].size
-        return Story(match.told.match_id, True)
+        return number, Story(match.told.match_id, True)
 
     def _keep(self, known: Embeddings, vectors: Embeddings) -> None:
         """Add the vectors of new firsts; now and then let go of those that are forgotten."""
@@ -146,6 +171,15 @@ def may_share(
         for e in range(indptr[row], indptr[row + 1]):
             table[slots[e] % PLACES] = 0
     return out
+
+
+def row_bytes(vectors: Embeddings) -> list[bytes]:
+    """What each row holds, to the last bit."""
+    words, ends = vectors.lexical, vectors.lexical.indptr.tolist()
+    return [
+        dense.tobytes() + words.slots[start:end].tobytes() + words.weights[start:end].tobytes()
+        for dense, (start, end) in zip(vectors.dense, pairwise(ends), strict=True)
+    ]
 
 
 def bytes_of(vectors: Embeddings) -> I64:

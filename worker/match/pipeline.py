@@ -1,10 +1,11 @@
 """One batch: decode → encode → match → records to send, for the worker and the offline filter."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_
 from worker.posts.unreadable import Unreadable
 from worker.seeds.set import SeedSet
 
+T = TypeVar("T", bound=Hashable)
 SAMPLE = 4  # posts of a batch, at most, whose scores are looked at as a whole
 BEFORE_ALL = np.iinfo(np.int64).min
 STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # and their crash points
@@ -180,7 +182,10 @@ class Pipeline:
         """The embeddings of all posts that have finite ones: with the numbers of the messages."""
 
         def embed(rows: Sequence[int]) -> Embeddings:
-            return self._enc.posts([batch.posts[row].text for row in rows])
+            """A text that repeats is embedded once."""
+            texts, index = repeats(batch.posts[row].text for row in rows)
+            vectors = self._enc.posts(texts)
+            return vectors if len(texts) == len(rows) else vectors[index]
 
         for rows, made in by_halves(embed, list(batch.posts)):
             if isinstance(made, Exception):
@@ -245,12 +250,15 @@ class Pipeline:
     def _words(
         self, batch: Passage, rows: Sequence[int], pairs: Sequence[tuple[int, int]], seeds: SeedSet
     ) -> list[list[tuple[str, float]]]:
-        """The words that made the score of each pair of a post and a seed."""
+        """The words that made the score of each pair; a text that repeats is explained once."""
         if not (self._why and pairs):
             return [[] for _ in pairs]
-        texts = [batch.posts[row].text for row in rows]
-        parts = self._enc.contributions(texts, seeds.embeddings, pairs)
-        return [why_tokens(words) for words in parts]
+        texts, index = repeats(batch.posts[row].text for row in rows)
+        unique, places = repeats((index[at], seed) for at, seed in pairs)
+        words = [
+            why_tokens(parts) for parts in self._enc.contributions(texts, seeds.embeddings, unique)
+        ]
+        return [words[place] for place in places]
 
     def _refuse(self, batch: Passage, row: int, error: Exception, was: str, seeds: SeedSet) -> None:
         """Make a post that cannot be worked on a dead letter, unless an ordinary one cannot too."""
@@ -273,6 +281,13 @@ class Pipeline:
             first = np.zeros(1, np.int64)
             as_if = Pairs(first, first, np.ones(1, np.float32), found.best, first + 1, found.hits)
             self._records(batch, [0], as_if, seeds, str)
+
+
+def repeats(items: Iterable[T]) -> tuple[list[T], list[int]]:
+    """The different items in the order of their first occurrence, and the place of each item."""
+    places: dict[T, int] = {}
+    index = [places.setdefault(item, len(places)) for item in items]
+    return list(places), index
 
 
 def read_safely(value: bytes | None, form: str, limits: Limits, langs: Languages = ALL) -> Reading:

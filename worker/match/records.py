@@ -1,7 +1,8 @@
 """What the worker writes: match records and dead letters, to the byte as the contract has them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -10,7 +11,6 @@ import numpy as np
 from worker.posts.read import Post, Reason
 from worker.posts.unreadable import Unreadable
 from worker.seeds.profile import Compared
-from worker.seeds.record import digest
 
 Headers = list[tuple[str, bytes]]
 
@@ -125,7 +125,7 @@ class MatchRecord(msgspec.Struct, frozen=True):
 def match_id(post: Post, seed: Compared, model: str) -> str:
     """The 32 hex digits that name a match, on every worker and however often it is delivered."""
     named = [post.platform, post.id, post.text, seed.id, seed.version, model]
-    return digest(named)[:32]
+    return sha256(encode_json(named)).hexdigest()[:32]
 
 
 def to_match(
@@ -164,8 +164,15 @@ def to_match_record(
 
 def with_group(record: Record, story: Story) -> Record:
     """A match record with its group: two keys more before its last brace."""
-    hints = encode_json({"group": story.match_id, "new": story.new})
-    return replace(record, value=(record.value or b"{}")[:-1] + b"," + hints[1:])
+    hints = b'"group":"%s","new":%s}' % (
+        story.match_id.encode(),
+        b"true" if story.new else b"false",
+    )
+    value = (record.value or b"{}")[:-1] + b"," + hints
+    return Record(
+        record.kind, record.key, value, record.headers, record.source, record.timestamp,
+        record.telling,
+    )  # fmt: skip
 
 
 def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) -> Record:
@@ -182,6 +189,7 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
         ("source", source.encode()),
         ("attempt", str(attempt(message)).encode()),
         ("schema", REJECTED_SCHEMA.encode()),
+        *digest_headers(message.value),
     ]
     if isinstance(message, Unreadable):
         headers.append(("offsets", message.offsets.encode()))
@@ -190,6 +198,13 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
         headers.append(("timestamp", str(written).encode()))
     value = None if reason in VALUELESS else message.value
     return Record("rejected", message.key, value, [*headers, *own], index, written)
+
+
+def digest_headers(value: bytes | None) -> Headers:
+    """What names the bytes of an input, whether or not its dead letter carries them."""
+    if value is None:
+        return []
+    return [("bytes", str(len(value)).encode()), ("sha256", sha256(value).hexdigest().encode())]
 
 
 def input_headers(message: Message) -> tuple[Headers, int]:

@@ -1,15 +1,21 @@
 """Posts of the X API v2: a tweet by itself, or as `data` beside what it `includes`."""
 
+from typing import Annotated
+
 import msgspec
 
 from worker.posts.making import made
 from worker.posts.outcome import NO_POST, Reading
 
+# A number of more than 64 bits is refused before it is compared or printed, which takes the square
+# of its digits.
+Id = str | Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
 
 class User(msgspec.Struct):
     """A user among the includes, or the author of a flattened tweet."""
 
-    id: str | int | None = None
+    id: Id | None = None
     username: str | None = None
 
 
@@ -22,11 +28,11 @@ class Note(msgspec.Struct):
 class Tweet(msgspec.Struct):
     """A tweet, whole or as a reference to one of the includes."""
 
-    id: str | int | None = None
+    id: Id | None = None
     text: str | None = None
     note_tweet: Note | None = None
     type: str | None = None
-    author_id: str | int | None = None
+    author_id: Id | None = None
     author: User | str | None = None
     created_at: str | None = None
     lang: str | None = None
@@ -93,7 +99,7 @@ def whole_text(tweet: Tweet) -> str | None:
     return long if long is not None else tweet.text
 
 
-def page(id: str | int | None) -> str | None:
+def page(id: Id | None) -> str | None:
     """The address of a tweet."""
     name = str(id)
     return f"https://x.com/i/status/{name}" if name.isascii() and name.isdigit() else None

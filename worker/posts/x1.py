@@ -4,7 +4,7 @@ import msgspec
 
 from worker.posts.making import made
 from worker.posts.outcome import Reading
-from worker.posts.x import page
+from worker.posts.x import Id, page
 
 
 class OldUser(msgspec.Struct):
@@ -22,7 +22,7 @@ class Extended(msgspec.Struct):
 class OldTweet(msgspec.Struct):
     """A tweet, or the original inside a retweet."""
 
-    id: str | int | None = None
+    id: Id | None = None
     id_str: str | None = None
     text: str | None = None
     full_text: str | None = None

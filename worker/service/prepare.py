@@ -22,7 +22,7 @@ from worker.judge.near import NearWatch
 from worker.kafka.consumers import group_consumer, in_time, lone_consumer
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer
-from worker.kafka.settings import aiokafka_settings
+from worker.kafka.settings import aiokafka_producer_settings
 from worker.kafka.topics import ensure_topics, refuse_unfit
 from worker.match.assembly import assembled
 from worker.match.pipeline import Pipeline
@@ -35,6 +35,7 @@ from worker.stream.grouping import Grouping
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
+from worker.stream.rejected import RejectedBytes
 from worker.watch.metrics import Metrics
 from worker.watch.web import Health, Web
 
@@ -61,10 +62,11 @@ class Parts:
             lambda: refuse_unfit(config), self._seeds_are_lost,
         )  # fmt: skip
         self.delivery = Delivery(
-            lambda: KafkaProducer(aiokafka_settings(config)), (topics.matches, topics.rejected),
-            size.produce_deadline_s, self._output_stalls,
+            lambda: KafkaProducer(aiokafka_producer_settings(config)),
+            (topics.matches, topics.rejected), size.produce_deadline_s, self._output_stalls,
         )  # fmt: skip
-        consumer = group_consumer(config)
+        self.rejected_bytes = RejectedBytes(config.limits.rejected_bytes)
+        consumer = group_consumer(config, self.rejected_bytes.note)
         self.positions = Positions(consumer, topics.posts, ledger, metrics, fail)
         self.ingest = Ingest(
             consumer, topics.posts, self.positions, ledger, metrics,
@@ -126,7 +128,7 @@ class Parts:
         drift = Drift(cuts, matching.background_rate, matching.threshold)
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
-            drift, NearWatch(partial(near_cuts, enc, background)),
+            drift, NearWatch(partial(near_cuts, enc, background)), self.rejected_bytes,
         )  # fmt: skip
         self.control.prepare = self.flow.prepare
         await asyncio.to_thread(self.flow.prepare, self._seeds())

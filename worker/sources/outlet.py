@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol
 from worker.config import Config
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer, Letter
-from worker.kafka.settings import aiokafka_settings
+from worker.kafka.settings import aiokafka_producer_settings
 from worker.sources.counts import Counts
 from worker.sources.frame import Frame
 
@@ -29,7 +29,7 @@ class TopicOutlet:
     def __init__(self, config: Config, counts: Counts, stalled: Callable[[bool], None]) -> None:
         self._topic, self._counts = config.topics.posts, counts
         self._delivery = Delivery(
-            lambda: KafkaProducer(aiokafka_settings(config)), (self._topic,),
+            lambda: KafkaProducer(aiokafka_producer_settings(config)), (self._topic,),
             config.stream.produce_deadline_s, stalled,
         )  # fmt: skip
 

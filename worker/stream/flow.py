@@ -27,6 +27,7 @@ from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.stream.grouping import Grouping
 from worker.stream.ledger import Batch, Ledger
+from worker.stream.rejected import RejectedBytes
 from worker.watch.metrics import Metrics
 
 THREADS = min(2, os.cpu_count() or 1)  # batches at a time: while one is in the kernel, the next
@@ -46,6 +47,7 @@ class Flow:
         metrics: Metrics,
         drift: Drift,
         near: NearWatch,
+        rejected_bytes: RejectedBytes,
     ) -> None:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._topics, self._metrics = ledger, topics, metrics
@@ -53,6 +55,7 @@ class Flow:
         self._grouping, self._group_lock = Grouping(), Lock()
         self._bursts, self._epoch = Bursts(0), -1
         self.drift, self.near, self.finished = drift, near, 0
+        self._rejected_bytes = rejected_bytes
 
     def prepare(self, seeds: SeedSet) -> None:
         """Make what the measures beside the matching need of seeds that are to come."""
@@ -88,7 +91,8 @@ class Flow:
                 to_dead_letter(letter.source, message, Reason.RECORD_TOO_LARGE, said)
             )
 
-        await self._delivery.deliver([self._letter(each) for each in outcome.records], shrink)
+        letters = [self._bounded(batch, self._letter(each)) for each in outcome.records]
+        await self._delivery.deliver(letters, shrink)
         self._metrics.stage("produce", perf_counter() - began)
 
     def finish(self, batch: Batch, outcome: Outcome) -> None:
@@ -137,6 +141,15 @@ class Flow:
             if self._ledger.holds(batch):
                 self._grouping.place(batch, outcome)
         self._metrics.stage("group", perf_counter() - began)
+
+    def _bounded(self, batch: Batch, letter: Letter) -> Letter:
+        """The letter, without its value where those of its record batch carry enough already."""
+        if letter.topic != self._topics.rejected or not letter.value:
+            return letter
+        message = batch.messages[letter.source]
+        place = message.topic, message.partition, message.offset
+        fits = self._rejected_bytes.take(batch.epoch, *place, len(letter.value))
+        return letter if fits else replace(letter, value=None)
 
     def _letter(self, record: Record) -> Letter:
         topic = self._topics.matches if record.kind == "match" else self._topics.rejected

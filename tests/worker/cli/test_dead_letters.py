@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_list_tells_where_why_and_how_often(newsift: Command, kafka: Kafka) -> N
     assert told == [
         ("tweets-2-1", "bad_json", 1, len(BAD), "detail 1"),
         ("tweets-2-2", "empty_value", 3, 0, "detail 2"),
-        ("tweets-2-3", "limits.post_bytes", 1, None, "detail 3"),
+        ("tweets-2-3", "limits.post_bytes", 1, 9, "detail 3"),
     ]
     done = newsift("dead-letters", "list")
     assert [line.split()[0] for line in done.out.splitlines()] == [row["id"] for row in found]
@@ -139,7 +140,7 @@ def test_many_are_retried_and_the_rest_is_told(newsift: Command, kafka: Kafka) -
     assert done.err == "newsift: 1 sent again; not retried: it has had 3 attempts 1\n"
     done = newsift("dead-letters", "retry", "--all")
     assert [line.split()[0] for line in done.out.splitlines()] == ["tweets-2-4"]
-    assert "too many to be kept 1" in done.err
+    assert "the original is gone 1" in done.err
     assert "it was sent again before 1" in done.err
     assert len(kafka.records(POSTS)) == 2
 
@@ -172,6 +173,37 @@ def test_a_retry_carries_the_headers_of_the_input(newsift: Command, kafka: Kafka
     ]  # fmt: skip
 
 
+def test_a_letter_without_its_value_is_sent_again_from_the_original(
+    newsift: Command, kafka: Kafka
+) -> None:
+    kafka.send(POSTS, b"another", partition=2)
+    kafka.send(POSTS, b"large", partition=2)
+    kafka.send(POSTS, b"replaced", partition=1)
+    name = reject(kafka, 1, b"large", reason=Reason.POST_BYTES)
+    reject(kafka, 0, b"not what is there", reason=Reason.POST_BYTES)
+    reject(kafka, 2, b"beyond the end", reason=Reason.POST_BYTES)
+    done = newsift("dead-letters", "retry", "--all")
+    assert (done.code, done.out) == (0, f"{name}  attempt 2\n")
+    assert "the original is gone 2" in done.err
+    again = [record for record in kafka.records(POSTS) if ("attempt", b"2") in record.headers]
+    assert [record.value for record in again] == [b"large"]
+    done = newsift("dead-letters", "retry", name)
+    assert (done.code, "it was sent again before" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("source", ["tweets", "tweets-", "tweets-0", "secrets-0-0", "tweets-0-0-0",
+                                    "tweets-0-" + "9" * 400, "tweets-²-0"])  # fmt: skip
+def test_nothing_but_a_post_is_ever_read_for_a_retry(
+    newsift: Command, kafka: Kafka, source: str
+) -> None:
+    headers = [("source", source.encode()), ("reason", b"limits.post_bytes"), ("bytes", b"6"),
+               ("sha256", sha256(b"secret").hexdigest().encode())]  # fmt: skip
+    kafka.send(REJECTED, None, b"k", headers)
+    done = newsift("dead-letters", "retry", "--all")
+    assert (done.code, "the original is gone 1" in done.err) == (0, True)
+    assert kafka.records(POSTS) == []
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -181,7 +213,10 @@ def test_a_retry_carries_the_headers_of_the_input(newsift: Command, kafka: Kafka
         (["retry", "--reason", "bad_jso"], "'bad_jso' is not one of 'bad_json', "),
         (["list", "--reason", "x"], "'--reason': 'x' is not one of"),
         (["retry", "tweets-2-1", "tweets-0-0"], "'tweets-0-0': there is none"),
-        (["retry", "tweets-2-1", "tweets-2-2"], "'tweets-2-2': cannot be retried: it has no bytes"),
+        (
+            ["retry", "tweets-2-1", "tweets-2-2"],
+            "'tweets-2-2': cannot be retried: the original is gone",
+        ),
         (["retry", "tweets-2-3"], "'tweets-2-3': cannot be retried: there is nothing to retry"),
         (["show", "tweets-0-0"], "'tweets-0-0': there is none"),
         (["list", "--since", "then"], "--since 'then': is no time"),

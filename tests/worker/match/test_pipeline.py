@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from encoder.embeddings import Embeddings
 from tests.worker.small import WORDS, Mail, mail, seed_set, small_encoder, value
 from worker import crashpoint
 from worker.config import Limits
@@ -144,6 +145,35 @@ def test_a_post_delivered_twice_has_the_same_match_ids() -> None:
     )
     assert first == again
     assert not set(first) & set(new)
+
+
+def test_a_text_that_repeats_is_embedded_and_explained_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    enc = small_encoder()
+    embedded: list[str] = []
+    explained: list[object] = []
+    embed, explain = enc.posts, enc.contributions
+
+    def posts(texts: Sequence[str]) -> Embeddings:
+        embedded.extend(texts)
+        return embed(texts)
+
+    def contributions(texts: Sequence[str], articles: Embeddings, pairs: Any) -> Any:
+        explained.extend(pairs)
+        return explain(texts, articles, pairs)
+
+    monkeypatch.setattr(enc, "posts", posts)
+    monkeypatch.setattr(enc, "contributions", contributions)
+    texts = ["storm flood river city", "music", "storm flood river city", "storm flood river city"]
+    messages = [mail(str(n), text) for n, text in enumerate(texts)]
+    together = Pipeline(enc).run(messages, seed_set(), str)
+    assert embedded == ["storm flood river city", "music"]
+    assert len(explained) == len(set(explained)) > 0
+    apart = [Pipeline(enc).run([each], seed_set(), str).records for each in messages]
+    assert [each.value for each in together.records] == [
+        each.value for records in apart for each in records
+    ]
 
 
 def test_an_empty_batch() -> None:

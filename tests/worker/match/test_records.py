@@ -64,6 +64,14 @@ def test_a_match_record_to_the_byte() -> None:
     )
 
 
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_a_match_id_is_of_the_json_that_the_contract_names(text: str) -> None:
+    named = ["x", text, text, SEED.id, SEED.version, "m"]
+    plain = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
+    expected = hashlib.sha256(plain.encode()).hexdigest()[:32]
+    assert match_id(Post(text, "x", text), SEED, "m") == expected
+
+
 def test_numbers_are_the_float32_that_decided() -> None:
     match = to_match(Post("1", "x", "t"), SEED, "m", np.float32(0.3), np.float32(0.1), [])
     assert (match.score, match.threshold) == (0.3, 0.1)
@@ -88,6 +96,8 @@ def test_a_dead_letter_is_the_input_with_its_reason() -> None:
         "source": b"tweets-2-99",
         "attempt": b"1",
         "schema": b"newsift.rejected/1",
+        "bytes": b"2",
+        "sha256": hashlib.sha256(b"\xff{").hexdigest().encode(),
         "timestamp": b"1700000000000",
         "input.lang": b"de",
     }
@@ -141,6 +151,13 @@ def test_what_is_too_large_goes_without_its_value(reason: Reason) -> None:
     assert record.value == (None if large else b"v" * 9)
     assert record.key == b"k"
     assert len(dict(record.headers)["detail"]) == 500
+    assert dict(record.headers)["bytes"] == b"9"
+    assert dict(record.headers)["sha256"].decode() == hashlib.sha256(b"v" * 9).hexdigest()
+
+
+def test_a_null_value_has_no_size_and_no_digest() -> None:
+    headers = dict(to_dead_letter(0, Mail(None), Reason.EMPTY_VALUE, "").headers)
+    assert {"bytes", "sha256"}.isdisjoint(headers)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ BAD: list[tuple[bytes | None, Reason, str]] = [
     (b'{"id": true, "text": "x"}', Reason.WRONG_TYPE, "found a boolean"),
     (b'{"id": {"$oid": "1"}, "text": "x"}', Reason.WRONG_TYPE, "found an object"),
     (b'{"id": ' + b"9" * 5000 + b', "text": "x"}', Reason.WRONG_TYPE, "id: integer value out of"),
+    (b'{"data": {"id": ' + b"9" * 20 + b', "text": "x"}}', Reason.WRONG_TYPE, "data.id: expected"),
+    (b'{"id_str": "1", "id": ' + b"9" * 4200 + b"}", Reason.WRONG_TYPE, "id: expected `int` <= 9"),
     (b'{"id": "1", "text": "x", "lang": ["en"]}', Reason.WRONG_TYPE, "lang: expected a string"),
     (b'{"data": [{"id": "1", "text": "x"}]}', Reason.WRONG_TYPE, "data: expected an object"),
     (b'{"text": "x"}', Reason.NO_ID, "id: missing"),

@@ -18,10 +18,12 @@ from worker.judge.drift import Drift
 from worker.judge.near import NearWatch
 from worker.kafka.producer import Letter
 from worker.match.pipeline import Outcome, Pipeline
-from worker.match.records import Record
+from worker.match.records import Record, to_dead_letter
+from worker.posts.read import Reason
 from worker.stream.flow import Flow
 from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
+from worker.stream.rejected import RejectedBytes
 from worker.watch.metrics import Metrics
 
 PLACE = TopicPartition("tweets", 0)
@@ -61,7 +63,7 @@ class Bench:
     def __init__(self, ledger: Ledger | None = None) -> None:
         self.metrics, self.ledger = Metrics(), Ledger(3) if ledger is None else ledger
         self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
-        seeds = seed_set()
+        seeds, self.rejected_bytes = seed_set(), RejectedBytes(10)
         positions = Positions(self.consumer, "tweets", self.ledger, self.metrics, ended)
         self.commit = positions.commit
         pipeline: Any = self.pipeline
@@ -70,6 +72,7 @@ class Bench:
             *(pipeline, lambda: seeds, delivery, self.ledger, TopicsConfig(), self.metrics),
             Drift(lambda rows: np.zeros(len(rows), np.float32), 0.01, None),
             NearWatch(lambda rows, _: np.zeros(len(rows), np.float32)),
+            self.rejected_bytes,
         )
         self.flow.prepare(seeds)
 
@@ -151,6 +154,22 @@ def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() -> None:
         await bench.commit()
         assert bench.delivery.sent == []
         assert bench.consumer.commits == []
+
+    asyncio.run(run())
+
+
+def test_dead_letters_beyond_the_bytes_of_their_record_batch_have_no_value() -> None:
+    async def run() -> None:
+        bench = Bench()  # whose dead letters of one batch may carry 10 bytes
+        bench.rejected_bytes.note("tweets", 0, 0, 2, 18)
+        bench.delivery.acknowledge.set()
+        messages = [Mail(b"123456", offset=offset) for offset in range(3)]
+        outcome = Outcome(records=[
+            to_dead_letter(at, message, Reason.BAD_JSON, "") for at, message in enumerate(messages)
+        ])  # fmt: skip
+        await bench.flow.deliver(bench.ledger.add(messages), outcome)
+        assert [letter.value for letter in bench.delivery.sent] == [b"123456", None, None]
+        assert {dict(letter.headers)["bytes"] for letter in bench.delivery.sent} == {b"6"}
 
     asyncio.run(run())
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any
 
 from worker.config import Config
@@ -15,7 +15,7 @@ from worker.posts.times import rfc3339
 MOST_ATTEMPTS = 3
 UNREADABLE = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
 ATTEMPT, RETRY_OF = OURS
-Mark = tuple[str, bytes]
+Mark = tuple[str, str]
 SLACK_MS = 3_600_000  # by which the clock of whoever sends again may be behind the worker's
 
 
@@ -29,19 +29,22 @@ class DeadLetter:
     attempt: int
     written: str  # Kafka's time of the input, as the worker noted it
     message: StoredMessage
+    size: int | None  # bytes of the input, as the worker noted them
+    sha256: str  # of the input, likewise; "" where it was null
 
     @property
     def mark(self) -> Mark:
         """What it is known by once it is sent again: nobody else can say so of other bytes."""
-        return marked(self.id, self.message.value)
+        value = self.message.value
+        return self.id, self.sha256 if value is None else sha256(value).hexdigest()
 
     @property
     def obstacle(self) -> str | None:
         """Why another attempt cannot be made, if so."""
         if self.reason in UNREADABLE:
             return "there is nothing to retry: it stands for a record batch that cannot be read"
-        if self.message.value is None:
-            return "it has no bytes: they were null, or too many to be kept"
+        if self.message.value is None and not self.sha256:
+            return "it has no bytes: they were null"
         if self.attempt >= MOST_ATTEMPTS:
             return f"it has had {MOST_ATTEMPTS} attempts"
         return None
@@ -59,13 +62,14 @@ class DeadLetter:
     def row(self) -> dict[str, Any]:
         """What the list says of it."""
         value = self.message.value
+        size = self.size if value is None else len(value)
         return {
             "id": self.id,
             "reason": self.reason,
             "detail": self.detail,
             "attempt": self.attempt,
             "rejected_at": rfc3339(max(self.message.timestamp, 0)),
-            "bytes": None if value is None else len(value),
+            "bytes": size,
         }
 
 
@@ -84,9 +88,22 @@ def dead_letters_of(
                 yield letter
 
 
-def marked(name: str, value: bytes | None) -> Mark:
-    """A letter's id, and a hash of its bytes."""
-    return name, blake2b(value or b"", digest_size=16).digest()
+def original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes | None:
+    """The input of a dead letter without value, as long as the topic of posts still holds it."""
+    topic = config.topics.posts
+    place = letter.id.removeprefix(f"{topic}-").split("-")
+    if len(place) != 2 or not all(part.isdecimal() and len(part) < 20 for part in place):
+        return None  # also where the posts were read from another topic
+    partition, offset = map(int, place)
+    ends = cluster.ends(topic)
+    if not 0 <= offset < ends.get(partition, 0):
+        return None
+    for batch in cluster.read(topic, ends | {partition: offset}, ends | {partition: offset + 1}):
+        for message in batch:
+            value = message.value
+            if message.offset == offset and value is not None:
+                return value if sha256(value).hexdigest() == letter.sha256 else None
+    return None
 
 
 def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter]) -> set[Mark]:
@@ -97,7 +114,9 @@ def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter
     topic = config.topics.posts
     batches = cluster.read(topic, cluster.at(topic, oldest - SLACK_MS))
     again = ((_texts(each.headers).get(RETRY_OF), each) for batch in batches for each in batch)
-    return {marked(name, each.value) for name, each in again if name is not None}
+    return {
+        (name, sha256(each.value or b"").hexdigest()) for name, each in again if name is not None
+    }
 
 
 def letter_in(message: StoredMessage) -> DeadLetter:
@@ -106,7 +125,11 @@ def letter_in(message: StoredMessage) -> DeadLetter:
     place = f"{message.topic}-{message.partition}-{message.offset}"
     name, reason = told.get("source") or place, told.get("reason", "")
     detail, written = told.get("detail", ""), told.get("timestamp", "")
-    return DeadLetter(name, reason, detail, attempt(message), written, message)
+    size = told.get("bytes", "")
+    return DeadLetter(
+        name, reason, detail, attempt(message), written, message,
+        int(size) if size.isdecimal() and len(size) < 12 else None, told.get("sha256", ""),
+    )  # fmt: skip
 
 
 def _texts(headers: Headers) -> dict[str, str]:

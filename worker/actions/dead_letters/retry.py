@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from encoder.errors import InputError
-from worker.actions.dead_letters.read import DeadLetter, Mark, dead_letters_of, sent_again
+from worker.actions.dead_letters.read import DeadLetter, dead_letters_of, original, sent_again
 from worker.actions.dead_letters.turn import in_turn
 from worker.actions.told import say, tallied
 from worker.config import Config
@@ -15,6 +15,13 @@ from worker.kafka.sending import sending
 GRACE_S = 5.0
 
 Show = Callable[[DeadLetter], object]
+
+
+class Obstacle(str):
+    """Why a dead letter cannot be sent again."""
+
+
+ValueOf = Callable[[DeadLetter], bytes | Obstacle]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +57,46 @@ class Sent:
 
 def retry_letters(config: Config, choice: Choice, show: Show) -> Sent:
     """Send the chosen letters again when it is our turn, each shown once the broker has it."""
-    with in_turn(config), connected(config) as cluster:
+    with in_turn(config), connected(config) as cluster, connected(config) as posts:
         cluster.partitions(config.topics.posts)
         done = sent_again(cluster, config, choice.of(cluster, config))
+
+        def value_of(letter: DeadLetter) -> bytes | Obstacle:
+            if letter.obstacle:
+                return Obstacle(letter.obstacle)
+            if letter.mark in done:
+                return Obstacle("it was sent again before")
+            value = letter.message.value
+            value = original(posts, config, letter) if value is None else value
+            return Obstacle("the original is gone") if value is None else value
+
         if choice.names:
-            _check(choice.names, done, choice.of(cluster, config))
-        return _resend(config, choice.of(cluster, config), done, show)
+            _check(choice.names, value_of, choice.of(cluster, config))
+        return _resend(config, choice.of(cluster, config), value_of, show)
 
 
-def _check(wanted: frozenset[str], done: set[Mark], there: Iterable[DeadLetter]) -> None:
+def _check(wanted: frozenset[str], value_of: ValueOf, there: Iterable[DeadLetter]) -> None:
     """Refuse, before anything is sent, ids that are unknown or that cannot be retried."""
-    found = {letter.id: _obstacle(letter, done) for letter in there}
+    found = {letter.id: value_of(letter) for letter in there}
     for name in sorted(wanted):
         if name not in found:
             raise unknown(name)
-        if obstacle := found[name]:
+        if isinstance(obstacle := found[name], Obstacle):
             raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
 
 
-def _resend(config: Config, chosen: Iterable[DeadLetter], done: set[Mark], show: Show) -> Sent:
+def _resend(config: Config, chosen: Iterable[DeadLetter], value_of: ValueOf, show: Show) -> Sent:
     """Send the chosen ones again, show those that the broker has, and count all others."""
     with sending(config) as outbox:
         sent = Sent(show)
         try:
             for letter in chosen:
-                if obstacle := _obstacle(letter, done):
-                    sent.kept[obstacle] += 1
+                value = value_of(letter)
+                if isinstance(value, Obstacle):
+                    sent.kept[value] += 1
                     continue
-                message = letter.message
                 sent.under_way.append(letter)
-                outbox.send(config.topics.posts, message.value, message.key, letter.again)
+                outbox.send(config.topics.posts, value, letter.message.key, letter.again)
                 sent.tell(outbox.delivered)
             outbox.settle()
         finally:
@@ -87,10 +104,6 @@ def _resend(config: Config, chosen: Iterable[DeadLetter], done: set[Mark], show:
             others = f"; not retried: {tallied(sent.kept)}" if sent.kept else ""
             say(f"{sent.count:,} sent again{others}")
     return sent
-
-
-def _obstacle(letter: DeadLetter, done: set[Mark]) -> str | None:
-    return letter.obstacle or ("it was sent again before" if letter.mark in done else None)
 
 
 def unknown(name: str) -> InputError:

@@ -6,7 +6,7 @@ A batch that is not read is replaced by one record that says so, which no produc
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import time
 from typing import Any
@@ -31,6 +31,7 @@ from worker.posts.outcome import Reason
 from worker.posts.unreadable import Unreadable, UnreadableError, bad, too_large
 
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
+Note = Callable[[int, int, int], None]
 ROOMY = 1000  # bytes beside what a marker says
 COST = 8  # so many batches that were refused, after all the work, count as one that is kept
 
@@ -55,8 +56,13 @@ class Opener:
         """The room for one answer: what is over is cut off, and asked for again."""
         return Room(self.limit)
 
-    def opened(self, data: bytes, start: int, end: int, room: Room) -> bytes:
-        """The batches of a partition that was asked for from `start`; `end` is after its last."""
+    def opened(
+        self, data: bytes, start: int, end: int, room: Room, note: Note = lambda *_: None
+    ) -> bytes:
+        """The batches of a partition that was asked for from `start`; `end` is after its last.
+
+        `note` is called with the first and last offset of each that can be read, and its bytes.
+        """
         view, parts, at = memoryview(data), list[Bytes](), start
         frames: Sequence[memoryview] = list(split_frames(view))
         if data and not frames:
@@ -71,6 +77,7 @@ class Opener:
                 if last >= end:  # a disk has changed the first offset, which no checksum covers
                     raise bad("the record batch has offsets beyond the partition's end")
                 room.left -= len(part[1]) if len(part) > 1 else 0
+                note(_offset(frame), last, sum(map(len, part)))
             except UnreadableError as error:
                 following = frames[number + 1 :]
                 ceiling = _offset(following[0]) - 1 if following else end - 1

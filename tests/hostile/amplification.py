@@ -1,0 +1,146 @@
+"""`python -m tests.hostile.amplification`: bytes on disk out for each compressed byte in.
+
+A worker with default limits on an Apache Kafka of its own, which says how large its logs are.
+"""
+# ruff: noqa: T201 - a command that prints a table
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import cramjam
+import kafka
+
+from encoder.directory import write_model
+from tests.broker.clients import create, until
+from tests.broker.server import Server, opened
+from tests.encoder.small import small_model
+from tests.hostile.batches import ZSTD, batch, produce, record, varint
+from tests.hostile.target import ARTICLE, Target, post, seed
+from worker.config import DEFAULT_LIMITS
+
+MATCHING = "storm flood river city "
+DRAINS_WITHIN_S = 900.0
+Rows = Iterable[bytes]
+
+
+def headed(value: bytes, size: int, offset: int) -> bytes:
+    """A record with one header of so many bytes."""
+    name, content = b"h", b"x" * size
+    body = b"\x00" + varint(0) + varint(offset) + varint(-1) + varint(len(value)) + value
+    body += varint(1) + varint(len(name)) + name + varint(len(content)) + content
+    return varint(len(body)) + body
+
+
+def repeated(value: bytes, size: int) -> Rows:
+    """As many records of one value as a batch of so many bytes has room for."""
+    return (record(value, None, n) for n in range(size // (len(value) + 20)))
+
+
+ROOM = DEFAULT_LIMITS.batch_bytes - 2**16
+SHORT_POSTS = "matches", lambda: (record(post(str(n), MATCHING), None, n) for n in range(50_000))
+ATTACKS: dict[str, tuple[str, Callable[[], Rows]]] = {
+    "dead letters: values of 1 MB": ("rejected", lambda: repeated(b"x" * 1_000_000, ROOM)),
+    "dead letters: values of 1 KB": ("rejected", lambda: repeated(b"x" * 1000, ROOM)),
+    "dead letters: a byte each": ("rejected", lambda: repeated(b"x", ROOM // 4)),
+    "dead letters: keys of 1 MB": (
+        "rejected", lambda: (record(b"x", b"k" * 1_000_000, n) for n in range(ROOM // 1_000_100)),
+    ),
+    "dead letters: headers of 16 KB": (
+        "rejected", lambda: (headed(b"x", 16_000, n) for n in range(ROOM // 16_100)),
+    ),
+    "matches: short posts, all alike": (
+        "matches", lambda: repeated(post("1", MATCHING), ROOM // 8),
+    ),
+    "matches: short posts, each another": SHORT_POSTS,
+    "matches: posts of 1 MB": ("matches", lambda: repeated(post("1", MATCHING * 40_000), ROOM)),
+}  # fmt: skip
+
+
+def on_disk(server: Server, *topics: str) -> int:
+    """The bytes of these topics' logs."""
+    admin = kafka.KafkaAdminClient(bootstrap_servers=server.address)
+    try:
+        sizes: list[int] = []
+
+        def collect(node: Any) -> None:
+            """Walk the answer for what looks like a topic with its partitions."""
+            if isinstance(node, dict):
+                if (node.get("name") or node.get("topic")) in topics:
+                    sizes.extend(part["partition_size"] for part in node["partitions"])
+                else:
+                    for each in node.values():
+                        collect(each)
+            elif isinstance(node, list | tuple):
+                for each in node:
+                    collect(each)
+
+        collect(admin.describe_log_dirs())
+        return sum(sizes)
+    finally:
+        admin.close()
+
+
+def attack(target: Target, kind: str, rows: Callable[[], Rows]) -> tuple[int, int, int]:
+    """Records, compressed bytes in and bytes on disk out of one batch."""
+    records = list(rows())
+    data = batch(bytes(cramjam.zstd.compress(b"".join(records), 19)), len(records), ZSTD)
+    before = on_disk(target.server, target.topics[kind])
+    assert produce(target.server.address, target.topics["posts"], data) == 0
+    until(lambda: target.lag() == 0, DRAINS_WITHIN_S)
+    return len(records), len(data), on_disk(target.server, target.topics[kind]) - before
+
+
+def labels(target: Target, folder: Path) -> tuple[int, int, int]:
+    """The same of a file of labels, by the command that imports it."""
+    file, topic = folder / "labels.jsonl.gz", f"{target.name}-labels"
+    rows = [
+        {"event": "flood", "label": "on", "post": {"id": str(n), "platform": "x", "text": "storm"}}
+        for n in range(50_000)
+    ]
+    file.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    create(target.server.address, topic, cleanup_policy="compact")
+    subprocess.run(
+        [Path(sys.executable).with_name("newsift"), "labels", "import", file, "--yes"],
+        env=os.environ | {"NEWSIFT_CONFIG": str(target.config), "NEWSIFT_TOPICS__LABELS": topic},
+        check=True,
+    )
+    return len(rows), file.stat().st_size, on_disk(target.server, topic)
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'attack':<36}{'records':>9}{'bytes in':>12}{'on disk':>14}{'factor':>9}")
+    with TemporaryDirectory() as name, opened("apache", Path(name)) as server:
+        folder = Path(name) / "attacks"
+        folder.mkdir()
+        write_model(folder / "model", small_model())
+        target = Target(server, folder, folder / "model", fork=False)
+        try:
+            target.worker.ready()
+            for title, (kind, rows) in ATTACKS.items():
+                show(title, *attack(target, kind, rows))
+            names = [f"flood {n}".encode() for n in range(9)]
+            target.keyed("seeds", [(each, seed(ARTICLE)) for each in names])
+            until(lambda: target.live(*map(bytes.decode, names)))
+            title = "matches: short posts, ten seeds each"
+            show(title, *attack(target, *SHORT_POSTS))
+            show("labels: a file, imported", *labels(target, folder))
+        finally:
+            target.close()
+
+
+def show(title: str, records: int, bytes_in: int, bytes_out: int) -> None:
+    """Print a row."""
+    factor = bytes_out / bytes_in
+    print(f"{title:<36}{records:>9,}{bytes_in:>12,}{bytes_out:>14,}{factor:>9.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
