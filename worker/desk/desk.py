@@ -37,7 +37,9 @@ class Desk:
         self.of_matches = Following(
             config, config.topics.matches, self.board, lambda: self.pulse.moved("matches")
         )
-        self.health = Health(config, self._followed, lambda: self.pulse.moved("health"))
+        self.health = Health(
+            config, self._followed, lambda: self.known.labels, lambda: self.pulse.moved("health")
+        )
         self.exports = Exports()
         self.outside = Outside(config)
         self.judging = Judging(config, self._profile_version)

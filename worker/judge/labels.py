@@ -2,8 +2,9 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,12 +21,14 @@ SCHEMA = "newsift.label/1"
 KEY_BYTES = 2**12
 ROOM = 2**28  # bytes that all labels may take together: some 400,000 on posts as people write them
 OVERHEAD = 256  # of them for a record beside its own
+MOST_PAIRS = 10_000  # of event and person, between which the room is shared
 PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 Verdict = Literal["on", "off", "unsure"]
 Draw = Literal["certify", "learn", "given"]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 reach 1.0000001
 PostId = tuple[str, str]  # the platform and the id that it gave
+Pair = tuple[str, str]  # an event, and who judges its posts
 
 
 class QueueName(msgspec.Struct, frozen=True):
@@ -73,6 +76,14 @@ class RefusedLabel:
     reason: str
 
 
+@dataclass(slots=True)
+class PairLabels:
+    """The labels of one event by one person, in the order they came, each with its size."""
+
+    latest: dict[bytes | None, tuple[Label | RefusedLabel, int]] = field(default_factory=dict)
+    size: int = 0
+
+
 ENCODER = msgspec.json.Encoder()
 DECODER = msgspec.json.Decoder(Label)
 KEY_DECODER = msgspec.json.Decoder(list[str])
@@ -86,7 +97,7 @@ def read_label(
         return None
     try:
         label = label_in(value, limits)
-        if not _names(key, label):
+        if key != label.key:  # to the byte: else one person has two records for a post
             raise InputError(
                 f"key: is not {one_line(label.key.decode(), 200)}, as the value has it"
             )
@@ -104,36 +115,81 @@ def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
 
 
 class LabelBook:
-    """The latest record of every key: all that is known of people's labels."""
+    """The latest record of every key: all that is known of people's labels.
+
+    Pairs of event and person share the room fairly: where it is full, a label takes the place of
+    the newest of the pair that holds most, unless its own pair would then hold more.
+    """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, room: int = ROOM) -> None:
         self._limits, self._room = limits, room
-        self._latest: dict[bytes | None, Label | RefusedLabel] = {}  # long keys by their digests
-        self._sizes: dict[bytes | None, int] = {}
+        self._pairs: dict[Pair, PairLabels] = {}
+        self._largest: list[tuple[int, Pair]] = []  # a heap of sizes, old ones too, below zero
         self.left_out = 0  # records that there was no room for: whoever may write can fill a topic
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Let one record of the labels' topic take effect, while there is room."""
+        """Let one record of the labels' topic take effect, if there is room."""
         found = read_label(key, value, self._limits)
+        pair = pair_of(key)
         if key is not None and len(key) > KEY_BYTES:
             key = hashlib.sha512(key).digest()
-        self._latest.pop(key, None)
-        self._room += self._sizes.pop(key, 0)
+        self._remove(pair, key)
         if found is None:
             return
         size = OVERHEAD + (len(value or b"") if isinstance(found, Label) else len(found.key))
-        if size > self._room:
+        if not self._makes_room(pair, size):
             self.left_out += 1
             return
-        self._room -= size
-        self._latest[key], self._sizes[key] = found, size
+        own = self._pairs.setdefault(pair, PairLabels())
+        own.latest[key] = found, size
+        self._resize(pair, own, size)
 
     def copied(self) -> "LabelBook":
         """A book of the same labels, which goes its own way from now on."""
         book = LabelBook(self._limits, self._room)
-        book._latest, book._sizes = dict(self._latest), dict(self._sizes)
+        book._pairs = {
+            pair: PairLabels(dict(own.latest), own.size) for pair, own in self._pairs.items()
+        }
+        book._largest = list(self._largest)
         book.left_out = self.left_out
         return book
+
+    def _makes_room(self, pair: Pair, size: int) -> bool:
+        if pair not in self._pairs and len(self._pairs) >= MOST_PAIRS:
+            return False
+        own = self._pairs[pair].size if pair in self._pairs else 0
+        while size > self._room:
+            largest = self._largest_pair()
+            if largest is None or own + size > self._pairs[largest].size:
+                return False
+            self._remove(largest, next(reversed(self._pairs[largest].latest)))
+            self.left_out += 1
+        return True
+
+    def _largest_pair(self) -> Pair | None:
+        while self._largest:
+            size, pair = self._largest[0]
+            if pair in self._pairs and self._pairs[pair].size == -size:
+                return pair
+            heappop(self._largest)
+        return None
+
+    def _remove(self, pair: Pair, key: bytes | None) -> None:
+        own = self._pairs.get(pair)
+        if own is None or key not in own.latest:
+            return
+        _, size = own.latest.pop(key)
+        self._resize(pair, own, -size)
+        if not own.latest:
+            del self._pairs[pair]
+
+    def _resize(self, pair: Pair, own: "PairLabels", size: int) -> None:
+        own.size += size
+        self._room -= size
+        heappush(self._largest, (-own.size, pair))
+        if len(self._largest) > 2 * len(self._pairs) + 1_000:
+            self._largest = [(-each.size, name) for name, each in self._pairs.items()]
+            heapify(self._largest)
 
     def of(self, event: str) -> tuple[Label, ...]:
         """The labels on the posts of an event, in the order of their keys."""
@@ -142,7 +198,7 @@ class LabelBook:
     def by_event(self) -> dict[str, tuple[Label, ...]]:
         """The labels of each event, by its name, in the order of their keys."""
         found: defaultdict[str, list[Label]] = defaultdict(list)
-        for label in self._latest.values():
+        for label in self._records():
             if isinstance(label, Label):
                 found[label.event].append(label)
         by_key = {name: sorted(own, key=lambda label: label.key) for name, own in found.items()}
@@ -151,7 +207,22 @@ class LabelBook:
     @property
     def refused(self) -> tuple[RefusedLabel, ...]:
         """The labels that cannot be used."""
-        return tuple(sorted(f for f in self._latest.values() if isinstance(f, RefusedLabel)))
+        return tuple(sorted(f for f in self._records() if isinstance(f, RefusedLabel)))
+
+    def _records(self) -> Iterator[Label | RefusedLabel]:
+        return (found for own in self._pairs.values() for found, _ in own.latest.values())
+
+
+def pair_of(key: bytes | None) -> Pair:
+    """The event and the person that a key names; empty where it names none."""
+    if key is not None and len(key) <= KEY_BYTES:
+        try:
+            names = KEY_DECODER.decode(key)
+            if len(names) == 4 and ENCODER.encode(names) == key:
+                return names[0], names[3]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+    return "", ""
 
 
 def verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
@@ -175,16 +246,6 @@ def _decoded(value: bytes, limits: Limits) -> Label:
         raise InputError(f"{where.rstrip('`') or 'value'}: {told}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"value: bad JSON ({error})") from None
-
-
-def _names(key: bytes | None, label: Label) -> bool:
-    """Whether a key is the JSON of what a label is of, however it was spaced and escaped."""
-    if key is None or len(key) > KEY_BYTES:
-        return False
-    try:
-        return ENCODER.encode(KEY_DECODER.decode(key)) == label.key
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 def _check(label: Label, limits: Limits) -> None:

@@ -63,7 +63,7 @@ def label(
         "score": 0.5, "seed_set": "5" * 12, "model": "ab" * 32, "drawn": "certify",
         "probability": 0.5, "by": by, "at": "2026-11-22T10:00:00Z", **more,
     }  # fmt: skip
-    key = json.dumps([event, "plain", post_id, by]).encode()
+    key = json.dumps([event, "plain", post_id, by], separators=(",", ":")).encode()
     kafka.send(LABELS, json.dumps(found).encode(), key, at=NOON)
     return found
 

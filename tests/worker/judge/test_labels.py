@@ -1,8 +1,10 @@
 """Labels are read as they were written, the latest stands, and hostile ones say why they do not."""
 
 import json
+from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from worker.config import Limits
 from worker.judge.labels import (
     KEY_BYTES,
+    MOST_PAIRS,
     OVERHEAD,
     Label,
     LabelBook,
@@ -57,12 +60,26 @@ def test_a_null_takes_back_and_unknown_keys_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("by", ["ann", "Jörg"])
-def test_a_key_may_be_spaced_and_escaped_as_others_write_json(by: str) -> None:
-    made = label(by=by)
-    assert read_label(json.dumps(["fire", "x", "1", by]).encode(), made.value) == made
-    for other in (["fire", "x", "1"], ["fire", "x", "1", by, ""], ["fire", "x", 1, by], by):
-        assert isinstance(read_label(json.dumps(other).encode(), made.value), RefusedLabel)
+def test_a_key_that_is_spelled_otherwise_is_refused(by: str) -> None:
+    made, parts = label(by=by), ["fire", "x", "1", by]
+    canonical = json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()
+    assert read_label(canonical, made.value) == made
+    escaped = canonical.replace(b"fire", b"f\\u0069re")
+    for other in (json.dumps(parts).encode(), escaped, canonical + b" ", b" " + canonical, None):
+        found = read_label(other, made.value)
+        assert isinstance(found, RefusedLabel)
+        assert found.reason.startswith("key: ")
+    for wrong in (["fire", "x", "1"], ["fire", "x", "1", by, ""], ["fire", "x", 1, by], by):
+        key = json.dumps(wrong, separators=(",", ":")).encode()
+        assert isinstance(read_label(key, made.value), RefusedLabel)
     assert isinstance(read_label(made.key + b" " * KEY_BYTES, made.value), RefusedLabel)
+
+
+@given(TEXTS, TEXTS)
+def test_a_key_is_written_as_json_dumps_does(event: str, post: str) -> None:
+    made = label(event=event, post=post)
+    parts = [event, "x", post, "ann"]
+    assert made.key == json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @pytest.mark.parametrize(
@@ -154,6 +171,69 @@ def test_a_stranger_who_fills_the_topic_takes_no_more_room_than_there_is() -> No
         book.apply(made.key, None)
     book.apply(flood[-1].key, flood[-1].value)
     assert book.of("fire") == (honest, flood[-1])
+
+
+def test_a_flood_of_one_pair_leaves_all_others_in_place() -> None:
+    size, room = len(label().value) + OVERHEAD + 20, 100
+    book = LabelBook(room=room * size)
+    flood = [label(post=f"flood {n}", by="eve") for n in range(1_000)]
+    before = [label(post=str(n)) for n in range(20)]
+    after = [label(post=str(n), by="bob") for n in range(20)]
+    for made in (*before, *flood, *after, *flood[::-1]):
+        book.apply(made.key, made.value)
+    by = [made.by for made in book.of("fire")]
+    assert (by.count("ann"), by.count("bob")) == (20, 20)
+    assert 50 < by.count("eve") < 70
+    assert book.left_out > 1_800
+    for made in flood:  # another event of the same person is another pair
+        other = msgspec.structs.replace(made, event="flood")
+        book.apply(other.key, other.value)
+    by = [made.by for made in book.of("fire")]
+    assert (by.count("ann"), by.count("bob")) == (20, 20)
+    assert abs(by.count("eve") - len(book.of("flood"))) <= 2
+
+
+def test_room_is_for_ten_thousand_pairs() -> None:
+    book = LabelBook()
+    for n in range(MOST_PAIRS + 5):
+        made = label(by=f"judge {n}")
+        book.apply(made.key, made.value)
+    assert (len(book.of("fire")), book.left_out) == (MOST_PAIRS, 5)
+    book.apply(label(by="judge 0").key, None)
+    book.apply(label(by="late").key, label(by="late").value)
+    assert len(book.of("fire")) == MOST_PAIRS
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ann", "bob", "eve"]), st.integers(0, 15), st.integers(0, 400),
+            st.booleans(),
+        ),
+        max_size=150,
+    ),
+    st.integers(0, 30_000),
+)  # fmt: skip
+def test_no_pair_is_without_its_share_and_the_room_is_kept(
+    records: list[tuple[str, int, int, bool]], room: int
+) -> None:
+    book, wanted, peak = LabelBook(room=room), dict[str, dict[bytes, int]](), Counter[str]()
+    largest = 0
+    for by, post, more, back in records:
+        made = label(post=str(post), by=by, seed_set="s" * more)
+        size = OVERHEAD + len(made.value)
+        book.apply(made.key, None if back else made.value)
+        own = wanted.setdefault(by, {})
+        own.pop(made.key, None)
+        if not back:
+            own[made.key] = size
+        peak[by], largest = max(peak[by], sum(own.values())), max(largest, size)
+        held = {each.key: OVERHEAD + len(each.value) for each in book.copied().of("fire")}
+        assert sum(held.values()) <= room
+        assert all(wanted[json.loads(key)[3]][key] == size for key, size in held.items())
+    for by, own in wanted.items():
+        if peak[by] <= room / 3 - largest or not book.left_out:
+            assert {each.key for each in book.of("fire") if each.by == by} == own.keys()
 
 
 def test_a_label_that_is_given_anew_takes_its_room_once() -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from worker.actions.keyed import KeyedTopic
 from worker.actions.told import say
 from worker.config import Config
-from worker.judge.labels import ROOM, SCHEMA, LabelBook
+from worker.judge.labels import MOST_PAIRS, ROOM, SCHEMA, LabelBook
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
 
@@ -31,8 +31,9 @@ class LabelTopic(KeyedTopic):
         if (more := len(book.refused) - NAMED) > 0:
             say(f"{more:,} more labels are refused")
         if book.left_out:
-            say(f"{book.left_out:,} labels are left out: those before them take {ROOM:,} bytes, as "
-                "much as is read; name another topic in topics.labels")  # fmt: skip
+            say(f"{book.left_out:,} labels are left out, of those who gave most: all may take "
+                f"{ROOM:,} bytes, which up to {MOST_PAIRS:,} pairs of event and person share; name "
+                "another topic in topics.labels")  # fmt: skip
         return book
 
 

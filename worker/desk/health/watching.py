@@ -15,6 +15,7 @@ from worker.desk.health.letters import Letters
 from worker.desk.health.part import NOT_YET, Eyes, Part
 from worker.desk.health.words import Looked, Row, alerts_of, summary_of
 from worker.desk.health.workers import asked_all
+from worker.desk.known import Judged
 from worker.posts.times import rfc3339
 from worker.sources.known import known_collectors
 
@@ -28,10 +29,14 @@ class Health:
     """Looks at the broker, the workers, the topics and the collectors while somebody does."""
 
     def __init__(
-        self, config: Config, followed: Callable[[], Mapping[str, str]], moved: Callable[[], None]
+        self,
+        config: Config,
+        followed: Callable[[], Mapping[str, str]],
+        labels: Callable[[], Judged],
+        moved: Callable[[], None],
     ) -> None:
         """`followed` says of what the desk follows why it does not, if so."""
-        self.config, self._followed = config, followed
+        self.config, self._followed, self._labels = config, followed, labels
         self._eyes, self._broker = Eyes(), Broker(config)
         self._group: Part[Group] = Part("broker", self._broker.look, self._eyes, moved)
         self._topics = Part("topics", self._broker.topics, self._eyes, moved, TOPICS_S)
@@ -94,7 +99,7 @@ class Health:
     def _looked(self) -> Looked:
         group = self._group.answer
         lately = rfc3339(int(time.time() * 1000) - LATELY_MS)
-        there = not self._group.away
+        there, labels = not self._group.away, self._labels()
         return Looked(
             kafka=self.config.kafka.bootstrap_servers,
             away=self._group.away,
@@ -105,6 +110,8 @@ class Health:
             collectors=self._collectors.answer or [],
             followed=self._followed(),
             rejected=self.letters.since(lately),
+            labels_left_out=labels.book.left_out,
+            labels_refused=len(labels.refused),
         )
 
 

@@ -45,6 +45,8 @@ class Looked:
     collectors: Sequence[Row]
     followed: Mapping[str, str]  # what the desk follows, and why it does not, if so
     rejected: int  # lately
+    labels_left_out: int = 0
+    labels_refused: int = 0
 
 
 def alerts_of(found: Looked) -> list[Alert]:
@@ -141,6 +143,11 @@ def _of_rest(found: Looked) -> Iterator[Alert]:
     for name, why in found.followed.items():
         if why:
             yield Alert(_line(f"this desk waits for {name}: {why}"), False)
+    if found.labels_left_out:
+        told = "there is no room for them; see on Judge who gave so many, or change topics.labels"
+        yield Alert(f"{found.labels_left_out:,} labels are left out: {told}")
+    if found.labels_refused:
+        yield Alert(f"{found.labels_refused:,} labels are refused, and count as not given", False)
     if found.rejected:
         yield Alert(f"{found.rejected:,} messages were rejected in the last ten minutes; see the "
                     "dead letters", False)  # fmt: skip

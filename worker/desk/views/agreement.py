@@ -7,7 +7,7 @@ from typing import Any
 
 from worker.desk.desk import Desk
 from worker.desk.judging.asked import shown_post
-from worker.desk.server.api import OfEvent, reads
+from worker.desk.server.api import Nothing, OfEvent, reads
 from worker.judge.agreement import MOST_JUDGES, agreements, labels_by_person
 from worker.judge.labels import Label, PostId
 from worker.posts.times import milliseconds, utc
@@ -54,4 +54,11 @@ def _differing(own: list[Label]) -> dict[str, Any]:
     }
 
 
-ENDPOINTS = (judges,)
+@reads("/api/judge/left-out", Nothing)
+def left_out(desk: Desk, _asked: Nothing) -> dict[str, int]:
+    """How many labels no page shows, of all events: for want of room, and as they are none."""
+    judged = desk.known.labels
+    return {"left_out": judged.book.left_out, "refused": len(judged.refused)}
+
+
+ENDPOINTS = (judges, left_out)

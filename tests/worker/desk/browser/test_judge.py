@@ -81,6 +81,15 @@ def test_where_no_promise_can_be_made_it_says_why_and_asks_on(window: Window, pl
     assert len(said(place)) == 20
 
 
+def test_labels_that_are_no_labels_are_counted_on_each_page_of_an_event(
+    window: Window, place: Place
+) -> None:
+    place.send("labels", ('["storm", "x", "1", "ann"]', {"label": "on"}), ("{", {}))
+    for tab in ("matches", "judge", "export"):
+        page = window.open(f"event/storm/{tab}")
+        expect(page.get_by_text("2 labels are refused, of all events")).to_be_visible()
+
+
 def test_two_who_judge_at_once_are_compared_and_one_thinks_again(
     windows: MakeWindow, place: Place
 ) -> None:

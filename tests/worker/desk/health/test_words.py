@@ -37,6 +37,8 @@ def test_all_well() -> None:
     [
         (changed(group=GROUP | {"all_members": 0}), "start one with: faust -A worker worker", True),
         (changed(group=GROUP | {"all_members": 9}), "9 workers share 4 partitions", False),
+        (changed(labels_left_out=1_234), "1,234 labels are left out", True),
+        (changed(labels_refused=3), "3 labels are refused", False),
         (changed(grows=True), "7 wait; start another worker, up to 4", True),
         (changed(workers=[WORKER | {"away": "x"}]), "desk.workers", False),
         (worker(ready=False, reason="reads seeds"), "is not ready: reads seeds", True),
