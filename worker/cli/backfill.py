@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import click
 
 from encoder.errors import InputError
-from worker.actions.events.event import book_of, values_of, with_its_seeds
+from worker.actions.events.event import Values, book_of, values_of, with_its_seeds
 from worker.actions.offline import Sum, idle_profiles, prepared, present
 from worker.actions.seeds.topic import SeedTopic, known
 from worker.actions.told import tallied
@@ -14,11 +14,14 @@ from worker.cli.terminal import say
 from worker.cli.view.match import when_written
 from worker.cli.view.output import Output, output_options
 from worker.config import Config
+from worker.files.articles.article import Article
 from worker.files.matches import read_match
 from worker.files.out.rows import IN_TOPIC, Add, Finding
 from worker.kafka.reading import connected, records_between
 from worker.kafka.sending import Outbox, sending
 from worker.match.pipeline import Outcome
+from worker.seeds.profile import read_record
+from worker.seeds.record import Seed
 
 GRACE_S = 2.0  # for what is being published when Ctrl-C ends it
 ORIGIN = ("origin", b"backfill")
@@ -28,9 +31,12 @@ ORIGIN = ("origin", b"backfill")
 @click.argument("seed", metavar="SEED")
 @since_option("Posts from then on: 2h, or RFC 3339.", required=True)
 @click.option("--publish", is_flag=True, help="Publish the matches too, marked as backfill.")
+@click.option("--force", is_flag=True, help="Take an article of fewer than 40 words.")
 @output_options
 @kafka_options
-def backfill(seed: str, start: int, publish: bool, output: Output, config: Config) -> None:
+def backfill(
+    seed: str, start: int, publish: bool, force: bool, output: Output, config: Config
+) -> None:
     """Filter the posts that are still in the topic by the seed SEED, and print those that match.
 
     SEED may be a profile that is in force, such as 'profile|flood'. It ends with the last post
@@ -40,13 +46,16 @@ def backfill(seed: str, start: int, publish: bool, output: Output, config: Confi
     topic = config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
         latest = SeedTopic(cluster, config).latest()
-        records = with_its_seeds(known(latest, seed), values_of(latest), config.limits)
+        key, values = known(latest, seed), values_of(latest)
+        records = with_its_seeds(key, values, config.limits)
         span = cluster.at(topic, start), cluster.ends(topic)
         if publish:
             cluster.partitions(config.topics.matches)
         pipeline, seeds = prepared(book_of(records, config.limits), config)
         for idle in idle_profiles(seeds):
             raise InputError(f"seed {idle}")
+        if not force:
+            _require_article(key, values, config)
         expected = max(records_between(*span), 1)
         total = Sum(lambda done: done / expected)
         try:
@@ -61,6 +70,12 @@ def backfill(seed: str, start: int, publish: bool, output: Output, config: Confi
             _conclude(total, _published(outbox, config.topics.matches))
             raise
     _conclude(total, _published(outbox, config.topics.matches))
+
+
+def _require_article(key: bytes, values: Values, config: Config) -> None:
+    found = read_record(key, values[key], config.limits)
+    if isinstance(found, Seed):
+        Article(found.title, found.text).require_seed(f"seed {found.id!r}", ", or give --force")
 
 
 def _published(outbox: Outbox | None, topic: str) -> str:

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from encoder.errors import InputError
 from worker.actions.events.event import Values, book_of
 from worker.actions.offline import Sum, idle_profiles, prepared, present
-from worker.actions.seeds.files import read_seed_files, undoubted
+from worker.actions.seeds.files import in_event, read_seed_files, require_articles
 from worker.cli.events.offline import Textbook, taught_by
 from worker.cli.options import CONFIG, configuration, file_options, model_options
 from worker.cli.terminal import prompt_for_text, say
@@ -94,7 +94,10 @@ class Sink:
 
 @click.command(name="filter")
 @click.argument("files", nargs=-1, type=FILE)
-@click.option("--seeds", required=True, type=FILE, help="A seed article, or a folder of them.")
+@click.option("--seeds", required=True, multiple=True, type=FILE, metavar="PATH",
+              help="A seed article, or a folder of them; may be repeated.")  # fmt: skip
+@click.option("--event", help="The event of all seeds; else the record's, the folder's, the id.")
+@click.option("--force", is_flag=True, help="Take what looks like no article, or has < 40 words.")
 @click.option("--threshold", type=SHARE, help="The score that is a match; automatic if not given.")
 @click.option("--rate", type=SHARE, help="For automatic thresholds: the share of everyday posts.")
 @click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
@@ -113,7 +116,8 @@ class Sink:
 @model_options
 @click.pass_context
 def filter_posts(
-    ctx: click.Context, files: tuple[Path, ...], seeds: Path, threshold: float | None,
+    ctx: click.Context, files: tuple[Path, ...], seeds: tuple[Path, ...], event: str | None,
+    force: bool, threshold: float | None,
     rate: float | None, why: bool | None, learn: bool, learn_from: tuple[Path, ...],
     wanted: FileOptions, output: Output, rejected: Path | None,
     config_file: Path | None, model: str, device: str, threads: int | None,
@@ -124,23 +128,25 @@ def filter_posts(
     exports of Bluesky, Mastodon, Reddit and Telegram, Parquet, plain text; packed or not, folders
     and patterns too (docs/files.md). A seed is a text, a Markdown file whose first line is
     "# Title", a page that was saved, JSON as on the control topic, or what `newsift seeds export`
-    wrote, profiles included. With --learn each event gets a profile of its seeds, the background
-    and its best posts, as `newsift events learn` makes it. Matches are the worker's own records,
-    one a line, with equal ids; on a terminal they are shown to be read, unless --json is given.
-    --out takes an old file's place at the end, or on Ctrl-C with what was found; an error leaves
-    the old one.
+    wrote, profiles included. Each file of a folder is an event, and each subfolder is one.
+
+    With --learn each event gets a profile of its seeds, the background and its best posts, as
+    `newsift events learn` makes it. Matches are the worker's own records, one a line, with equal
+    ids; on a terminal they are shown to be read, unless --json is given. --out takes an old file's
+    place at the end, or on Ctrl-C with what was found; an error leaves the old one.
     """
     sources = found_files(files or (DASH,))
     output.check(sources, rejected=rejected)
-    if seeds == DASH and DASH in sources:
+    if DASH in seeds and DASH in sources:
         raise InputError("--seeds -: standard input holds the posts; name a file")
     config = configuration(None, config_file)
     config = _chosen(ctx, config, why, threshold, rate)
     textbook = Textbook.of(sources, learn, learn_from, wanted)
     if DASH in sources:
         prompt_for_text()
+    values = _seed_values(seeds, event, force)
     inputs = checked(sources, wanted, config.limits, say)
-    pipeline, seed_set = _ready(seeds, config, textbook)
+    pipeline, seed_set = _ready(values, config, textbook)
     total = Sum(share_read(inputs))
     letters = writing(rejected) if rejected else nullcontext()
     moment = when_written if output.is_seen else None
@@ -186,11 +192,18 @@ def _chosen(
     )
 
 
-def _ready(path: Path, config: Config, textbook: Textbook | None) -> tuple[Pipeline, SeedSet]:
+def _seed_values(paths: Sequence[Path], event: str | None, force: bool) -> Values:
+    """The records of these files and folders."""
+    drafts = read_seed_files(paths)
+    if not force:
+        require_articles(drafts)
+    if event is not None:
+        drafts = in_event(drafts, event)
+    return {draft.key: draft.value for draft in drafts}
+
+
+def _ready(values: Values, config: Config, textbook: Textbook | None) -> tuple[Pipeline, SeedSet]:
     """The pipeline, and the seeds with what their events have learned."""
-    drafts = read_seed_files([path])
-    undoubted(drafts)
-    values: Values = {draft.key: draft.value for draft in drafts}
     if textbook:
         values = taught_by(textbook, values, config)
     pipeline, seeds = prepared(book_of(values, config.limits), config)

@@ -19,7 +19,8 @@ HOUR = 3_600_000
 TITLE = "Fire on the ferry Astrid Vane off Port Maren"
 TEXT = (
     "A fire broke out on the car deck of the ferry Astrid Vane early on Tuesday and forced the "
-    "passengers into lifeboats off Port Maren. The coastguard said nine people are missing."
+    "passengers into lifeboats off Port Maren. The coastguard said nine people are missing. Boats "
+    "and helicopters searched the cold water all night."
 )
 SEED = json.dumps({"title": TITLE, "text": TEXT, "event": "ferry"}).encode()
 ABOUT = "Fire on the ferry Astrid Vane, passengers in lifeboats off Port Maren"

@@ -41,7 +41,9 @@ def folder(model: Encoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> P
 
 
 def test_a_folder_of_what_there_is_becomes_one_table(newsift: Command, folder: Path) -> None:
-    done = newsift("filter", "in", "--seeds", "seed.md", "--threshold", "0.5", "--out", "m.csv")
+    done = newsift(
+        "filter", "--force", "in", "--seeds", "seed.md", "--threshold", "0.5", "--out", "m.csv"
+    )
     assert done.code == 0, done.err
     rows = list(csv.DictReader(io.StringIO((folder / "m.csv").read_text("utf-8"), newline="")))
     assert [(row["platform"], row["post_id"], row["author"]) for row in rows] == [
@@ -70,7 +72,7 @@ def test_what_is_refused_is_refused_before_anything_is_written(
 ) -> None:
     (folder / name).write_bytes(content)
     (folder / "out.jsonl").write_bytes(b"old")
-    args = ("filter", "in", name, "--seeds", "seed.md", "--threshold", "0.5")
+    args = ("filter", "--force", "in", name, "--seeds", "seed.md", "--threshold", "0.5")
     for more in ((), ("--out", "out.jsonl", "--rejected", "bad")):
         done = newsift(*args, *more)
         assert (done.code, done.out) == (2, "")
@@ -94,7 +96,7 @@ def test_more_than_a_few_bad_rows_fail_at_the_end(
 ) -> None:
     rows = [f'{n},"{SAID}"' for n in range(100 - bad)] + ["cut"] * bad
     (folder / "t.csv").write_text("\n".join(["id,text", *rows]), "utf-8")
-    done = newsift("filter", "t.csv", "--seeds", "seed.md", "--threshold", "0.5",
+    done = newsift("filter", "--force", "t.csv", "--seeds", "seed.md", "--threshold", "0.5",
                    "--out", "m.jsonl", "--rejected", "bad")  # fmt: skip
     assert done.code == code
     assert (folder / "m.jsonl").read_bytes().count(b"\n") == 100 - bad
@@ -140,7 +142,7 @@ def test_check_needs_no_broker(newsift: Command, folder: Path) -> None:
 
 
 def test_standard_input_is_told_by_what_comes(newsift: Command, folder: Path) -> None:
-    args = ("filter", "-", "--seeds", "seed.md", "--threshold", "0.5")
+    args = ("filter", "--force", "-", "--seeds", "seed.md", "--threshold", "0.5")
     for stdin in (TABLE, f"{SAID}\n{OTHER}\n".encode(), json.dumps([{"text": SAID}]).encode(),
                   gzip.compress(lines({"text": SAID}))):  # fmt: skip
         done = newsift(*args, stdin=stdin)

@@ -65,7 +65,7 @@ def test_matches_are_those_of_a_slow_loop(newsift: Command, seeds: Path, model: 
             key = ["plain", post["id"], post["text"], name, version, model.digest]
             if score >= cut:
                 expected[hexed(key)[:32]] = (post["id"], name, score, cut)
-    done = newsift("filter", "--seeds", seeds, stdin=lines(*POSTS))
+    done = newsift("filter", "--force", "--seeds", seeds, stdin=lines(*POSTS))
     assert done.code == 0, done.err
     found = {
         m["match_id"]: (r["post"]["id"], m["seed_id"], m["score"], m["threshold"])
@@ -85,7 +85,7 @@ def test_records_have_the_shape_of_the_worker_s(
 ) -> None:
     file = tmp_path / "posts.jsonl"
     file.write_bytes(lines(*POSTS))
-    done = newsift("filter", file, "--seeds", seeds)
+    done = newsift("filter", "--force", file, "--seeds", seeds)
     assert done.out
     for record in records(done.out):
         jsonschema.validate(record, SCHEMA)
@@ -95,7 +95,7 @@ def test_records_have_the_shape_of_the_worker_s(
 
 def test_every_form_can_stand_in_one_file(newsift: Command, seeds: Path) -> None:
     stdin = b"".join(example.value + b"\n" for example in EXAMPLES)
-    done = newsift("filter", "--seeds", seeds, "--threshold", "0.000001", stdin=stdin)
+    done = newsift("filter", "--force", "--seeds", seeds, "--threshold", "0.000001", stdin=stdin)
     assert done.code == 0, done.err
     known = {e.expected["id"]: e.expected for e in EXAMPLES if "text" in e.expected}
     found = [record["post"] for record in records(done.out)]
@@ -117,7 +117,14 @@ def test_text_gzip_and_json_give_the_same_matches(
     packed.write_bytes(gzip.compress(f"{FERRY}\r\n\r\n{OTHER}\n".encode()))
     text.write_bytes(b"\xef\xbb\xbf" + f"{OTHER}\n\n{FERRY}".encode())
     done = newsift(
-        "filter", packed, text, "-", "--seeds", seeds, stdin=lines({"id": 1, "text": FERRY})
+        "filter",
+        "--force",
+        packed,
+        text,
+        "-",
+        "--seeds",
+        seeds,
+        stdin=lines({"id": 1, "text": FERRY}),
     )
     assert done.code == 0, done.err
     told = [
@@ -140,7 +147,7 @@ def test_the_time_of_a_post_is_its_message_s(newsift: Command, tmp_path: Path) -
         {"id": "b", "text": FERRY, "created_at": after},
         {"id": "c", "text": FERRY},
     )
-    found = records(newsift("filter", "--seeds", file, stdin=stdin).out)
+    found = records(newsift("filter", "--force", "--seeds", file, stdin=stdin).out)
     assert [(r["post"]["id"], r["source"]["timestamp"]) for r in found] == [
         ("a", 1577836799500), ("c", 0),
     ]  # fmt: skip
@@ -152,7 +159,7 @@ def test_the_time_of_a_post_is_its_message_s(newsift: Command, tmp_path: Path) -
 def test_csv_has_one_row_a_match(newsift: Command, seeds: Path, tmp_path: Path) -> None:
     file = tmp_path / "posts.jsonl"
     file.write_bytes(lines({"id": "1", "text": f'{FERRY}, "help"\nnow\rand\0', "author": "me"}))
-    args = ("filter", file, "--seeds", seeds, "--threshold", "0.01")
+    args = ("filter", "--force", file, "--seeds", seeds, "--threshold", "0.01")
     (record,) = records(newsift(*args).out)
     rows = list(csv.DictReader(io.StringIO(newsift(*args, "--csv").out, newline="")))
     assert len(rows) == record["matched"] > 1
@@ -165,8 +172,8 @@ def test_csv_has_one_row_a_match(newsift: Command, seeds: Path, tmp_path: Path) 
 
 def test_the_words_can_be_left_out(newsift: Command, seeds: Path) -> None:
     stdin = lines({"id": "1", "text": FERRY})
-    (plain,) = records(newsift("filter", "--seeds", seeds, "--no-why", stdin=stdin).out)
-    (full,) = records(newsift("filter", "--seeds", seeds, stdin=stdin).out)
+    (plain,) = records(newsift("filter", "--force", "--seeds", seeds, "--no-why", stdin=stdin).out)
+    (full,) = records(newsift("filter", "--force", "--seeds", seeds, stdin=stdin).out)
     assert [match.pop("why") for match in plain["matches"]] == [[]]
     assert len(full["matches"][0].pop("why")) == 8
     assert plain["matches"] == full["matches"]
@@ -174,7 +181,9 @@ def test_the_words_can_be_left_out(newsift: Command, seeds: Path) -> None:
 
 def test_a_lower_bar_by_rate_or_threshold_lets_more_in(newsift: Command, seeds: Path) -> None:
     def count(*args: object) -> int:
-        return len(records(newsift("filter", "--seeds", seeds, *args, stdin=lines(*POSTS)).out))
+        return len(
+            records(newsift("filter", "--force", "--seeds", seeds, *args, stdin=lines(*POSTS)).out)
+        )
 
     assert count("--threshold", 1) < count() < count("--rate", 0.02) < count("--threshold", 1e-6)
 
@@ -184,7 +193,7 @@ def test_bad_lines_are_told_and_kept(newsift: Command, seeds: Path, tmp_path: Pa
     good = json.dumps({"id": "1", "text": FERRY}).encode()
     source, kept = tmp_path / "posts", tmp_path / "bad"
     source.write_bytes(b"\n".join([good, bad[0], b"", bad[1], good, bad[2]]))
-    done = newsift("filter", source, "--seeds", seeds, "--rejected", kept)
+    done = newsift("filter", "--force", source, "--seeds", seeds, "--rejected", kept)
     assert done.code == 1
     assert "3 of 5 rows could not be read, more than 5%" in done.err.splitlines()[-1]
     assert len(records(done.out)) == 2
@@ -198,7 +207,7 @@ def test_bad_lines_are_told_and_kept(newsift: Command, seeds: Path, tmp_path: Pa
 
 def test_many_bad_lines_are_counted_not_told(newsift: Command, seeds: Path) -> None:
     stdin = lines({"id": "1", "text": OTHER}) + b"{\n" * 300
-    done = newsift("filter", "--seeds", seeds, stdin=stdin)
+    done = newsift("filter", "--force", "--seeds", seeds, stdin=stdin)
     assert done.err.count("newsift: rejected:") == 101
     assert "300 rejected (300 bad_json)" in done.err
 
@@ -210,7 +219,7 @@ def test_a_line_over_the_limit_is_rejected(
     monkeypatch.setattr("worker.files.read.LONGEST_LINE", 500)
     monkeypatch.setattr("worker.files.read.CHUNK", 64)
     stdin = lines({"id": "1", "text": "x" * 5000}, {"id": "2", "text": FERRY})
-    done = newsift("filter", "--seeds", seeds, stdin=stdin)
+    done = newsift("filter", "--force", "--seeds", seeds, stdin=stdin)
     assert [r["post"]["id"] for r in records(done.out)] == ["2"]
     assert "stdin line 1: limits.post_bytes" in done.err
 
@@ -219,7 +228,7 @@ def test_out_is_written_whole_or_not_at_all(newsift: Command, seeds: Path, tmp_p
     out, source = tmp_path / "matches.jsonl", tmp_path / "posts.jsonl.gz"
     whole = gzip.compress(lines(*POSTS) * 99)
     source.write_bytes(whole)
-    args = ("filter", source, "--seeds", seeds, "--no-why", "--out", out)
+    args = ("filter", "--force", source, "--seeds", seeds, "--no-why", "--out", out)
     assert newsift(*args).out == ""
     before = out.read_bytes()
     assert before.count(b"\n") > 1000
@@ -248,7 +257,7 @@ def test_filter_keeps_what_it_found_before_ctrl_c(
     files = [tmp_path / f"{number}.jsonl" for number in (1, 2, 3)]
     out = tmp_path / "out"
     out.write_bytes(b"old")
-    done = newsift("filter", *files, "--seeds", seeds, "--no-why", "--out", out)
+    done = newsift("filter", "--force", *files, "--seeds", seeds, "--no-why", "--out", out)
     assert done.code == 130, done.err
     assert '"id":"1"' in out.read_text("utf-8")
     assert "1 posts read" in done.err
@@ -281,7 +290,7 @@ def test_what_is_refused(
     (tmp_path / "good").symlink_to(seeds)
     (tmp_path / "bad.json").write_text('{"text": "x", "threshold": 1.5}', "utf-8")
     (tmp_path / "emoji.md").write_text("🔥🔥", "utf-8")
-    done = newsift("filter", *args, stdin=stdin)
+    done = newsift("filter", "--force", *args, stdin=stdin)
     assert (done.code, done.out) == (2, "")
     assert said in done.err.splitlines()[-1]
 
@@ -290,6 +299,9 @@ def test_progress_is_shown_on_a_terminal_only(
     newsift: Command, seeds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stdin = lines({"id": "1", "text": FERRY})
-    assert "\r" not in newsift("filter", "--seeds", seeds, stdin=stdin).err
+    assert "\r" not in newsift("filter", "--force", "--seeds", seeds, stdin=stdin).err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert "\r\x1b[K1 posts, 1 matched, " in newsift("filter", "--seeds", seeds, stdin=stdin).err
+    assert (
+        "\r\x1b[K1 posts, 1 matched, "
+        in newsift("filter", "--force", "--seeds", seeds, stdin=stdin).err
+    )

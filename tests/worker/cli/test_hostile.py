@@ -21,7 +21,7 @@ STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 EVIL = "\x1b[31m\x1b]0;x\x07\x9b2J\u202e\u2066\u200f\x08\x7f\u2028\U000e0041\r!"
 NAME = f"seed{EVIL}"
 TEXT = f"A fire on the ferry Astrid Vane off Port Maren {EVIL}"
-SEED = {"text": TEXT, "title": EVIL, "event": EVIL, "url": f"http://x.y/{EVIL}", EVIL: 1}
+SEED = {"text": f"{TEXT} " * 40, "title": EVIL, "event": EVIL, "url": f"http://x.y/{EVIL}", EVIL: 1}
 POST = {"id": EVIL, "text": TEXT, "author": EVIL, "lang": EVIL, "url": EVIL, "created_at": EVIL}
 MATCH = {
     "post": POST | {"platform": EVIL}, "matched": 1, "seed_set": EVIL, "model": EVIL,

@@ -77,7 +77,7 @@ def test_each_format_holds_the_matches_of_the_filter(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
-    args = ("filter", "--seeds", seeds)
+    args = ("filter", "--force", "--seeds", seeds)
     printed = newsift(*args, stdin=lines(*POSTS)).out
     wanted = rows_of([json.loads(line) for line in printed.splitlines()])
     done = newsift(*args, "--out", name, stdin=lines(*POSTS))
@@ -103,7 +103,9 @@ def test_the_columns_of_all_tables_are_kept(
     ]  # fmt: skip
 
     def kept(name: str) -> Path:
-        done = newsift("filter", "a.csv", "b.tsv", "c.jsonl", "--seeds", seeds, "--out", name)
+        done = newsift(
+            "filter", "--force", "a.csv", "b.tsv", "c.jsonl", "--seeds", seeds, "--out", name
+        )
         assert done.code == 0, done.err
         return tmp_path / name
 
@@ -130,12 +132,14 @@ def test_the_columns_of_all_tables_are_kept(
         (["--out", "m.csv", "--json"], "--json and --out m.csv exclude each other"),
         (["--json", "--csv"], "--json and --csv exclude each other"),
         (["--per", "seed"], "'seed' is not one of 'match', 'post'"),
+        (["--out", "m.xlsx"], "--out m.xlsx: is of no known format"),
         (["--out", "m.db.gz"], "--out m.db.gz: is packed by itself"),
         (["--out", "."], ": is a folder; name a file in it"),
     ],
 )
 @pytest.mark.parametrize(
-    "command", [["filter", "--seeds", "s"], ["matches"], ["backfill", "s", "--since", "1h"]]
+    "command",
+    [["filter", "--force", "--seeds", "s"], ["matches"], ["backfill", "s", "--since", "1h"]],
 )
 def test_what_is_refused_of_each_command(
     newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str],
@@ -160,7 +164,9 @@ def test_ctrl_c_completes_what_the_filter_found(tmp_path: Path, seeds: Path, nam
     source, out = tmp_path / "posts.jsonl", tmp_path / name
     out.write_bytes(b"old")
     os.mkfifo(source)
-    process = started(["filter", source, "--seeds", seeds, "--out", out, "--device", "cpu"])
+    process = started(
+        ["filter", "--force", source, "--seeds", seeds, "--out", out, "--device", "cpu"]
+    )
     assert process.stderr is not None
     with process, source.open("wb") as pipe:
         pipe.write(lines({"id": "1", "text": FERRY}) + b'{"broken\n')
@@ -203,7 +209,7 @@ def test_backfill_goes_into_a_file(
     monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
     kafka.send(SEEDS, json.dumps({"text": FERRY, "event": "e"}).encode(), b"ferry")
     kafka.send(POSTS_TOPIC, json.dumps({"id": "1", "text": FERRY}).encode(), partition=0)
-    args = ("backfill", "ferry", "--since", "1h")
+    args = ("backfill", "ferry", "--force", "--since", "1h")
     wanted = rows_of([json.loads(line) for line in newsift(*args, "--json").out.splitlines()])
     done = newsift(*args, "--out", "m.parquet")
     assert (done.code, done.out) == (0, ""), done.err
@@ -225,7 +231,7 @@ def test_backfill_keeps_what_it_found_before_ctrl_c(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Sum, "add", until_ctrl_c)
-    done = newsift("backfill", "ferry", "--since", "1h", "--publish", "--out", "m.db")
+    done = newsift("backfill", "ferry", "--force", "--since", "1h", "--publish", "--out", "m.db")
     kept = len(rows_in(Path("m.db")))
     assert (done.code, done.out) == (130, "")
     assert kept in (1, 2)
@@ -257,16 +263,16 @@ def test_on_a_terminal_a_filter_is_read_and_elsewhere_kept(
         {"id": "1", "text": long, "created_at": "2026-01-31T12:00:00+02:00"},
         {"id": "2", "text": "a ferry"},
     )
-    piped = newsift("filter", "--seeds", "s.md", stdin=posts)
+    piped = newsift("filter", "--force", "--seeds", "s.md", stdin=posts)
     assert [json.loads(line)["post"]["id"] for line in piped.out.splitlines()] == ["1", "2"]
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
-    seen = newsift("filter", "--seeds", "s.md", stdin=posts).out.splitlines()
+    seen = newsift("filter", "--force", "--seeds", "s.md", stdin=posts).out.splitlines()
     assert seen[0].startswith("2026-01-31T10:00:00Z  ")
     assert 60 < max(map(len, seen)) <= 80
     assert sum(line.count("ferry") for line in seen) == 41
     assert [line[:2] for line in seen if not line.startswith(" ")] == ["20", "- "]
     for args in (["--json"], ["--out", "-"]):
-        kept = newsift("filter", "--seeds", "s.md", *args, stdin=posts).out
+        kept = newsift("filter", "--force", "--seeds", "s.md", *args, stdin=posts).out
         assert [json.loads(line)["post"]["id"] for line in kept.splitlines()] == ["1", "2"]

@@ -25,7 +25,14 @@ def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_hidden_file(
     write_seeds(seeds)
     source, out = tmp_path / "posts", tmp_path / "out"
     os.mkfifo(source)
-    command = [sys.executable, "-c", "from worker.cli import main; main()", "filter", str(source)]
+    command = [
+        sys.executable,
+        "-c",
+        "from worker.cli import main; main()",
+        "filter",
+        "--force",
+        str(source),
+    ]
     process = subprocess.Popen(
         [*command, "--seeds", str(seeds), "--out", str(out), "--device", "cpu"],
         cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True,

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from encoder.errors import InputError
 from worker.actions.seeds.naming import seed_id
 from worker.config import Config
 from worker.files.articles.article import Article
+from worker.files.articles.doubts import too_few_words
 from worker.files.articles.page import Page
 from worker.files.articles.read import PAGES, article_on, saved_page
 from worker.files.read import DASH, text_in
-from worker.seeds.record import RefusedSeed, Seed, read_seed
+from worker.seeds.record import PREFIX, RefusedSeed, Seed, read_seed
 
 KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
 AT_ONCE = os.cpu_count() or 1
@@ -35,6 +36,13 @@ class SeedDraft:
     doubt: str | None = None  # what its text looks like if it is no article
 
     @property
+    def objection(self) -> str | None:
+        """Why this may be no article: what its page looks like, or how few words it has."""
+        text = self.record.get("text")
+        has_text = isinstance(text, str) and bool(text.strip())
+        return self.doubt or (too_few_words(str(text)) if has_text else None)
+
+    @property
     def key(self) -> bytes:
         """The key of the record."""
         return self.id.encode("utf-8", "surrogatepass")
@@ -49,8 +57,19 @@ class SeedDraft:
             return json.dumps(kept).encode()
 
 
+@dataclass(frozen=True, slots=True)
+class SeedFile:
+    """A file of seeds, and the event that its folder names, if any."""
+
+    path: Path
+    event: str = ""
+
+
 def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
-    """The seeds of these files, and of the folders' files, in order; two of one id are refused."""
+    """The seeds of these files, and of the folders' files, in order; two of one id are refused.
+
+    A folder's subfolder is an event: its name is the event of the seeds in it that name none.
+    """
     drafts: dict[str, SeedDraft] = {}
     for draft in _all_read(list(_files(paths))):
         if other := drafts.get(draft.id):
@@ -62,7 +81,7 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
     return list(drafts.values())
 
 
-def _all_read(files: Sequence[Path]) -> Iterator[SeedDraft]:
+def _all_read(files: Sequence[SeedFile]) -> Iterator[SeedDraft]:
     """The seeds of these files in their order; each page is taken apart in a process of its own."""
     if len(files) == 1:
         yield from _read(files[0])
@@ -72,11 +91,24 @@ def _all_read(files: Sequence[Path]) -> Iterator[SeedDraft]:
             yield from drafts
 
 
-def undoubted(drafts: Iterable[SeedDraft], remedy: str = "") -> None:
-    """Refuse what was taken from a page and looks like no article."""
+def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --force") -> None:
+    """Refuse what was taken from a page and looks like no article, and what has too few words."""
     for draft in drafts:
-        if draft.doubt:
-            Article("", draft.record["text"], doubt=draft.doubt).undoubted(draft.source, remedy)
+        if draft.objection:
+            text = str(draft.record["text"])
+            Article("", text, doubt=draft.doubt).require_seed(draft.source, remedy)
+
+
+def in_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
+    """The seeds as one event, whatever their records and folders say."""
+    drafts = list(drafts)
+    for draft in drafts:
+        if draft.id.startswith(PREFIX):
+            raise InputError(
+                f"--event: {draft.source} is the profile of an event; leave --event out, or "
+                "give the seeds alone"
+            )
+    return [replace(draft, record=draft.record | {"event": event}) for draft in drafts]
 
 
 def draft_of(article: Article, name: str, source: str) -> SeedDraft:
@@ -98,35 +130,59 @@ def draft_refusal(found: RefusedSeed | None, draft: SeedDraft) -> InputError:
     return InputError(f"{draft.source}: {'is empty' if found is None else found.reason}")
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
+def _files(paths: Iterable[Path]) -> Iterator[SeedFile]:
     for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
-        if not inside:
-            raise InputError(f"{path}: holds no seed ({', '.join(SUFFIXES)})")
-        yield from inside
+        if path.is_dir():
+            yield from _files_of(path, "")
+        else:
+            yield SeedFile(path)
 
 
-def _read(file: Path) -> Iterator[SeedDraft]:
-    return drafts_in(saved_page(file), file)
+def _files_of(folder: Path, event: str) -> Iterator[SeedFile]:
+    """The files of a folder, and of its subfolders where it is not itself the folder of an event"""
+    inside = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
+    files = [SeedFile(file, event) for file in inside if file.suffix.lower() in SUFFIXES]
+    files = [each for each in files if not each.path.is_dir()]
+    folders = [each for each in inside if each.is_dir() and not _is_of_page(each)]
+    if event and folders:
+        raise InputError(f"{folders[0]}: is deeper than the folder of an event; move its files up")
+    if not (files or folders):
+        raise InputError(f"{folder}: holds no seed ({', '.join(SUFFIXES)})")
+    yield from files
+    for each in folders:
+        yield from _files_of(each, each.name)
 
 
-def drafts_in(page: Page, file: Path) -> Iterator[SeedDraft]:
+def _is_of_page(folder: Path) -> bool:
+    """Whether a browser saved a page's pictures here: page_files beside page.html."""
+    page = folder.name.removesuffix("_files")
+    return page != folder.name and any((folder.parent / f"{page}{end}").is_file() for end in PAGES)
+
+
+def _read(file: SeedFile) -> Iterator[SeedDraft]:
+    return drafts_in(saved_page(file.path), file.path, file.event)
+
+
+def drafts_in(page: Page, file: Path, event: str = "") -> Iterator[SeedDraft]:
     """The seeds in the bytes of a file; a seed's id is its `id`, else the name without its ending.
 
-    Of a file without a name, which is -, it is made of the title.
+    Of a file without a name, which is -, it is made of the title. `event` is the folder's: it
+    stands before the name, and is the event of what names none.
     """
     suffix = file.suffix.lower()
+    name = f"{event}/{file.stem}" if event else file.stem
     if suffix in JSON:
-        yield from _from_text(text_in(page.body, page.url), file, suffix == ".jsonl")
+        text = text_in(page.body, page.url)
+        drafts = _from_text(text, file, name, by_line=suffix == ".jsonl")
     elif file != DASH:
-        yield draft_of(article_on(page, suffix in PAGES), file.stem, str(file))
+        drafts = iter([draft_of(article_on(page, suffix in PAGES), name, str(file))])
     elif page.body.lstrip().startswith(b"{"):
-        yield from _from_text(page.body.decode("utf-8", "replace"), Path(page.url), False)
+        drafts = _from_text(page.body.decode("utf-8", "replace"), Path(page.url), name, False)
     else:
-        yield _unnamed(article_on(page), page)
+        drafts = iter([_unnamed(article_on(page), page)])
+    for draft in drafts:
+        has_event = draft.record.get("event") or draft.id.startswith(PREFIX)
+        yield draft if has_event or not event else in_event([draft], event)[0]
 
 
 def _unnamed(article: Article, page: Page) -> SeedDraft:
@@ -134,7 +190,7 @@ def _unnamed(article: Article, page: Page) -> SeedDraft:
     return draft_of(article, seed_id(article.title or article.text[:200], ""), page.url)
 
 
-def _from_text(text: str, file: Path, by_line: bool) -> Iterator[SeedDraft]:
+def _from_text(text: str, file: Path, name: str, by_line: bool) -> Iterator[SeedDraft]:
     rows = [row for row in text.split("\n") if row.strip()] if by_line else [text]
     found = [item for row in rows for item in _items(row, file)]
     if not found:
@@ -143,7 +199,7 @@ def _from_text(text: str, file: Path, by_line: bool) -> Iterator[SeedDraft]:
         source = f"{file}" if len(found) == 1 else f"{file}, seed {number}"
         if not isinstance(item, dict):
             raise InputError(f'{source}: is no JSON object; write {{"text": …, "title": …}}')
-        yield _from_json(item, file.stem if len(found) == 1 else None, source)
+        yield _from_json(item, name if len(found) == 1 else None, source)
 
 
 def _items(text: str, file: Path) -> list[Any]:

@@ -155,7 +155,7 @@ class Follower:
         if kind not in PAGES:
             raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
         found = article_of(Page(answer.url, answer.body, answer.headers.get_content_charset()))
-        text = found.undoubted(answer.url).text
+        text = found.require_seed(answer.url).text
         return {"text": text, "title": found.title or known.title, "url": cleaned(answer.url)}
 
     def _publish(self, known: FollowedArticle, found: dict[str, Any], topic: SeedTopic) -> str:

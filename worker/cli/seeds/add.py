@@ -7,7 +7,7 @@ import click
 
 from worker.actions.seeds.addresses import OwnNetwork
 from worker.actions.seeds.fetch import Bounds
-from worker.actions.seeds.files import SeedDraft, read_seed_files, seed_of, undoubted
+from worker.actions.seeds.files import SeedDraft, read_seed_files, require_articles, seed_of
 from worker.actions.seeds.from_url import draft_of_url
 from worker.actions.seeds.topic import seed_topic
 from worker.actions.times import until
@@ -27,12 +27,14 @@ LEAD = 300  # characters of a page's article that are shown
 @click.option("--url", help="Fetch the page, by HTTPS_PROXY if that is set, and take its article.")
 @click.option("--intranet", is_flag=True, help="Let --url be a host of your own network.")
 @click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
-@click.option("--event", help="The event it is about; else the id.")
+@click.option("--event", help="The event they are about; else the record's, the folder's, the id.")
 @click.option("--title", help="The title; else a first line '# …', or the page's.")
 @click.option("--threshold", type=float, help="The score that matches; else automatic.")
 @click.option("--expires-at", metavar="TIME", help="When it ends: 7d, or in RFC 3339.")
 @click.option("--yes", is_flag=True, help="Publish the article of --url without asking.")
-@click.option("--force", is_flag=True, help="Publish what a page holds though it looks like none.")
+@click.option(
+    "--force", is_flag=True, help="Publish what looks like no article, or has fewer than 40 words."
+)
 @click.option(
     "--preview/--no-preview",
     default=None,
@@ -48,7 +50,8 @@ def add(
     """Publish articles: text, Markdown, JSON, saved pages, folders of them, or the page at --url.
 
     A FILE that is - is one article on standard input. Of a page, saved or at --url, the article is
-    taken; where that looks like a notice, a menu or a stub it is refused.
+    taken; where that looks like a notice, a menu or a stub it is refused, and so is an article of
+    fewer than 40 words. A subfolder of a folder is an event of its name.
 
     The posts of the last 24 hours are tried on it: 20,000 of them at most and for 5 seconds, 5,000
     and 2 seconds without a terminal. --no-preview, or --json, publishes and is done.
@@ -59,8 +62,6 @@ def add(
     if intranet and url is None:
         raise click.UsageError("--intranet is for --url")
     drafts = read_seed_files(files) if url is None else [_of_page(url, yes, intranet)]
-    if not force:
-        undoubted(drafts, ", or give --force")
     if len(drafts) > 1 and (name or title):
         raise click.UsageError("--id and --title are for one article")
     given = {"event": event, "title": title, "threshold": threshold}
@@ -68,6 +69,8 @@ def add(
     changes = {key: value for key, value in given.items() if value is not None}
     drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
     found = [seed_of(draft, config) for draft in drafts]
+    if not force:
+        require_articles(drafts)
     if url is not None and not yes and not _confirmed(found[0]):
         return
     from worker.actions.seeds.publication import Publication

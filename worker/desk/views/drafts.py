@@ -12,7 +12,7 @@ from worker.actions.events.event import Values, values_of
 from worker.actions.events.words import heaviest_words
 from worker.actions.keyed import Latest, value_in
 from worker.actions.seeds.fetch import Bounds
-from worker.actions.seeds.files import SeedDraft, drafts_in, seed_of, undoubted
+from worker.actions.seeds.files import SeedDraft, drafts_in, require_articles, seed_of
 from worker.actions.seeds.from_url import draft_of_url
 from worker.actions.seeds.known_events import known_events
 from worker.actions.seeds.look_back import AT_TERMINAL, as_row, look_back, of_events
@@ -169,7 +169,7 @@ def _checked(
         "refused": refused.get(seed.id),
         "version": seed.version,
         "event": seed.event,
-        "doubt": draft.doubt,
+        "doubt": draft.objection,
         "notes": _notes(draft, seed),
         "auto_threshold": cuts.get(seed.id),
         "away": desk.model.away,
@@ -179,8 +179,8 @@ def _checked(
 
 def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
     """What is worth a second look, and no reason to refuse."""
-    doubt = None if draft.doubt else doubt_of(seed.title, seed.text)
-    told = [f"{'has' if doubt[0].isdigit() else 'looks like'} {doubt}"] if doubt else []
+    doubt = None if draft.objection else doubt_of(seed.title, seed.text)
+    told = [f"looks like {doubt}"] if doubt else []
     return [*told, FOREIGN] if looks_foreign(seed.text) else told
 
 
@@ -203,11 +203,11 @@ def try_out(desk: Desk, asked: Drafts) -> dict[str, Any]:
 def publish(desk: Desk, asked: Drafts) -> dict[str, Any]:
     """Publish them, read the topic back, and say what there is of their events now."""
     drafts = asked.all()
-    if not asked.force:
-        undoubted(drafts, FORCE)
     seeds = [seed_of(draft, desk.config) for draft in drafts]
     if teacher := desk.model.now():
         read_by_model(teacher, drafts)
+    if not asked.force:
+        require_articles(drafts, FORCE)
     marks = {draft.key: given.mark for draft, given in zip(drafts, asked.drafts, strict=True)}
     before = desk.keeping.publish({draft.key: draft.value for draft in drafts}, marks)
     rows = [

@@ -99,6 +99,12 @@ def doubt_of(title: str, text: str, beside: str = "") -> str | None:
         return "the stub of a paywall"
     if _is_menu(text, count):
         return "a menu or a list of headlines"
+    return None
+
+
+def too_few_words(text: str) -> str | None:
+    """How many words a text has, where an article has more; else None."""
+    count = words_in(text)
     return f"{count} words, and an article has {FEWEST}" if count < FEWEST else None
 
 

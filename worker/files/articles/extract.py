@@ -9,7 +9,13 @@ import msgspec
 from encoder.errors import InputError
 from worker.files.apart import SECONDS, read_apart
 from worker.files.articles.article import Article
-from worker.files.articles.doubts import FEWEST, doubt_of, without_notices, words_in
+from worker.files.articles.doubts import (
+    FEWEST,
+    doubt_of,
+    too_few_words,
+    without_notices,
+    words_in,
+)
 from worker.files.articles.page import Page, decoded
 from worker.visible import one_line
 
@@ -49,12 +55,16 @@ def extracted(page: Page) -> Article:
         found = Article("", text.strip(), _address(page.url), doubt_of("", text))
     else:
         tries = [_taken(text, page.url, False)]
-        if tries[0].doubt:
+        if _is_poor(tries[0]):
             tries.append(_taken(text, page.url, True))
-        found = next((each for each in tries if not each.doubt), tries[0])
+        found = next((each for each in tries if not _is_poor(each)), tries[0])
     if not found.text.strip():
         raise _refusal(page.url, "holds no text that can be read")
     return found
+
+
+def _is_poor(article: Article) -> bool:
+    return bool(article.doubt or too_few_words(article.text))
 
 
 def _taken(markup: str, url: str, everywhere: bool) -> Article:

@@ -97,13 +97,13 @@ def test_filter_agrees_with_the_configuration(
     texts = written(Path("posts.jsonl"), [*everyday(320), ABOUT])
     Path("ferry.json").write_bytes(SEED)
     assert newsift("background", "build", "posts.jsonl").code == 0
-    usual = newsift("filter", str(texts), "--seeds", "ferry.json").out
+    usual = newsift("filter", "--force", str(texts), "--seeds", "ferry.json").out
     monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND", "background.safetensors")
-    found = newsift("filter", str(texts), "--seeds", "ferry.json")
+    found = newsift("filter", "--force", str(texts), "--seeds", "ferry.json")
     assert found.code == 0
     sets = {json.loads(out.splitlines()[-1])["seed_set"] for out in (usual, found.out)}
     assert len(sets) == 2
-    done = newsift("filter", str(texts), "--seeds", "ferry.json", "--rate", "0.001")
+    done = newsift("filter", "--force", str(texts), "--seeds", "ferry.json", "--rate", "0.001")
     assert done.code == 2
     assert "matching.background: background.safetensors: 321 posts are too few" in done.err
     assert "; 3,000 are needed" in done.err

@@ -9,11 +9,13 @@ from tests.worker.kafka_side import POSTS, SEEDS, Kafka
 HERE = Path(worker.__file__).parent / "samples"
 FIRE = (
     "A fire that broke out on the car deck of the ferry Astrid Vane early on Tuesday forced 412 "
-    "passengers and crew into lifeboats in the Sound of Tarrow, the coastguard said."
+    "passengers and crew into lifeboats in the Sound of Tarrow, the coastguard said. It was the "
+    "second accident of a ferry in that strait within a year."
 )
 RESCUE = (
     "Rescued passengers of the Astrid Vane told of smoke on the car deck. Helicopters and boats "
-    "searched the Sound of Tarrow for nine people who are missing after the ferry fire."
+    "searched the Sound of Tarrow for nine people who are missing after the ferry fire. They "
+    "were taken to a school, where families waited for them."
 )
 ARTICLES = {
     "fire": ("Fire on the ferry Astrid Vane off Port Maren leaves nine missing", FIRE),

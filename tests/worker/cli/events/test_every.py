@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,8 +102,9 @@ def test_a_kill_leaves_the_old_or_the_new_profile(newsift: Command, kafka: Kafka
 
 def test_seeds_add_offers_a_profile_at_a_terminal(kafka: Kafka, tmp_path: Any) -> None:
     add_seeds(kafka)
-    (tmp_path / "more.md").write_text("# The ferry was towed\n\nTugs towed the Astrid Vane.\n")
-    with AtTerminal("seeds", "add", str(tmp_path / "more.md"), "--event", "ferry") as terminal:
+    file = str(tmp_path / "more.md")
+    Path(file).write_text("# The ferry was towed\n\nTugs towed the Astrid Vane.\n")
+    with AtTerminal("seeds", "add", file, "--event", "ferry", "--force") as terminal:
         terminal.hears("event 'ferry' has 3 seeds")
         terminal.hears("[y/N]: ")
         terminal.press("y\n")

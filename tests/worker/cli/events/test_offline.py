@@ -95,7 +95,7 @@ def test_an_export_with_profiles_filters_as_the_worker_does(
     kafka.send(SEEDS, b'{"text": "The dam at Orrell overflows after the storm."}', b"dam")
     assert newsift("events", "learn", "ferry", "--yes").code == 0
     assert newsift("seeds", "export", folder / "all.jsonl").code == 0
-    done = newsift("filter", folder / "posts.jsonl", "--seeds", folder / "all.jsonl")
+    done = newsift("filter", folder / "posts.jsonl", "--seeds", folder / "all.jsonl", "--force")
     assert done.code == 0, done.err
     book = SeedBook()
     for record in kafka.records(SEEDS):

@@ -36,7 +36,7 @@ def test_files_of_every_kind_become_records(newsift: Command, kafka: Kafka, tmp_
         article(tmp_path, "two.json", '[{"id": "a", "text": "A"}, {"id": "b", "text": "B"}]'),
         article(tmp_path, "more.jsonl", '{"id": "c", "text": "C"}\n\n{"id": "d", "text": "D"}\n'),
     ]
-    done = newsift("seeds", "add", *files, "--event", "both words")
+    done = newsift("seeds", "add", "--force", *files, "--event", "both words")
     assert done.code == 0
     assert "newsift: event 'both words' has 7 seeds: one profile of them all" in done.err
     found = {record.key.decode(): json.loads(record.value) for record in kafka.records(SEEDS)}
@@ -60,18 +60,18 @@ def test_a_folder_is_all_its_articles(newsift: Command, kafka: Kafka, tmp_path: 
     folder.mkdir()
     for name in ("b.md", "a.txt", "notes.pdf"):
         article(folder, name, "Something.")
-    assert newsift("seeds", "add", folder).code == 0
+    assert newsift("seeds", "add", folder, "--force").code == 0
     assert [record.key for record in kafka.records(SEEDS)] == [b"a", b"b"]
 
 
 def test_what_was_there_before_is_told(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     file = article(tmp_path, "a.md", "# T\n\nOne.")
-    said = [newsift("seeds", "add", file).out.split()[2]]
-    said.append(newsift("seeds", "add", file).out.split()[2])
+    said = [newsift("seeds", "add", file, "--force").out.split()[2]]
+    said.append(newsift("seeds", "add", file, "--force").out.split()[2])
     article(tmp_path, "a.md", "# T\n\nTwo.")
-    said.append(newsift("seeds", "add", file).out.split()[2])
+    said.append(newsift("seeds", "add", file, "--force").out.split()[2])
     newsift("seeds", "remove", "a")
-    said.append(newsift("seeds", "add", file).out.split()[2])
+    said.append(newsift("seeds", "add", file, "--force").out.split()[2])
     assert said == ["new,", "unchanged,", "replaced,", "new,"]
 
 
@@ -79,7 +79,7 @@ def test_options_come_before_the_file(newsift: Command, kafka: Kafka, tmp_path: 
     file = article(tmp_path, "a.json", '{"text": "T", "title": "old", "threshold": 0.1, "x": 1}')
     options = ["--id", "mine", "--title", "new", "--threshold", "0.7"]
     moment = "2031-01-31T12:00:00+01:00"
-    done = newsift("seeds", "add", file, *options, "--expires-at", moment, "--json")
+    done = newsift("seeds", "add", "--force", file, *options, "--expires-at", moment, "--json")
     assert rows(done.out)[0]["published"] == "new"
     assert "ignored: x;" in done.err
     record = kafka.records(SEEDS)[0]
@@ -113,7 +113,7 @@ def test_a_bad_file_is_refused_and_nothing_is_published(
     good = article(tmp_path, "good.md", "# Fine\n\nFine.")
     bad = tmp_path / name
     bad.write_bytes(content)
-    done = newsift("seeds", "add", good, bad)
+    done = newsift("seeds", "add", "--force", good, bad)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert done.err.count("\n") == 1
@@ -292,6 +292,6 @@ def test_an_article_may_come_through_a_pipe(newsift: Command, kafka: Kafka, tmp_
     os.mkfifo(pipe)
     writer = threading.Thread(target=write_slowly, args=(pipe, "# Fire\n\nA ferry", " burns."))
     writer.start()
-    assert newsift("seeds", "add", pipe).code == 0
+    assert newsift("seeds", "add", pipe, "--force").code == 0
     writer.join()
     assert json.loads(kafka.records(SEEDS)[0].value) == {"title": "Fire", "text": "A ferry burns."}

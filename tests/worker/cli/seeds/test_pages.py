@@ -68,7 +68,7 @@ def test_a_notice_is_refused_unless_forced(newsift: Command, kafka: Kafka, tmp_p
 def test_standard_input_is_one_article(
     newsift: Command, kafka: Kafka, given: str, key: bytes, value: dict[str, Any]
 ) -> None:
-    done = newsift("seeds", "add", "-", stdin=given.encode())
+    done = newsift("seeds", "add", "-", "--force", stdin=given.encode())
     assert done.code == 0, done.err
     ((name, found),) = published(kafka).items()
     assert name == key
@@ -93,7 +93,7 @@ def test_three_pages_of_an_event_at_a_terminal(kafka: Kafka, tmp_path: Path) -> 
 
 
 def test_standard_input_takes_a_name(newsift: Command, kafka: Kafka) -> None:
-    assert newsift("seeds", "add", "-", "--id", "mine", stdin=b"Smoke.").code == 0
+    assert newsift("seeds", "add", "-", "--id", "mine", "--force", stdin=b"Smoke.").code == 0
     assert published(kafka).keys() == {b"mine"}
 
 

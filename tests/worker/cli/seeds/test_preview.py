@@ -138,7 +138,7 @@ def test_what_the_model_reads_no_word_of_is_refused(
 ) -> None:
     file = tmp_path / "dots.txt"
     file.write_text("🔥🔥")
-    done = newsift("seeds", "add", file)
+    done = newsift("seeds", "add", file, "--force")
     assert (done.code, done.out) == (2, "")
     assert done.err == f"newsift: {file}: text: holds no word that the model reads\n"
     assert kafka.records(SEEDS) == []

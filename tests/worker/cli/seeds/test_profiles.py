@@ -142,7 +142,7 @@ def test_it_is_shown_exported_imported_and_removed(
 
 def test_no_seed_takes_the_prefix(newsift: Command, kafka: Kafka, tmp_path: Any) -> None:
     (tmp_path / "a.txt").write_text("The dam broke.")
-    done = newsift("seeds", "add", tmp_path / "a.txt", "--id", "profile|a")
+    done = newsift("seeds", "add", tmp_path / "a.txt", "--id", "profile|a", "--force")
     assert (done.code, kafka.records(SEEDS)) == (2, [])
     assert "profile| begins the ids of profiles; give the seed another id" in done.err
 

@@ -42,7 +42,7 @@ def test_a_text_is_looked_at_tried_published_and_stands_in_the_list(
     draft = page.get_by_role("article")
     expect(draft.get_by_label("Title")).to_have_value(TITLE)
     expect(draft.locator("mark").filter(has_text="Astrid")).to_be_visible(timeout=60_000)
-    draft.get_by_label("Event").fill("ferry")
+    page.get_by_label("Event").fill("ferry")
     tried = page.get_by_role("region", name="What it would have matched")
     expect(tried).to_contain_text("of the last 24 hours would have matched", timeout=60_000)
     expect(tried.get_by_role("listitem")).to_have_count(5)

@@ -69,14 +69,15 @@ def test_what_is_published_is_to_the_byte_what_seeds_add_would_publish(
     file = tmp_path / name
     file.write_bytes(FILES[name])
     options = ["--event", event, "--threshold", "0.25"] if event else []
-    done = newsift("seeds", "add", file, "--no-preview", *options)
+    done = newsift("seeds", "add", file, "--no-preview", "--force", *options)
     assert done.code == 0, done.err
     theirs = published(kafka)
     edits = {"event": event, "threshold": 0.25} if event else {}
     marks = {row["id"]: row["mark"] for row in ask.until(
         "/api/seeds", lambda answer: answer["total"] == len(theirs))["rows"]}  # fmt: skip
     found = read_file(ask, f"../{name}", FILES[name])
-    said = publish(ask, *(given(each, marks[each["id"]], **edits) for each in found))
+    those = (given(each, marks[each["id"]], **edits) for each in found)
+    said = publish(ask, *those, force=True)
     assert [row["published"] for row in said["seeds"]] == ["unchanged"] * len(theirs)
     assert [record.value for record in kafka.records(SEEDS)] == list(theirs.values()) * 2
 
@@ -188,7 +189,12 @@ def test_a_draft_is_looked_at_before_it_is_published(
     cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
     assert row["auto_threshold"] == pytest.approx(cut)
     assert {word.casefold() for word, _ in row["words"][:6]} & {"astrid", "vane", "ferry"}
-    assert row["notes"] == ["has 32 words, and an article has 40"]
+    assert (row["doubt"], row["notes"]) == (None, [])
+    short = given(found, text="Two words.")
+    (row,) = ask("/api/seeds/check", drafts=[short])
+    assert row["doubt"] == "2 words, and an article has 40"
+    with pytest.raises(InputError, match=r"fire\.md: has 2 words, and an article has 40 "):
+        publish(ask, short)
     wordless = given(found, text="🔥", title="")
     bad = given(found, threshold=7.0), given(found | {"id": "x" * 257}), wordless
     said = [ask("/api/seeds/check", drafts=[each])[0]["refused"] for each in bad]

@@ -122,7 +122,4 @@ NO_STORIES = {
         page("<h1>Seite nicht gefunden</h1><p>Die Seite wurde leider nicht gefunden. Bitte nutzen "
              "Sie die Suche oder gehen Sie zurück zur Startseite unseres Angebots.</p>", "Fehler"),
     ],
-    "and an article has 40": [
-        page("<p>Port Maren. Three lines of the wire, and no more for now: a ferry burns.</p>"),
-    ],
 }  # fmt: skip

@@ -12,7 +12,14 @@ from tests.worker.files.articles.pages import (
     STORY,
     TITLE,
 )
-from worker.files.articles.doubts import FEWEST, doubt_of, without_notices, words_in
+from worker.files.articles.article import Article
+from worker.files.articles.doubts import (
+    FEWEST,
+    doubt_of,
+    too_few_words,
+    without_notices,
+    words_in,
+)
 from worker.files.articles.extract import extracted
 from worker.files.articles.page import Page
 
@@ -100,11 +107,19 @@ def test_words_are_counted_in_any_script() -> None:
 @pytest.mark.parametrize("count", [1, FEWEST - 1])
 def test_too_few_words_are_counted(count: int) -> None:
     sentence = " ".join(["smoke"] * (count - 1) + ["again."])
-    assert doubt_of("", sentence) == f"{count} words, and an article has {FEWEST}"
+    assert too_few_words(sentence) == f"{count} words, and an article has {FEWEST}"
+    with pytest.raises(InputError, match=rf"^a\.md: has {count} words, .*; write more, or so$"):
+        Article("", sentence).require_seed("a.md", ", or so")
+    assert Article("", sentence).undoubted("a.md").text == sentence  # `explain` and `embed` take it
 
 
 def test_from_forty_words_on_it_is_an_article() -> None:
-    assert doubt_of("", " ".join(["smoke"] * (FEWEST - 1) + ["again."])) is None
+    assert too_few_words(" ".join(["smoke"] * (FEWEST - 1) + ["again."])) is None
+
+
+def test_two_letters_of_a_script_without_spaces_are_a_word() -> None:
+    assert too_few_words("火" * 2 * FEWEST) is None
+    assert too_few_words("火" * (2 * FEWEST - 1)) == f"39 words, and an article has {FEWEST}"
 
 
 @pytest.mark.parametrize("lines", [SECTIONS * 3, HEADLINES])

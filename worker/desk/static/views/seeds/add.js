@@ -93,15 +93,17 @@ function Sources({ take, files, busy }) {
 
 // The drafts, looked at again after each change, and the way to publish them.
 function Drafts({ drafts, set, common, finish }) {
+  const [event, name] = useState("");
+  const sent = event.trim() ? drafts.map((draft) => ({ ...draft, edits: { ...draft.edits, event: event.trim() } })) : drafts;
   const [problem, fail] = useState(null);
   const [force, forced] = useState(false);
   const [seen, see] = useState(0);
-  const told = JSON.stringify(drafts.map(({ id, edits, key }) => [id, edits, key]));
+  const told = JSON.stringify(sent.map(({ id, edits, key }) => [id, edits, key]));
   const turn = useRef(0);
   const look = async () => {
     const mine = (turn.current += 1);
     try {
-      const { answer } = await act("/api/seeds/check", { drafts: asked(drafts) });
+      const { answer } = await act("/api/seeds/check", { drafts: asked(sent) });
       if (mine !== turn.current) return;
       set((all) => all.map((draft, n) => ({ ...draft, check: answer[n], of: told })));
       fail(null);
@@ -125,7 +127,7 @@ function Drafts({ drafts, set, common, finish }) {
   const doubted = drafts.some((draft) => draft.check?.doubt);
   const publish = async () => {
     try {
-      const { answer } = await act("/api/seeds/publish", { drafts: asked(drafts), force });
+      const { answer } = await act("/api/seeds/publish", { drafts: asked(sent), force });
       set([]);
       finish(answer);
     } catch (error) {
@@ -134,10 +136,12 @@ function Drafts({ drafts, set, common, finish }) {
     }
   };
   const change = (key, what) => set((all) => all.map((draft) => (draft.key === key ? { ...draft, ...what } : draft)));
-  return html`${drafts.map((draft) => html`<${Draft} key=${draft.key} draft=${draft} common=${common} change=${(what) => change(draft.key, what)} leave=${() => set((all) => all.filter((each) => each !== draft))} />`)}
+  const own = [...new Set(drafts.map(({ record, id }) => record.event || id))];
+  return html`<div class="card form"><${Field} label="Event" note=${`of ${drafts.length > 1 ? `all ${drafts.length} articles` : "this article"}; nothing: ${own.slice(0, 3).join(", ")}${own.length > 3 ? ` and ${own.length - 3} more` : ""}`}><input list="events" maxlength="240" value=${event} onInput=${(typed) => name(typed.target.value)} /><//></div>
+    ${drafts.map((draft) => html`<${Draft} key=${draft.key} draft=${draft} event=${event.trim()} common=${common} change=${(what) => change(draft.key, what)} leave=${() => set((all) => all.filter((each) => each !== draft))} />`)}
     ${problem && html`<${Refused} error=${problem} /><${Do} run=${look}>Look again<//>`}
-    ${fresh && !refused && html`<${Tried} drafts=${drafts} told=${told} />`}
-    ${doubted && html`<label class="row"><input type="checkbox" checked=${force} onChange=${(event) => forced(event.target.checked)} /> Publish all the same what looks like no article</label>`}
+    ${fresh && !refused && html`<${Tried} drafts=${sent} told=${told} />`}
+    ${doubted && html`<label class="row"><input type="checkbox" checked=${force} onChange=${(event) => forced(event.target.checked)} /> Publish all the same what looks like no article, or has fewer than 40 words</label>`}
     <div class="row sticky"><${Do} kind="main" run=${publish} disabled=${!fresh || refused || (doubted && !force)}>Publish ${plural(drafts.length, "seed")}<//>
       <${Do} run=${() => set([])}>Begin anew<//><span class="quiet">Nothing is published yet.</span></div>`;
 }

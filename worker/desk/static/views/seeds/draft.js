@@ -5,7 +5,7 @@ import { Field } from "/views/seeds/parts.js";
 
 const SHOWN = 4000; // letters with their words lit
 
-export function Draft({ draft, common, change, leave }) {
+export function Draft({ draft, event, common, change, leave }) {
   const { id, record, edits, check, doubt, source } = draft;
   const now = { ...record, ...edits };
   const edit = (name, value) => {
@@ -17,11 +17,10 @@ export function Draft({ draft, common, change, leave }) {
   const field = (name) => ({ value: now[name] ?? "", onInput: (event) => edit(name, event.target.value) });
   return html`<article class="card form" aria-label=${`Draft of ${source}`}>
     <h2 class="said">${now.title || id}</h2>
-    <p class="quiet">from <span class="said">${source}</span>${record.url && html` · <${Out} href=${record.url}><span class="said">${record.url}</span><//>`} · ${plural(text.trim().split(/\s+/).length, "word")}</p>
+    <p class="quiet">from <span class="said">${source}</span>${record.url && html` · <${Out} href=${record.url}><span class="said">${record.url}</span><//>`} · ${plural(text.trim().split(/\s+/).length, "word")} · event <span class="said">${event || record.event || id}</span></p>
     <${Doubts} check=${check} doubt=${doubt} ignored=${draft.ignored} />
     <div class="fields">
       <${Field} label="Title"><input maxlength="1024" ...${field("title")} /><//>
-      <${Field} label="Event" note=${`nothing: an event of its own, ${id}`}><input list="events" maxlength="240" ...${field("event")} /><//>
       <${Field} label="Id"><input maxlength="256" value=${id} onInput=${(event) => change({ id: event.target.value })} /><//>
       <${Field} label="Threshold" note=${automatic(check, common)}><input inputmode="decimal" ...${field("threshold")} /><//>
       <${Field} label="Ends" note="7d, or a moment as 2026-12-31T12:00:00Z; nothing: never"><input maxlength="64" ...${field("expires_at")} /><//>
