@@ -6,7 +6,7 @@ can be read. Whatever a row says of how it was drawn, it is given: only who draw
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -24,13 +24,15 @@ from worker.files.formats.recognise import JSON, JSONL, PARQUET, begun_with, rec
 from worker.files.formats.tables import Table
 from worker.files.matches import OF_POST, json_line
 from worker.files.messages import FormatError
-from worker.files.out.delimited import csv_table
-from worker.files.out.formats import format_by_ending
+from worker.files.out.delimited import csv_table, tsv_table
+from worker.files.out.formats import TEXTS, format_by_ending, json_file
 from worker.files.read import chunks, lines, too_long
+from worker.files.write import writing
 from worker.judge.labels import Label, Verdict, label_in
 
 VERDICTS = get_args(Verdict)
 SHOWN = 60  # letters of what is no label
+ENDINGS = TEXTS  # of files that labels are written to
 NAMES = ("event", "label", "by", "at")
 DRAWN = ("drawn", "probability", "score", "seed_set", "model")
 CSV_COLUMNS = (*NAMES, "platform", "post_id", *OF_POST, *DRAWN)
@@ -69,29 +71,31 @@ def read_labels(file: Path, given: GivenBy, limits: Limits) -> dict[bytes, Label
     return found
 
 
-def label_line(label: Label) -> bytes:
-    """A label as a line of JSON."""
-    return json_line(label.value) + b"\n"
+def label_record(label: Label) -> bytes:
+    """A label as JSON on one line."""
+    return json_line(label.value)
 
 
-def label_row(label: Label) -> bytes:
-    """A label as a row of CSV."""
+def label_row(label: Label, delimiter: str = ",") -> bytes:
+    """A label as a row of CSV, or of TSV."""
     said = [getattr(label, name) for name in NAMES]
     post = [label.post.platform, label.post.id, *(getattr(label.post, name) for name in OF_POST)]
     rest = [getattr(label, name) for name in DRAWN]
-    return csv_row([*said, *post, *rest]).encode("utf-8", "replace")
+    return csv_row([*said, *post, *rest], delimiter=delimiter).encode("utf-8", "replace")
 
 
-def writer_of(file: Path) -> tuple[bytes, Callable[[Label], bytes]]:
-    """How a file of this name begins, and how it tells a label: CSV by its ending, else JSON."""
-    if is_csv(file):
-        return csv_row(CSV_COLUMNS).encode(), label_row
-    return b"", label_line
-
-
-def is_csv(file: Path) -> bool:
-    """Whether a file's name says CSV, packed or not."""
-    return format_by_ending(file) is csv_table
+@contextmanager
+def label_writer(file: Path) -> Iterator[Callable[[Label], object]]:
+    """What takes the labels of a file: CSV or TSV by its ending, else JSON."""
+    form = format_by_ending(file)
+    if form not in (csv_table, tsv_table):
+        with json_file(file) as add:
+            yield lambda label: add(label_record(label))
+        return
+    delimiter = "," if form is csv_table else "\t"
+    with writing(file) as out:
+        out.write(csv_row(CSV_COLUMNS, delimiter=delimiter).encode())
+        yield lambda label: out.write(label_row(label, delimiter))
 
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:

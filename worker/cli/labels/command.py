@@ -15,9 +15,10 @@ from worker.cli.options import JSON, kafka_options
 from worker.cli.terminal import at_terminal, consented, say
 from worker.cli.view.table import print_json, table
 from worker.config import Config
-from worker.files.labels import GivenBy, read_labels, writer_of
+from worker.files.labels import ENDINGS, GivenBy, label_writer, read_labels
+from worker.files.out.formats import check_ending
 from worker.files.read import DASH
-from worker.files.write import check_targets, writing
+from worker.files.write import check_targets
 from worker.judge.agreement import agreements, labels_by_person
 from worker.judge.labels import Label
 from worker.stream.flow import now
@@ -65,14 +66,13 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
 @EVENT
 @kafka_options
 def export_labels(file: Path, event: str | None, config: Config) -> None:
-    """Write all labels to FILE, as CSV by its ending, else as JSON lines; - is standard output."""
+    """Write all labels to FILE: .csv, .tsv, .json, else JSON lines; - is standard output."""
     check_targets({"FILE": file}, [])
+    check_ending("FILE", file, ENDINGS)
     found = _by_event(config, event)
-    head, told = writer_of(file)
-    with writing(file) as out:
-        out.write(head)
+    with label_writer(file) as add:
         for label in (label for own in found.values() for label in own):
-            out.write(told(label))
+            add(label)
     say(f"{sum(map(len, found.values())):,} labels exported")
 
 

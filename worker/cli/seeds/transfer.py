@@ -11,11 +11,13 @@ from worker.actions.seeds.transfer import exported, exported_records
 from worker.cli.options import kafka_options
 from worker.cli.terminal import at_terminal, say
 from worker.config import Config
+from worker.files.out.formats import check_ending, json_file
 from worker.files.read import DASH
-from worker.files.write import check_targets, writing
+from worker.files.write import check_targets
 from worker.seeds.profile import read_record
 from worker.seeds.record import RefusedSeed, Seed
 
+ENDINGS = (".jsonl", ".json")
 NAMED = 10  # refused seeds that are told by their ids
 
 
@@ -25,15 +27,18 @@ NAMED = 10  # refused seeds that are told by their ids
 def export(file: Path, config: Config) -> None:
     """Write the latest record of every seed to FILE, or to standard output, as JSON lines.
 
+    A FILE whose name ends with .json gets one array.
+
     Refused seeds are among them. Keys and values are kept to the byte: text as it is, else base64.
     """
     check_targets({"FILE": file}, [])
+    check_ending("FILE", file, ENDINGS)
     with seed_topic(config) as topic:
         latest = topic.latest()
     count = 0
-    with writing(file) as out:
+    with json_file(file) as add:
         for line in exported(latest):
-            out.write(line)
+            add(line)
             count += 1
     say(f"{count:,} seeds exported")
 

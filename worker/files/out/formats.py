@@ -1,7 +1,7 @@
 """Which format a file gets: told by the ending of its name."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
@@ -13,7 +13,8 @@ from worker.files.out.json_records import json_array, json_lines
 from worker.files.out.parquet import check_parquet, parquet_table
 from worker.files.out.rows import Add, Finding, Layout
 from worker.files.out.sqlite import check_fts5, database
-from worker.files.write import PACKERS, Guard, concluded, is_replaced, target
+from worker.files.read import DASH
+from worker.files.write import PACKERS, Guard, concluded, is_replaced, target, writing
 
 Format = Callable[[IO[bytes], Layout], AbstractContextManager[Add]]
 
@@ -25,6 +26,8 @@ FORMATS: Mapping[str, Format] = {
     ".parquet": parquet_table,
     ".db": database,
 }
+TEXTS = (".csv", ".tsv", ".jsonl", ".json")  # what may be packed
+UNKNOWN = ("", ".txt")  # endings that say nothing: JSON lines
 UNPACKED = (parquet_table, database)  # packed by themselves, or opened in place
 
 
@@ -35,11 +38,43 @@ def format_by_ending(path: Path) -> Format | None:
     return FORMATS.get(Path(name.stem).suffix if packed else name.suffix)
 
 
+def check_ending(option: str, path: Path, endings: Collection[str] = tuple(FORMATS)) -> None:
+    """Refuse a regular file whose name ends otherwise; without an ending, or .txt, it says none."""
+    name = Path(path.name.lower())
+    packed = name.suffix in PACKERS
+    ending = Path(name.stem).suffix if packed else name.suffix
+    allowed = [each for each in endings if each in TEXTS] if packed else [*endings, *UNKNOWN]
+    if path == DASH or not is_replaced(path) or ending in allowed:
+        return
+    packers = " and ".join(PACKERS)
+    raise InputError(
+        f"{option} {path}: is of no known format; end it with {' '.join(endings)} "
+        f"({packers} after {' '.join(each for each in endings if each in TEXTS)})"
+    )
+
+
+@contextmanager
+def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
+    """What takes records of JSON: a line each, and in a file whose name ends with .json an array"""
+    is_array, before = format_by_ending(path) is json_array, b"[\n"
+    with writing(path) as out:
+
+        def add(record: bytes) -> None:
+            nonlocal before
+            out.write(before + record if is_array else record + b"\n")
+            before = b",\n"
+
+        yield add
+        if is_array:
+            out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+
+
 def check_format(option: str, path: Path) -> None:
     """Refuse, before any work, what the format of this file cannot do here."""
     form, named = format_by_ending(path), f"{option} {path}"
     if form in UNPACKED and path.suffix.lower() in PACKERS:
         raise InputError(f"{named}: is packed by itself, if at all; leave {path.suffix} out")
+    check_ending(option, path)
     if form is database and not is_replaced(path):
         raise InputError(f"{named}: a database cannot be written through; name a regular file")
     if form is database:

@@ -36,7 +36,7 @@ def stored(kafka: Kafka) -> list[Label]:
     return [label for label in found if isinstance(label, Label)]
 
 
-@pytest.mark.parametrize("name", ["labels.jsonl", "labels.csv", "labels.csv.gz", "labels.txt"])
+@pytest.mark.parametrize("name", ["l.jsonl", "l.csv", "l.tsv.gz", "l.json", "l.txt"])
 def test_what_is_exported_can_be_imported(
     newsift: Command, kafka: Kafka, tmp_path: Path, name: str
 ) -> None:
@@ -57,6 +57,15 @@ def test_what_is_exported_can_be_imported(
     assert {label.probability for label in first} == {None}
     assert first[0].score == 0.25
     assert first[2].post.text == EVIL
+
+
+@pytest.mark.parametrize("name", ["l.xlsx", "l.db"])
+def test_an_ending_that_labels_have_not_is_refused(
+    newsift: Command, kafka: Kafka, tmp_path: Path, name: str
+) -> None:
+    done = newsift("labels", "export", tmp_path / name)
+    assert (done.code, "is of no known format" in done.err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_matches_in_a_table_with_a_column_of_labels(

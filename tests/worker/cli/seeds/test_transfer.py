@@ -1,5 +1,6 @@
 """`newsift seeds export` and `import`: what was published comes back to the byte."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,12 @@ def latest(kafka: Kafka) -> dict[Any, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
+@pytest.mark.parametrize("name", ["seeds.jsonl", "seeds.json.gz"])
 def test_what_was_exported_and_lost_is_imported_as_it_was(
-    newsift: Command, kafka: Kafka, tmp_path: Path
+    newsift: Command, kafka: Kafka, tmp_path: Path, name: str
 ) -> None:
     publish(kafka)
-    file = tmp_path / "seeds.jsonl"
+    file = tmp_path / name
     done = newsift("seeds", "export", file)
     assert (done.code, done.out) == (0, "")
     assert "6 seeds exported" in done.err
@@ -52,7 +54,11 @@ def test_what_was_exported_and_lost_is_imported_as_it_was(
     assert newsift("seeds", "list").out == listed
     again = newsift("seeds", "export", "-")
     rows = [json.loads(line) for line in again.out.strip().split("\n")]
-    before = [json.loads(line) for line in file.read_bytes().splitlines()]
+    before = (
+        [json.loads(line) for line in file.read_bytes().splitlines()]
+        if name.endswith(".jsonl")
+        else json.loads(gzip.decompress(file.read_bytes()))
+    )
     assert [(r["key"], r["value"]) for r in rows] == [(r["key"], r["value"]) for r in before]
 
 
@@ -74,7 +80,7 @@ def test_standard_input_is_imported(newsift: Command, kafka: Kafka) -> None:
         (b'{"key": "\\ud800", "value": "{}"}', "line 2: is not"),
         (b'{"id": "b", "text": "B"}', "line 2: is not"),
         (b'{"key": "b", "value": null}', "line 2: has no value; newsift seeds remove"),
-        (b'{"key": "a", "value": "{}"}', "line 2: its key stood in a line before"),
+        (b'{"key": "a", "value": "{}"}', "line 2: its key stood before"),
         (b"[" * 100_000, "line 2: is not"),
     ],
 )
@@ -93,3 +99,4 @@ def test_nothing_is_published_where_a_line_is_not_understood(
 def test_a_file_that_is_not_there(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     assert "cannot be read" in newsift("seeds", "import", tmp_path / "none").err
     assert newsift("seeds", "export", tmp_path).code == 2
+    assert newsift("seeds", "export", tmp_path / "seeds.csv").code == 2

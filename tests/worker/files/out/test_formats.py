@@ -168,6 +168,9 @@ def no_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
         ("m.parquet", no_pyarrow, r"Parquet needs pyarrow: pip install 'newsift\[parquet\]'"),
         ("m.db.gz", None, "m.db.gz: is packed by itself, if at all; leave .gz out"),
         ("m.parquet.zst", None, "leave .zst out"),
+        ("m.xlsx", None, r"m.xlsx: is of no known format; end it with .csv .tsv .jsonl .json "),
+        ("m.XLSX.gz", None, r"is of no known .* [(].gz and .zst after .csv .tsv .jsonl .json[)]$"),
+        ("m.gz", None, "is of no known format"),
         ("null.db", None, "a database cannot be written through; name a regular file"),
     ],
 )
@@ -183,6 +186,12 @@ def test_what_cannot_be_done_is_refused_before_any_work(
         missing(monkeypatch)
     with pytest.raises(InputError, match=said):
         check_format("--out", tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["matches", "m.TXT", ".m", "m.CSV.zst", "m.jsonl.gz", "null.xlsx"])
+def test_what_is_written_is_allowed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "null.xlsx").symlink_to("/dev/null")  # a device is written through
+    check_format("--out", tmp_path / name)
 
 
 @pytest.mark.parametrize("ending", [ending for ending in FORMATS if "json" not in ending])
