@@ -68,11 +68,16 @@ def file_options(command: Callable[..., R]) -> Callable[..., R]:
     )
     @click.option("--id-column", "id", metavar="NAME", help="What holds the id.")
     @click.option("--time-column", "time", metavar="NAME", help="What holds the time.")
+    @click.option(
+        "--timezone", metavar="NAME",
+        help="Of times without an offset, such as Europe/Berlin; UTC if not given.",
+    )  # fmt: skip
     @wraps(command)
     def given(
-        *args: Any, form: str, text: str | None, id: str | None, time: str | None, **kwargs: Any
-    ) -> R:
-        return command(*args, wanted=FileOptions(form, text, id, time), **kwargs)
+        *args: Any, form: str, text: str | None, id: str | None, time: str | None,
+        timezone: str | None, **kwargs: Any,
+    ) -> R:  # fmt: skip
+        return command(*args, wanted=FileOptions(form, text, id, time, timezone), **kwargs)
 
     return given
 

@@ -1,6 +1,5 @@
 """Rows of files as messages of a topic: what the worker's own pipeline takes."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from worker.config import Limits
+from worker.files.oddities import Oddities, text_id
 from worker.files.read import input_name
 from worker.posts.checks import rejected
 from worker.posts.outcome import PassedOver, Post, Reading, Reason
@@ -16,7 +16,6 @@ from worker.posts.times import milliseconds
 
 Columns = Mapping[str, str]
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-DIGITS = 16  # of the digest that names a post without an id
 
 
 class FormatError(ValueError):
@@ -60,14 +59,19 @@ class FileMessage:
 class Maker:
     """Makes messages of the rows of one input."""
 
-    def __init__(self, name: str, limits: Limits, unit: str = "line") -> None:
+    def __init__(
+        self, name: str, limits: Limits, unit: str = "line", oddities: Oddities | None = None
+    ) -> None:
         self.name, self.limits, self.unit = name, limits, unit
+        self.oddities = oddities or Oddities()
 
     def post(
         self, value: bytes, number: int, raw: bytes, columns: Columns | None = None
     ) -> FileMessage:
         """A row that is to hold a post of any form."""
         found = read_post(value, "auto", self.limits)
+        if isinstance(found, Post) and columns is None:
+            value, found = self.oddities.corrected(value, found)
         return self.known(found, value, number, raw, columns)
 
     def known(
@@ -96,9 +100,3 @@ def plain_post(text: str, id: str | None = None, **more: str | float | None) -> 
     """A plain post; without an id it is named by its text."""
     known = {name: part for name, part in more.items() if part not in (None, "")}
     return msgspec.json.encode({"id": id or text_id(text), "text": text} | known)
-
-
-def text_id(text: str) -> str:
-    """The id of a post that has none: always the same for the same text."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"sha256:{digest[:DIGITS]}"

@@ -18,6 +18,7 @@ from worker.files.formats.recognise import begun_with, recognised
 from worker.files.formats.tables import Table
 from worker.files.formats.text import text_messages
 from worker.files.messages import FileMessage, FormatError, Maker
+from worker.files.oddities import Oddities
 from worker.files.read import DASH, chunks, lines
 from worker.posts.outcome import Reason, Rejected
 
@@ -48,6 +49,7 @@ class FileMessages:
         self._file, self._wanted, self._limits = file, wanted, limits
         self._tell, self._blank = tell, blank
         self._is_windows = False
+        self._oddities = Oddities(wanted.zone)
         self._begun: Batches | None = None
         self.columns: tuple[str, ...] = ()  # of a table, once it was looked at
         self.passed = 0  # bytes of the file that were read
@@ -72,7 +74,11 @@ class FileMessages:
 
     def __iter__(self) -> Batches:
         begun, self._begun = self._begun, None
-        return begun if begun is not None else self._understood()
+        try:
+            yield from begun if begun is not None else self._understood()
+        finally:
+            for warning in self._oddities.warnings():
+                self._tell(f"{self.name}: {warning}")
 
     def _understood(self) -> Batches:
         """The rows, refused where none of the first ones is understood."""
@@ -99,7 +105,7 @@ class FileMessages:
         return False
 
     def _batches(self) -> Batches:
-        self.passed = 0
+        self.passed, self._oddities = 0, Oddities(self._wanted.zone)
         pieces = chunks(self._file, self._pass)
         head, pieces = begun_with(self._file, pieces)
         kind = recognised(head, self._wanted)
@@ -109,20 +115,20 @@ class FileMessages:
             return self._documents(pieces)
         batches = lines(pieces)
         if kind == recognise.LINES:
-            return text_messages(batches, Maker(self.name, self._limits), self._blank)
+            return text_messages(batches, self._maker(), self._blank)
         if kind == recognise.JSONL:
             return self._objects(batches)
         return self._table(Table(batches, "\t" if kind == recognise.TSV else None))
 
     def _objects(self, batches: Iterator[tuple[int, list[bytes]]]) -> Batches:
-        objects = Objects(Maker(self.name, self._limits), self._wanted)
+        objects = Objects(self._maker(), self._wanted)
         for first, rows in batches:
             numbered = ((number, row) for number, row in enumerate(rows, first) if row.strip())
             if found := [m for number, row in numbered for m in objects.messages(row, number)]:
                 yield found
 
     def _documents(self, pieces: Iterator[bytes]) -> Batches:
-        objects = Objects(Maker(self.name, self._limits, "item"), self._wanted)
+        objects = Objects(self._maker("item"), self._wanted)
         number = 0
         for batch in items(pieces):
             numbered = list(enumerate(batch, number + 1))
@@ -133,7 +139,7 @@ class FileMessages:
                 yield found
 
     def _table(self, table: Table) -> Batches:
-        maker = Maker(self.name, self._limits)
+        maker = self._maker()
         picked = self._picked(table.header, table.place)
         for rows in table.batches():
             if table.encoding == WINDOWS and not self._is_windows:
@@ -141,12 +147,14 @@ class FileMessages:
                 self._tell(f"{self.name}: its letters are read as {WINDOWS}")
             yield [
                 maker.bad(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
-                else maker.post(picked.post(row.cells), row.number, row.raw, row.cells)
+                else maker.post(
+                    picked.post(row.cells, maker.oddities), row.number, row.raw, row.cells
+                )
                 for row in rows
             ]  # fmt: skip
 
     def _parquet(self) -> Batches:
-        maker = Maker(self.name, self._limits, "row")
+        maker = self._maker("row")
         table = ParquetTable(self._file)
         picked = self._picked(table.header)
         table.refuse_nested(picked.text)
@@ -154,10 +162,13 @@ class FileMessages:
         for rows in table.batches():
             self.passed = self.size * (number + len(rows)) // table.rows
             yield [
-                maker.post(post := picked.post(row), n, post, row)
+                maker.post(post := picked.post(row, maker.oddities), n, post, row)
                 for n, row in enumerate(rows, number + 1)
             ]  # fmt: skip
             number += len(rows)
+
+    def _maker(self, unit: str = "line") -> Maker:
+        return Maker(self.name, self._limits, unit, self._oddities)
 
     def _pass(self, count: int) -> None:
         self.passed += count

@@ -1,7 +1,7 @@
 """Points in time as platforms write them, to RFC 3339 in UTC."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 RFC3339_UTC = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
 NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -13,8 +13,12 @@ LAST_SECOND = 10**11  # a larger number counts milliseconds
 LONGEST = 64  # characters
 
 
-def utc(written: str | float | None) -> str | None:
-    """A time as RFC 3339 in UTC; None where it cannot be read or names no offset."""
+def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
+    """A time as RFC 3339 in UTC; None where it cannot be read.
+
+    `zone` is that of a time that names no offset. Of an hour that occurs twice the earlier one is
+    meant; one that does not exist is read by the offset before it: 02:30 is 03:30 of summer time.
+    """
     if written is None:
         return None
     if not isinstance(written, str):
@@ -26,10 +30,18 @@ def utc(written: str | float | None) -> str | None:
             written = _from_x1(written)
         moment = datetime.fromisoformat(written)
         if moment.tzinfo is None:
-            return None
+            moment = moment.replace(tzinfo=zone)
         return written if RFC3339_UTC.fullmatch(written) else _told(moment)
     except (ValueError, OverflowError):
         return None
+
+
+def is_naive(written: str) -> bool:
+    """Whether a time that can be read names no offset."""
+    try:
+        return datetime.fromisoformat(written).tzinfo is None
+    except ValueError:
+        return False
 
 
 def rfc3339(milliseconds: int) -> str:

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 from encoder.errors import InputError
 from worker.files.messages import FormatError, plain_post
+from worker.files.oddities import Oddities
 
 TEXTS = ("text", "fulltext", "body", "content", "message", "tweet", "tweettext", "posttext")
 IDS = ("id", "idstr", "tweetid", "twitterid", "statusid", "postid", "messageid")
@@ -16,9 +18,6 @@ LANGS = ("lang", "language", "languageguess", "languages")
 URLS = ("url", "link", "permalink", "tweeturl", "posturl")
 OF_4CAT = {"id", "thread_id", "body", "timestamp"}  # its times are UTC and do not say so
 SIGN = re.compile(r"[\W_]+")
-NUMBER = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # seconds or more; 20241231 is a day
-ROUNDED = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+?[0-9]+")  # 1.23E+18: a spreadsheet lost the rest
-NAIVE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]{5,15}")
 MOST_TOLD = 20  # columns
 
 
@@ -30,10 +29,21 @@ class FileOptions:
     text: str | None = None
     id: str | None = None
     time: str | None = None
+    timezone: str | None = None  # of times that name no offset
 
     def __post_init__(self) -> None:
+        _ = self.zone  # refused now
         if self.format == "lines" and self.names_columns:
             raise InputError("--format lines has no columns; leave their names out, or give csv")
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The time zone of times that name no offset."""
+        try:
+            return ZoneInfo(self.timezone) if self.timezone is not None else None
+        except (KeyError, ValueError, OSError):
+            told = f"--timezone {self.timezone!r}: there is no such time zone"
+            raise InputError(f"{told}; give one such as Europe/Berlin or UTC") from None
 
     @property
     def names_columns(self) -> bool:
@@ -76,13 +86,14 @@ class Picked:
             named("--id-column", wanted.id, IDS),
             named("--time-column", wanted.time, TIMES),
         )
-        utc = set(header) >= OF_4CAT
+        utc = set(header) >= OF_4CAT or SIGN.sub("", time or "").lower().endswith("utc")
         return cls(text, id, time, usual(AUTHORS), usual(LANGS), usual(URLS), utc)
 
-    def post(self, row: Mapping[str, object]) -> bytes:
+    def post(self, row: Mapping[str, object], oddities: Oddities) -> bytes:
         """A row as a plain post."""
         return plain_post(
-            str(row[self.text] or ""), self._id(row), created_at=self._time(row),
+            str(row[self.text] or ""), self._id(row, oddities),
+            created_at=self._time(row, oddities),
             author=_told(row, self.author), lang=_told(row, self.lang), url=_told(row, self.url),
         )  # fmt: skip
 
@@ -92,17 +103,16 @@ class Picked:
         known = ", ".join(f"{part} from {name!r}" for part, name in parts.items() if name)
         return known if self.id else f"{known}, ids from the texts"
 
-    def _id(self, row: Mapping[str, object]) -> str | None:
+    def _id(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
         found = _told(row, self.id)
-        return None if found is None or ROUNDED.fullmatch(found) else found
+        return None if found is None or oddities.is_rounded(found, self.id or "") else found
 
-    def _time(self, row: Mapping[str, object]) -> str | float | None:
-        found = _told(row, self.time)
-        if found is None:
+    def _time(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
+        found = None if self.time is None else row.get(self.time)
+        found = found.strip() if isinstance(found, str) else found
+        if found in (None, ""):
             return None
-        if NUMBER.fullmatch(found):
-            return float(found)
-        return f"{found}+00:00" if self.is_utc and NAIVE.fullmatch(found) else found
+        return oddities.time(found, self.time or "", self.is_utc)
 
 
 def listed(header: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ import msgspec
 
 from worker.files.formats import bluesky, mastodon, reddit, telegram, twarc
 from worker.files.formats.columns import FileOptions, Picked
-from worker.files.messages import OBJECT, FileMessage, FormatError, Maker, text_id
+from worker.files.messages import OBJECT, FileMessage, FormatError, Maker
+from worker.files.oddities import text_id
 from worker.posts.checks import diagnosis, refusal
 from worker.posts.outcome import NO_POST, PassedOver, Post, Reason, Rejected
 from worker.posts.shape import shape
@@ -131,7 +132,7 @@ class Objects:
             picked = Picked.among(list(row), self._wanted)
             if not isinstance(row[picked.text], str | None):
                 raise FormatError(f"{picked.text}: is no text; name another with --text-column")
-            post = picked.post(row)
+            post = picked.post(row, self._maker.oddities)
         except FormatError as error:
             return self._maker.bad(number, value, f"value: {error}", Reason.NO_TEXT)
         except FAULTS as error:

@@ -50,8 +50,9 @@ def message_of(message: bytes, around: bytes) -> bytes | PassedOver:
     chat = _chat(around)
     name = f"{found.id}" if chat is None else f"{chat}/{found.id}"
     author = found.sender or (None if found.from_id is None else str(found.from_id))
-    time = found.date_unixtime
-    return plain_post(text, name, author=author, created_at=None if time is None else float(time))
+    time = found.date_unixtime  # older exports have the date alone, without an offset
+    created_at = found.date if time is None else float(time)
+    return plain_post(text, name, author=author, created_at=created_at)
 
 
 def mended(message: bytes) -> bytes:

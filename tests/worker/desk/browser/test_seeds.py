@@ -75,6 +75,8 @@ def test_files_are_read_and_what_is_no_article_is_not_published_by_mistake(
     expect(publish).to_be_disabled()
     page.get_by_label("Publish all the same").check()
     expect(publish).to_be_enabled()
+    page.get_by_label("Event").fill("ferry")  # one field for both
+    expect(page.get_by_role("article").get_by_text("event ferry")).to_have_count(2)
     press(page, "Leave notice out")
     limit = page.get_by_role("article").get_by_label("Threshold")
     limit.fill("a third")
@@ -83,7 +85,8 @@ def test_files_are_read_and_what_is_no_article_is_not_published_by_mistake(
     limit.fill("0,25")
     press(page, "Publish 1 seed")
     expect(page.get_by_text("it is on the topic")).to_be_visible()
-    assert {title: seed["threshold"] for title, seed in latest(place).items()} == {TITLE: 0.25}
+    found = {title: (seed["threshold"], seed["event"]) for title, seed in latest(place).items()}
+    assert found == {TITLE: (0.25, "ferry")}
 
 
 def test_a_file_that_is_dropped_anywhere_is_read(window: Window, place: Place) -> None:

@@ -136,11 +136,11 @@ def test_a_post_without_an_id_is_named_by_its_text(tmp_path: Path) -> None:
         assert message.key == message.found.id.encode()
 
 
-def test_a_year_or_a_day_is_no_time(tmp_path: Path) -> None:
+def test_a_year_is_no_time_and_a_day_begins_at_midnight(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"text,date\na,2022\nb,20221012\nc,1665561600\n")
     found = [message.found for message in read(tmp_path / "a.csv")]
     times = [each.created_at for each in found if isinstance(each, Post)]
-    assert times == [None, None, "2022-10-12T08:00:00Z"]  # date -ud @1665561600
+    assert times == [None, "2022-10-12T00:00:00Z", "2022-10-12T08:00:00Z"]  # date -ud @1665561600
 
 
 @pytest.mark.parametrize("form", FORMATS)
