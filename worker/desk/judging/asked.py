@@ -60,8 +60,8 @@ class Asked:
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
         }  # fmt: skip
 
-    def answer(self, post_id: PostId, verdict: Verdict) -> str:
-        """Publish an answer to the question now; else say what stands, empty where it is saved.
+    def answer(self, post_id: PostId, verdict: Verdict) -> str | None:
+        """Publish an answer to the question now; else say why not, empty where it stands already.
 
         The same answer again changes nothing, as a page may ask twice whether it was heard.
         """
@@ -70,32 +70,38 @@ class Asked:
             if question is not None and question.candidate.post_id == post_id:
                 self._answers.give(question, verdict)
                 self._count_step()
-                return ""
+                return None
         stands = self._answers.label_of(post_id)
         if stands is None:
             return "the answer before it was taken back: the post comes again"
         return "" if stands.label == verdict else f"{stands.label!r} was answered meanwhile"
 
-    def correct(self, post_id: PostId, verdict: Verdict) -> None:
-        """Publish another verdict on a post that this person has judged, drawn as it was."""
+    def correct(self, post_id: PostId, verdict: Verdict) -> bool:
+        """Publish another verdict on a post that this person has judged, drawn as it was.
+
+        False where it stands already.
+        """
         with one_at_a_time(self._turn, ON_ITS_WAY):
             stands = self._answers.label_of(post_id)
             if stands is None:
                 raise InputError("post: you have not judged it; only your own answer can change")
-            if stands.label != verdict:
-                self._answers.replace(msgspec.structs.replace(stands, label=verdict, at=present()))
-                self._count_step()
+            if stands.label == verdict:
+                return False
+            self._answers.replace(msgspec.structs.replace(stands, label=verdict, at=present()))
+            self._count_step()
+            return True
 
-    def undo(self, step: int) -> None:
-        """Publish what stood before the last answer; a step that is taken back already is done."""
+    def undo(self, step: int) -> bool:
+        """Publish what stood before the last answer; False where that was done before."""
         with one_at_a_time(self._turn, ON_ITS_WAY):
             if step not in self._steps:
-                return
+                return False
             if step != self._steps[-1]:
                 raise InputError("undo: something was answered since, in another tab; look again")
             self._answers.take_back()
             self._steps.pop()
             self._changes += 1
+            return True
 
     def _count_step(self) -> None:
         self._steps.append(next(self._numbers))

@@ -97,12 +97,14 @@ class Judging:
                 )
             return self._keep(whose, kept).asked
 
-    def begin_anew(self, whose: Whose, token: str) -> None:
-        """Let a queue go, so that the next question freezes another; harmless if it has gone."""
+    def begin_anew(self, whose: Whose, token: str) -> bool:
+        """Let a queue go, so that the next question freezes another; False if it has gone."""
         with self._lock:
             kept = self._kept.get(whose)
-            if kept is not None and kept.asked.token == token:
-                del self._kept[whose]
+            if kept is None or kept.asked.token != token:
+                return False
+            del self._kept[whose]
+            return True
 
     def _ended(self, whose: Whose, kept: Kept | None) -> str | None:
         """Why a queue is asked no longer, if there is something to say; None while it is."""

@@ -13,6 +13,7 @@ from worker.seeds.values import EVENT_BYTES
 if TYPE_CHECKING:
     from worker.desk.desk import Desk
 
+DONE = "done"
 LONGEST_NAME = 80  # characters of who acts
 EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=EVENT_BYTES)]
 Q = TypeVar("Q", bound=msgspec.Struct)
@@ -43,6 +44,7 @@ class Endpoint:
     wants: type[msgspec.Struct]
     answer: Callable[["Desk", Any], object]
     does: str = ""  # what the audit calls it; nothing where it only reads
+    outcome: Callable[[Any], str] = lambda _: DONE  # what the audit says of an answer
 
     def question(self, given: object, strict: bool) -> msgspec.Struct:
         """What was asked, or a refusal that names the key."""
@@ -71,6 +73,8 @@ def reads(path: str, wants: type[Q]) -> Callable[[Answer[Q]], Endpoint]:
     return lambda answer: Endpoint(path, wants, answer)
 
 
-def acts(path: str, wants: type[Q], does: str) -> Callable[[Answer[Q]], Endpoint]:
-    """Make a function what does something; the audit calls it `does`."""
-    return lambda answer: Endpoint(path, wants, answer, does)
+def acts(
+    path: str, wants: type[Q], does: str, outcome: Callable[[Any], str] = lambda _: DONE
+) -> Callable[[Answer[Q]], Endpoint]:
+    """Make a function what does something; the audit calls it `does`, and its end `outcome`."""
+    return lambda answer: Endpoint(path, wants, answer, does, outcome)

@@ -15,7 +15,7 @@ from worker.actions.who import acting
 from worker.config import WebConfig
 from worker.config.secret import Secret
 from worker.desk.desk import Desk
-from worker.desk.server.api import Endpoint
+from worker.desk.server.api import DONE, Endpoint
 from worker.desk.server.attachment import Attachment, sent
 from worker.desk.server.audit import note
 from worker.desk.server.guard import Guard, harmless
@@ -148,8 +148,7 @@ class DeskSite(Site):
         loop, done = asyncio.get_running_loop(), partial(self._done, endpoint, question)
         outcome = "the desk was ended meanwhile"
         try:
-            body = await loop.run_in_executor(self._desk.hands, done)
-            outcome = "done"
+            body, outcome = await loop.run_in_executor(self._desk.hands, done)
         except NewsiftError as error:
             outcome = str(error)
             return _refused(409 if isinstance(error, InputError) else 502, outcome)
@@ -164,13 +163,13 @@ class DeskSite(Site):
             return await sent(request, body)
         return web.Response(body=body, headers=JSON)
 
-    def _done(self, endpoint: Endpoint, question: msgspec.Struct) -> bytes | Attachment:
-        """Answer, by one of the desk's hands, with what was said on the way."""
+    def _done(self, endpoint: Endpoint, question: msgspec.Struct) -> tuple[bytes | Attachment, str]:
+        """Answer, by one of the desk's hands, with what was said on the way; and how it ended."""
         with listening() as told, acting(getattr(question, "by", "")):
             answer = endpoint.answer(self._desk, question)
         if isinstance(answer, Attachment):
-            return answer
-        return msgspec.json.encode({"answer": answer, "told": told})
+            return answer, DONE
+        return msgspec.json.encode({"answer": answer, "told": told}), endpoint.outcome(answer)
 
 
 async def _question(endpoint: Endpoint, request: web.Request) -> msgspec.Struct:

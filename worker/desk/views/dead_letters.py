@@ -1,5 +1,6 @@
 """Dead letters: how many of which reason, one with its bytes, and another attempt."""
 
+from collections import Counter
 from typing import Annotated, Any
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from encoder.errors import InputError
 from worker.actions.dead_letters.read import DeadLetter
 from worker.actions.dead_letters.retry import Choice, retry_letters
+from worker.actions.told import tallied
 from worker.desk.desk import Desk
 from worker.desk.following import NOT_READ
 from worker.desk.health.letters import KNOWN, whole_letter
@@ -50,7 +52,12 @@ def one(desk: Desk, asked: Which) -> dict[str, Any]:
         return whole_letter(cluster, desk.config, asked.partition, asked.offset)
 
 
-@acts("/api/dead-letters/retry", Retry, "dead-letters.retry")
+def _sent(answer: dict[str, Any]) -> str:
+    kept = tallied(Counter(answer["kept"]))
+    return f"{answer['count']:,} sent again" + (f"; not sent: {kept}" if kept else "")
+
+
+@acts("/api/dead-letters/retry", Retry, "dead-letters.retry", _sent)
 def retry(desk: Desk, asked: Retry) -> dict[str, Any]:
     """Send letters again, each once; those that the broker has are counted, and why others stay."""
     if bool(asked.names) + (asked.reason is not None) + asked.every != 1:

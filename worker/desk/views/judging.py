@@ -9,7 +9,7 @@ from worker.actions.labels.asking import Kind
 from worker.desk.desk import Desk
 from worker.desk.judging.asked import Asked
 from worker.desk.judging.judging import Whose
-from worker.desk.server.api import Act, acts, reads
+from worker.desk.server.api import DONE, Act, acts, reads
 from worker.judge.labels import Verdict
 from worker.seeds.values import EVENT_BYTES
 
@@ -54,34 +54,44 @@ def ask(desk: Desk, asked: Ask) -> dict[str, Any]:
     return _heard(desk, kept.asked, whose.event).state() | {"drawing": False, "why": kept.why}
 
 
-@acts("/api/judge/answer", Answer, "labels.answer")
+def _published(state: dict[str, Any]) -> str:
+    """What the audit says of a label: the answer may have stood already, or come too late."""
+    if state["published"]:
+        return DONE
+    return f"not published: {state.get('missed') or 'it stands already'}"
+
+
+@acts("/api/judge/answer", Answer, "labels.answer", _published)
 def answer(desk: Desk, given: Answer) -> dict[str, Any]:
     """Publish an answer; `missed` says why one to a question of before is not."""
     queue = _queue(desk, given)
     missed = queue.answer((given.platform, given.id), given.verdict)
-    return queue.state() | {"missed": missed}
+    return queue.state() | {"missed": missed or "", "published": missed is None}
 
 
-@acts("/api/judge/correct", Answer, "labels.correct")
+@acts("/api/judge/correct", Answer, "labels.correct", _published)
 def correct(desk: Desk, given: Answer) -> dict[str, Any]:
     """Publish another verdict on a post that was judged before."""
     queue = _queue(desk, given)
-    queue.correct((given.platform, given.id), given.verdict)
-    return queue.state()
+    published = queue.correct((given.platform, given.id), given.verdict)
+    return queue.state() | {"published": published}
 
 
-@acts("/api/judge/undo", Undo, "labels.undo")
+@acts("/api/judge/undo", Undo, "labels.undo", _published)
 def undo(desk: Desk, given: Undo) -> dict[str, Any]:
     """Take an answer back."""
     queue = _queue(desk, given)
-    queue.undo(given.step)
-    return queue.state()
+    published = queue.undo(given.step)
+    return queue.state() | {"published": published}
 
 
-@acts("/api/judge/anew", InQueue, "labels.draw")
-def anew(desk: Desk, given: InQueue) -> None:
+@acts(
+    "/api/judge/anew", InQueue, "labels.draw",
+    lambda gone: DONE if gone else "nothing done: the queue has gone before",
+)  # fmt: skip
+def anew(desk: Desk, given: InQueue) -> bool:
     """Let the queue go: the next question freezes the matches of then."""
-    desk.judging.begin_anew(_whose(given), given.queue)
+    return desk.judging.begin_anew(_whose(given), given.queue)
 
 
 def _whose(asked: Ask | InQueue) -> Whose:

@@ -76,9 +76,9 @@ def test_the_first_label_makes_the_topic_and_a_queue_goes_on_where_it_was(
     order = drawn(NAMES)
     with judging(at) as found:
         queue = kept(found).asked
-        assert queue.answer(("x", order[0]), "on") == ""
-        assert queue.answer(("x", order[1]), "off") == ""
-        assert queue.answer(("x", order[2]), "unsure") == ""
+        assert queue.answer(("x", order[0]), "on") is None
+        assert queue.answer(("x", order[1]), "off") is None
+        assert queue.answer(("x", order[2]), "unsure") is None
         queue.undo(queue.state()["undo"]["step"])
     assert labels(kafka) == [
         (order[0], "on"), (order[1], "off"), (order[2], "unsure"), (order[2], None)
@@ -174,7 +174,7 @@ def test_labels_go_on_when_the_broker_is_there_again(
         kafka.fill(MATCHES, [match(n) for n in NAMES])
         found = Judging(load_config(), at.of, at.clock)
         queue = kept(found).asked
-        assert queue.answer(("x", drawn(NAMES)[0]), "on") == ""
+        assert queue.answer(("x", drawn(NAMES)[0]), "on") is None
     second = drawn(NAMES)[1]
     with pytest.raises(NewsiftError, match=port):
         queue.answer(("x", second), "on")
@@ -182,6 +182,6 @@ def test_labels_go_on_when_the_broker_is_there_again(
     with running(int(port), auto_create=False) as address:
         again = Kafka(address)
         again.make(*PARTITIONS)
-        assert queue.answer(("x", second), "on") == ""
+        assert queue.answer(("x", second), "on") is None
         assert labels(again) == [(second, "on")]
         found.stop()

@@ -143,6 +143,31 @@ def test_what_the_same_person_says_at_a_terminal_is_not_asked_again(
     assert "'on' was answered" in says(desk, state, "off")["missed"]
 
 
+def test_the_audit_says_whether_a_label_was_published(desk: Desk, kafka: Kafka) -> None:
+    state = asks(desk)
+    queue = {"by": "ann", "kind": "certify", "queue": state["queue"]}
+    post = {"platform": "x", "id": state["question"]["id"]}
+    first = drawn(NAMES)[0]
+    steps: list[tuple[Endpoint, dict[str, Any]]] = [
+        (judging.answer, {**post, "verdict": "on"}),
+        (judging.answer, {**post, "verdict": "on"}),
+        (judging.answer, {**post, "verdict": "off"}),
+        (judging.correct, {"platform": "x", "id": first, "verdict": "off"}),
+        (judging.correct, {"platform": "x", "id": first, "verdict": "off"}),
+        (judging.undo, {"step": 2}),
+        (judging.undo, {"step": 2}),
+        (judging.anew, {}),
+        (judging.anew, {}),
+    ]
+    told = [each.outcome(does(desk, each, **queue, **given)) for each, given in steps]
+    assert told == [
+        "done", "not published: it stands already", "not published: 'on' was answered meanwhile",
+        "done", "not published: it stands already", "done", "not published: it stands already",
+        "done", "nothing done: the queue has gone before",
+    ]  # fmt: skip
+    assert len(kafka.records(LABELS)) == told.count("done") - 1
+
+
 def test_a_queue_that_is_not_asked_any_more_takes_no_answer(desk: Desk, kafka: Kafka) -> None:
     state = asks(desk)
     does(desk, judging.anew, by="ann", kind="certify", queue=state["queue"])
