@@ -47,7 +47,7 @@ def main() -> int:
     ):
         stocked(place)
         desk = place.desk()
-        with closing(Window(browser, desk.url)) as window:
+        with closing(Window(browser, desk.address)) as window:
             faults = first_screen(window) + loaded(window, place, desk, seconds)
     print("\n".join(faults) or "all of it within its bounds")  # noqa: T201
     return bool(faults)

@@ -36,7 +36,7 @@ def main() -> int:
     ):
         stocked(place)
         place.worker()
-        take(place.desk().url, out)
+        take(place.desk().address, out)
     return 0
 
 

@@ -46,14 +46,24 @@ class DeskProcess:
         return self._log.read_text("utf-8", "replace")
 
     @property
-    def url(self) -> str:
-        """Where it is served, once it is."""
+    def address(self) -> str:
+        """The address that it prints, once it is served."""
         deadline = time.monotonic() + PATIENCE_S
-        while not (found := re.search(r"http://\S+:\d+/", self.said)):
+        while not (found := re.search(r"(http://\S+:\d+/\S*) ", self.said)):
             assert self.process.poll() is None, self.said
             assert time.monotonic() < deadline, self.said
             time.sleep(0.02)
-        return found[0]
+        return found[1]
+
+    @property
+    def url(self) -> str:
+        """Where it is served, without the token."""
+        return self.address.partition("?")[0]
+
+    @property
+    def login(self) -> dict[str, str]:
+        """The header by which a script shows the token that it printed."""
+        return {"Authorization": f"Bearer {self.address.partition('=')[2]}"}
 
     @property
     def port(self) -> int:

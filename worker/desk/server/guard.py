@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from worker.config.secret import Secret
+from worker.desk.server.sessions import Sessions
 
 SHORTEST = 16  # characters of a token, so that nobody finds it by trying
 SLOW_S = 0.5  # before a wrong token is refused
-WEEK_S = 7 * 86_400
 SAFE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -27,12 +27,21 @@ SAFE_HEADERS = {
 
 
 class Guard:
-    """Lets in who comes from the desk's own page, with the token where there is one."""
+    """Lets in who comes from the desk's own page, with a session where there is a token."""
 
     def __init__(self, token: Secret | None) -> None:
-        self._proof = _digest(token.reveal()) if token else ""
-        # Browsers keep cookies by host alone: desks on several ports keep theirs apart.
-        self._cookie = f"newsift_desk_{_digest(self._proof)[:8]}"
+        self._proof = _digest(token.reveal()) if token else b""
+        self._sessions = Sessions()
+        self._cookie = ""
+
+    @property
+    def has_token(self) -> bool:
+        """Whether a token is asked for."""
+        return bool(self._proof)
+
+    def name_cookie(self, port: int) -> None:
+        """Name the cookie by the port: browsers send it to every port of a host."""
+        self._cookie = f"newsift_desk_{port}"
 
     async def refusal(self, request: web.Request) -> tuple[int, str] | None:
         """Why a question is not answered, if so: the status and the reason."""
@@ -42,34 +51,50 @@ class Guard:
             return 415, "content-encoding: give it unpacked"
         if request.method == "POST" and media_type(request) != "application/json":
             return 415, "content-type: give application/json"
-        if self._proof and not self._knows(request):
-            if "Authorization" in request.headers:
-                await asyncio.sleep(SLOW_S)
-            return 401, "token: is missing or not the desk's; give it"
-        return None
+        if not self._proof or self._sessions.use(cookie(request, self._cookie)):
+            return None
+        if self._has_bearer(request):
+            return None
+        if "Authorization" in request.headers:
+            await asyncio.sleep(SLOW_S)
+        return 401, "token: is missing or not the desk's; give it"
+
+    def still_allows(self, request: web.Request) -> bool:
+        """Whether the session of an answer that goes on has not ended; this prolongs nothing."""
+        session_id = cookie(request, self._cookie)
+        return not self._proof or self._sessions.holds(session_id) or self._has_bearer(request)
 
     async def login(self, request: web.Request) -> web.Response:
-        """Give who shows the token what makes the browser known."""
-        if not self._proof or not _from_own_page(request) or not self._shows_token(request):
+        """Begin a session for the page, which sends the token that somebody typed."""
+        if not self._proof or not _from_own_page(request) or not self._has_bearer(request):
             await asyncio.sleep(SLOW_S)
             return web.json_response({"reason": "token: is not the desk's"}, status=401)
         response = web.json_response({"answer": None, "told": []})
-        encrypted = urlsplit(request.headers.get("Origin", "")).scheme == "https"
-        response.set_cookie(
-            self._cookie, self._proof, max_age=WEEK_S, httponly=True, samesite="Strict",
-            secure=encrypted,
-        )  # fmt: skip
+        self._begin_session(request, response)
         return response
 
-    def _knows(self, request: web.Request) -> bool:
-        """Whether who asks has logged in, or is a script that shows the token itself."""
-        shown = cookie(request, self._cookie).encode("utf-8", "surrogateescape")
-        return hmac.compare_digest(shown, self._proof.encode()) or self._shows_token(request)
+    async def enter(self, request: web.Request, token: str) -> web.Response | None:
+        """Begin a session for who opens the printed address; None where the token is wrong."""
+        if not self._is_token(token):
+            await asyncio.sleep(SLOW_S)
+            return None
+        response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
+        self._begin_session(request, response)
+        return response
 
-    def _shows_token(self, request: web.Request) -> bool:
+    def _begin_session(self, request: web.Request, response: web.Response) -> None:
+        encrypted = urlsplit(request.headers.get("Origin", "")).scheme == "https"
+        response.set_cookie(
+            self._cookie, self._sessions.begin(), httponly=True, samesite="Strict",
+            secure=encrypted,
+        )  # fmt: skip
+
+    def _has_bearer(self, request: web.Request) -> bool:
         kind, _, shown = request.headers.get("Authorization", "").partition(" ")
-        proof = _digest(shown.strip()).encode()
-        return kind.lower() == "bearer" and hmac.compare_digest(proof, self._proof.encode())
+        return kind.lower() == "bearer" and self._is_token(shown.strip())
+
+    def _is_token(self, text: str) -> bool:
+        return bool(self._proof) and hmac.compare_digest(_digest(text), self._proof)
 
 
 # aiohttp's own parsers of these two headers take time that is quadratic in their length.
@@ -84,8 +109,8 @@ def cookie(request: web.Request, name: str) -> str:
     return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
 
 
-def _digest(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def _from_own_page(request: web.Request) -> bool:

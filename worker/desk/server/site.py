@@ -41,9 +41,11 @@ class DeskSite(Site):
     first_port, body_bytes = FIRST_PORT, HEARD
 
     def __init__(
-        self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint]
-    ) -> None:
+        self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint],
+        *, print_token: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(listen, lambda: b"", lambda: "")
+        self._query = f"?token={token.reveal()}" if token and print_token else ""
         self._desk, self._guard, self._endpoints = desk, Guard(token), endpoints
         self._pages = all_pages()
         self._open: set[asyncio.Task[Any] | None] = set()
@@ -67,8 +69,9 @@ class DeskSite(Site):
 
     def began(self) -> None:
         """Say where it is served."""
+        self._guard.name_cookie(self.port)
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        say(f"the desk is open at http://{host}:{self.port}/ (Ctrl-C ends it)")
+        say(f"the desk is open at http://{host}:{self.port}/{self._query} (Ctrl-C ends it)")
 
     def prepare(self, app: web.Application) -> None:
         """Have every answer say what a browser may do with it, and every refusal be JSON."""
@@ -84,7 +87,11 @@ class DeskSite(Site):
             yield web.route("POST" if each.does else "GET", each.path, self._answering(each))
 
     async def _get_page(self, request: web.Request) -> web.Response:
-        page = self._pages[request.path]
+        page, token = self._pages[request.path], request.query.get("token")
+        if request.path == "/" and token is not None and self._guard.has_token:
+            return await self._guard.enter(request, token) or web.Response(
+                body=page.content, status=401, headers=FRESH | {"Content-Type": page.kind}
+            )
         headers = {"ETag": page.tag, "Cache-Control": "no-cache"}
         if request.headers.get("If-None-Match") == page.tag:
             return web.Response(status=304, headers=headers)
@@ -102,12 +109,14 @@ class DeskSite(Site):
             visit.stay()
             await response.prepare(request)
             async for beat in self._desk.pulse.beats():
+                if not self._guard.still_allows(request):
+                    break
                 async with asyncio.timeout(SLOW_S):
                     await response.write(beat)
         except (OSError, TimeoutError):
             log.debug("a page is closed")
-            visit.hurry()
         finally:
+            visit.hurry()
             self._open.discard(me)
         return response
 

@@ -74,6 +74,7 @@ function Login({ again }) {
   };
   return html`<main class="login"><h1>newsift</h1>
     <label>The desk's token <input type="password" value=${token} onInput=${(event) => set(event.target.value)} onKeyDown=${(event) => event.key === "Enter" && enter()} /></label>
+    <p>It is in the address that was printed when the desk was started, or the one that its operator has set.</p>
     <${Do} kind="main" run=${enter}>Enter<//>
   </main><${News} />`;
 }

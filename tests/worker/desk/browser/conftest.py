@@ -38,7 +38,7 @@ def windows(browser: Browser, desk: DeskProcess) -> Iterator[MakeWindow]:
     opened: list[Window] = []
 
     def open_one(**looks: Any) -> Window:
-        opened.append(Window(browser, desk.url, **looks))
+        opened.append(Window(browser, desk.address, **looks))
         return opened[-1]
 
     yield open_one

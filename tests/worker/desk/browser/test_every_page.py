@@ -34,7 +34,7 @@ def look(
     request: pytest.FixtureRequest, browser: Browser, stocked_desk: DeskProcess
 ) -> Iterator[Window]:
     """A window on it, wide, light or dark."""
-    window = Window(browser, stocked_desk.url, color_scheme=request.param, viewport=WIDE)
+    window = Window(browser, stocked_desk.address, color_scheme=request.param, viewport=WIDE)
     window.bears("409", "502")  # what an event lacks is refused in words, on the page
     yield window
     window.close()
@@ -59,7 +59,7 @@ def test_nobody_is_kept_out(look: Window, where: str) -> None:
 def test_nothing_hostile_runs_or_breaks_the_page_on_a_phone(
     browser: Browser, stocked_desk: DeskProcess, where: str
 ) -> None:
-    with closing(Window(browser, stocked_desk.url, viewport=SMALL)) as window:
+    with closing(Window(browser, stocked_desk.address, viewport=SMALL)) as window:
         window.bears("409", "502")
         page = window.settled(where)
         assert page.evaluate("document.documentElement.scrollWidth") <= SMALL["width"]

@@ -1,10 +1,12 @@
 """The frame around every page: where one can go, who one is, and what is kept between visits."""
 
+from contextlib import closing
+
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.worker.desk.browser.window import Window
-from tests.worker.desk.place import Place
+from tests.worker.desk.place import DeskProcess, Place
 
 TOKEN = "correct horse battery"
 PAGES = {"": "Events", "seeds": "Seeds", "health": "Health", "constructor": "Events"}
@@ -33,7 +35,7 @@ def test_the_token_is_asked_for_at_first_and_again_when_it_is_over(
     window: Window, place: Place
 ) -> None:
     window.bears("401")
-    window.url = place.desk(NEWSIFT_DESK__TOKEN=TOKEN).url
+    window.enter(place.desk(NEWSIFT_DESK__TOKEN=TOKEN).address)
     page = window.open()
     asked = page.get_by_label("The desk's token")
     asked.fill(f"not {TOKEN}")
@@ -48,6 +50,15 @@ def test_the_token_is_asked_for_at_first_and_again_when_it_is_over(
     asked.fill(TOKEN)
     asked.press("Enter")
     expect(page.get_by_role("heading", name="Seeds")).to_be_visible()
+
+
+def test_the_printed_address_opens_the_desk_and_leaves_no_token_behind(
+    browser: Browser, desk: DeskProcess
+) -> None:
+    with closing(Window(browser, desk.url)) as window:
+        window.page.goto(f"{desk.address}#/seeds")
+        expect(window.page.get_by_role("heading", name="Seeds")).to_be_visible()
+        expect(window.page).to_have_url(f"{desk.url}#/seeds")
 
 
 def test_a_name_is_kept(window: Window) -> None:

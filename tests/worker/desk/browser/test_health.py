@@ -99,7 +99,7 @@ def test_who_only_looks_sends_nothing(windows: Callable[..., Window], place: Pla
     place.send("rejected", (None, BAD))
     reader = place.desk("--read-only")
     one = windows()
-    one.url = reader.url
+    one.enter(reader.address)
     page = one.open("health")
     expect(page.get_by_role("button", name="Show bytes")).to_be_visible()
     expect(page.get_by_role("button", name="Send")).to_have_count(0)

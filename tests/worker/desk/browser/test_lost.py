@@ -26,13 +26,16 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 def test_a_desk_that_is_gone_is_told_and_found_again(
     window: Window, place: Place, desk: DeskProcess
 ) -> None:
-    window.bears("ERR_")
+    window.bears("ERR_", "401")
     page = window.open("seeds")
     port = desk.port
     desk.end()
     expect(page.get_by_text("the desk does not answer").first).to_be_visible()
     place.send("seeds", ("one", {"text": ARTICLE, "title": "Fire on a ferry"}))
-    place.desk(port=port)
+    again = place.desk(port=port)
+    asked = page.get_by_label("The desk's token")
+    asked.fill(again.address.partition("=")[2], timeout=HEALS_MS)
+    asked.press("Enter")
     expect(page.get_by_text("the desk does not answer")).to_have_count(0, timeout=HEALS_MS)
     expect(page.get_by_text("Fire on a ferry").first).to_be_visible(timeout=HEALS_MS)
 
@@ -42,7 +45,7 @@ def test_a_broker_that_is_gone_is_told_and_what_it_brings_again_is_shown(
 ) -> None:
     with (
         closing(Place(own_server, tmp_path)) as place,
-        closing(Window(browser, place.desk().url)) as window,
+        closing(Window(browser, place.desk().address)) as window,
     ):
         window.bears("409", "502")
         page = window.open("health")

@@ -175,7 +175,7 @@ def test_who_may_only_look_finds_nothing_to_press(
     windows: MakeWindow, place: Place, window: Window
 ) -> None:
     add(place, "fire")
-    window.url = place.desk("--read-only").url
+    window.enter(place.desk("--read-only").address)
     page = window.open("seeds")
     expect(card(page, TITLE)).to_be_visible()
     assert page.get_by_role("main").get_by_role("button").count() == 0

@@ -19,7 +19,7 @@ WRONG = {
 
 @pytest.mark.parametrize("told", WRONG)
 def test_what_a_page_must_never_do_is_seen(browser: Browser, desk: DeskProcess, told: str) -> None:
-    window = Window(browser, desk.url)
+    window = Window(browser, desk.address)
     page = window.open()
     page.evaluate(f"async () => {{ try {{ await ({WRONG[told]}) }} catch {{}} }}")
     page.wait_for_timeout(100)

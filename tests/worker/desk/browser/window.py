@@ -48,7 +48,6 @@ class Window:
 
     def __init__(self, browser: Browser, url: str, **looks: Any) -> None:
         """`looks` are those of Playwright's contexts: color_scheme, viewport and so on."""
-        self.url = url
         self.faults: list[str] = []
         self._borne: list[str] = []
         self.context: BrowserContext = browser.new_context(accept_downloads=True, **looks)
@@ -59,6 +58,13 @@ class Window:
         self.context.on("dialog", self._shown)
         self.context.on("request", lambda request: self._asked(request.url))
         self.page: Page = self.context.new_page()
+        self.enter(url)
+
+    def enter(self, address: str) -> None:
+        """Take this desk from now on, with the session that its printed address begins."""
+        self.url = address.partition("?")[0]
+        if address != self.url:
+            self.context.request.get(address)
 
     def bears(self, *words: str) -> None:
         """Let faults be that have these words: what the test does is to bring them about."""

@@ -94,6 +94,8 @@ def test_the_token_makes_a_browser_known_by_a_cookie_that_no_script_reads() -> N
         assert (await visitor.do("x", Cookie=pair)).status == 200
         assert (await visitor.do("x", Cookie=pair[:-1])).status == 401
         assert (await visitor.do("x", Cookie=pair.replace("=", "2="))).status == 401
+        assert pair.startswith(f"newsift_desk_{visitor.site.port}=")
+        assert (await logged_in(visitor)).split(";")[0] != pair
         return cookie
 
     cookie = visited(visit, token=TOKEN)
@@ -175,3 +177,47 @@ def test_the_desk_s_cookie_is_found_among_many(rest: str) -> None:
         return (await visitor.do("x", Cookie=f"{rest}; {pair} ;{'a=b;' * 50}")).status
 
     assert visited(visit, token=TOKEN) == 200
+
+
+async def entered(visitor: Visitor, query: str = f"token={TOKEN.replace(' ', '%20')}") -> Reply:
+    return await visitor.ask(f"/?{query}")
+
+
+def test_the_printed_address_begins_a_session_and_leads_to_one_without_the_token() -> None:
+    async def visit(visitor: Visitor) -> None:
+        reply = await entered(visitor)
+        assert (reply.status, reply.headers["location"], reply.body) == (303, "/", b"")
+        assert reply.headers["cache-control"] == "no-store"
+        pair = reply.headers["set-cookie"].split(";")[0]
+        assert (await visitor.do("x", Cookie=pair)).status == 200
+
+    visited(visit, token=TOKEN)
+
+
+@pytest.mark.parametrize("query", ["token=", "token=x", "token=correct%20horse", "token=%ff"])
+def test_an_address_with_a_wrong_token_shows_the_page_that_asks_for_it(query: str) -> None:
+    found = visited(lambda visitor: entered(visitor, query), token=TOKEN)
+    assert found.status == 401
+    assert "set-cookie" not in found.headers
+    assert b"<title>newsift</title>" in found.body
+
+
+def test_without_a_token_an_address_with_one_is_the_page() -> None:
+    found = visited(lambda visitor: entered(visitor, "token=x"))
+    assert (found.status, "set-cookie" in found.headers) == (200, False)
+
+
+def test_a_stream_ends_with_its_session() -> None:
+    async def visit(visitor: Visitor) -> bytes:
+        pair = (await logged_in(visitor)).split(";")[0]
+        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
+        head = f"GET /api/beats HTTP/1.1\r\nHost: localhost\r\nCookie: {pair}\r\n\r\n"
+        writer.write(head.encode())
+        await reader.readuntil(b"event: beat")
+        visitor.site._guard._sessions._used.clear()
+        visitor.site._desk.pulse.moved("matches")
+        rest = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        return rest
+
+    assert b"event: beat" not in visited(visit, token=TOKEN)

@@ -1,0 +1,83 @@
+"""The desk under attack: another user of the machine, who has not seen the token."""
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from tests.broker.server import Server
+from tests.worker.desk.place import DeskProcess, Place
+from worker.desk.server.pages import all_pages
+from worker.desk.views import ENDPOINTS
+
+NOBODY = 65534
+TITLE = "Fire on a ferry"
+
+
+@pytest.fixture
+def desk(server: Server, tmp_path: Path) -> Iterator[DeskProcess]:
+    """A desk that has something to tell."""
+    with closing(Place(server, tmp_path)) as place:
+        place.send("seeds", ("one", {"text": "a ferry burns " * 30, "title": TITLE}))
+        started = place.desk()
+        assert started.url
+        yield started
+
+
+Asked = tuple[str, str, dict[str, str]]
+
+
+def ask_as_nobody(port: int, questions: list[Asked], told: Connection) -> None:
+    """Ask as another user; the status and the body of each answer."""
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    answers = []
+    for method, path, headers in questions:
+        with closing(HTTPConnection("127.0.0.1", port, timeout=20)) as link:
+            link.request(method, path, body=b"{}" if method == "POST" else None, headers=headers)
+            answer = link.getresponse()
+            answers.append((answer.status, answer.read()))
+    told.send(answers)
+
+
+def as_nobody(port: int, questions: list[Asked]) -> list[tuple[int, bytes]]:
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(
+        target=ask_as_nobody, args=(port, questions, theirs)
+    )
+    process.start()
+    assert ours.poll(120)
+    process.join()
+    answers: list[tuple[int, bytes]] = ours.recv()
+    return answers
+
+
+def test_another_user_of_the_machine_reads_and_does_nothing(desk: DeskProcess) -> None:
+    json = {"Content-Type": "application/json"}
+    shown = {"Cookie": f"newsift_desk_{desk.port}=x; newsift_desk_{desk.port}="}
+    asked: list[Asked] = [
+        ("POST" if each.does else "GET", each.path, (json if each.does else {}) | more)
+        for each in ENDPOINTS
+        for more in ({}, shown)
+    ]
+    asked += [("GET", "/api/beats", {}), ("POST", "/api/login", json)]
+    assert {status for status, _ in as_nobody(desk.port, asked)} == {401}
+
+
+def test_the_page_that_another_user_may_load_is_the_same_for_every_desk(desk: DeskProcess) -> None:
+    pages = all_pages()
+    answers = as_nobody(desk.port, [("GET", path, {}) for path in pages])
+    assert [body for _, body in answers] == [page.content for page in pages.values()]
+
+
+def test_neither_its_arguments_nor_its_environment_tell_the_token(desk: DeskProcess) -> None:
+    token = desk.address.partition("=")[2]
+    for name in ("cmdline", "environ"):
+        assert token.encode() not in Path(f"/proc/{desk.process.pid}/{name}").read_bytes()
