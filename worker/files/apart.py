@@ -5,6 +5,7 @@ which no other thread and no signal of the same process is heard.
 """
 
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from encoder.errors import InputError
 MEMORY = 2**30  # bytes; an ordinary page or feed takes a fifth
 SECONDS = 20.0
 REFUSED = 2
+ENVIRONMENT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")  # what it is given; no secret of ours
 
 
 def read_apart(
@@ -29,10 +31,11 @@ def read_apart(
     """What a function of a module makes of these bytes, as JSON; `about` begins with their name."""
     # The same modules as here, and none from the folder where somebody happens to be.
     start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    env = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     head = json.dumps([reader.__module__, reader.__name__, about, seconds, MEMORY]).encode()
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", start], input=head + b"\n" + body,
+            [sys.executable, "-P", "-c", start], input=head + b"\n" + body, env=env,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

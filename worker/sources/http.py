@@ -52,15 +52,16 @@ async def session(stall_s: float) -> AsyncIterator[aiohttp.ClientSession]:
     """A client whose connections and reads each end in time, by the proxy of the environment."""
     agent = {"User-Agent": f"newsift/{version('newsift')}"}
     async with aiohttp.ClientSession(
-        timeout=limits(stall_s), headers=agent, middlewares=(_by_proxy,),
+        timeout=limits(stall_s), headers=agent, middlewares=(by_proxy,),
         cookie_jar=aiohttp.DummyCookieJar(),
     ) as client:  # fmt: skip
         yield client
 
 
-async def _by_proxy(
+async def by_proxy(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
+    """Send a request by the proxy of the environment."""
     # Not by aiohttp's trust_env: that reads ~/.netrc too, whose login is refused beside a token,
     # and knows no proxy for a web socket.
     url = request.url

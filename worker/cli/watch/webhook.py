@@ -19,7 +19,7 @@ from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
 from worker.match.records import MATCH_SCHEMA
 from worker.sources.backoff import Backoff
-from worker.sources.http import excerpt, retry_after
+from worker.sources.http import by_proxy, excerpt, retry_after
 
 VARIABLE = "NEWSIFT_WEBHOOK_SECRET"
 ANSWER_S = 20.0  # for one attempt, from the connection to the status
@@ -42,7 +42,7 @@ class Webhook:
             connector=aiohttp.TCPConnector(limit=0),  # one for each lane, of which there are so few
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=ANSWER_S),
-            trust_env=True,
+            middlewares=(by_proxy,),
         )
 
     async def stop(self) -> None:

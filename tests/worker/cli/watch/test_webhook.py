@@ -70,6 +70,35 @@ def test_each_match_is_posted_once_signed_and_in_order(kafka: Kafka, tmp_path: P
     assert not check("another", first.headers["Newsift-Signature"], first.body)
 
 
+def test_no_login_of_netrc_is_sent(kafka: Kafka, tmp_path: Path) -> None:
+    netrc = tmp_path / ".netrc"
+    netrc.write_text("machine 127.0.0.1 login me password secret\n")
+    netrc.chmod(0o600)
+    fill(kafka, numbers(0, 1))
+    env = {"HOME": str(tmp_path), "NETRC": str(netrc)}
+    with (
+        receiving() as receiver,
+        watching(tmp_path, "--webhook", receiver.url, *ALL, **env) as command,
+    ):
+        command.until(lambda: receiver.taken)
+    assert "Authorization" not in receiver.taken[0].headers
+
+
+def test_a_webhook_goes_by_the_proxy_but_for_no_proxy(kafka: Kafka, tmp_path: Path) -> None:
+    fill(kafka, numbers(0, 1))
+    with receiving() as receiver:
+        proxy = {"HTTP_PROXY": f"http://me:secret@127.0.0.1:{receiver.port}", "NO_PROXY": ""}
+        with watching(tmp_path, "--webhook", "http://else.test/in", *ALL, **proxy) as command:
+            command.until(lambda: receiver.taken)
+        closed = {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+        own = ("--webhook", receiver.url, "--group", "own", *ALL)
+        with watching(tmp_path, *own, **closed) as command:
+            command.until(lambda: len(receiver.taken) == 2)
+    sent, direct = (post.headers for post in receiver.taken)
+    assert (sent["Host"], sent["Proxy-Authorization"]) == ("else.test", "Basic bWU6c2VjcmV0")
+    assert "Proxy-Authorization" not in direct
+
+
 def test_what_fails_is_sent_again_and_nothing_is_missing(kafka: Kafka, tmp_path: Path) -> None:
     failures = {"0": 500, "1": 429, "2": RESET, "3": 404, "4": 302, "5": 408, "6": GARBAGE}
 
