@@ -7,7 +7,9 @@ from typing import Any
 from tests.worker.kafka_side import LABELS, Kafka
 from worker.judge.draw import certifies_only, draw_key
 from worker.judge.labels import Label, read_label
+from worker.posts.outcome import Post
 
+FIRST = "first"
 EVIL = "\x1b]0;x\x07\x9b2J\u202e"
 
 
@@ -29,10 +31,24 @@ def drawn(names: Sequence[str]) -> list[str]:
     return sorted((n for n in names if certifies_only(("x", n))), key=lambda n: draw_key(("x", n)))
 
 
+def first_label(name: str) -> Label:
+    """Somebody's first label, on a match of this name: it begins a draw without a nonce."""
+    post = Post(name, "x", "rain")
+    return Label("on", "storm", post, FIRST, "2026-03-01T10:00:00Z", "certify", 0.5)
+
+
+def begin(kafka: Kafka, name: str) -> None:
+    """Begin a draw whose order `drawn` gives."""
+    made = first_label(name)
+    kafka.send(LABELS, made.value, made.key)
+
+
 def labels(kafka: Kafka) -> list[tuple[str, str | None]]:
-    """The records of the topic in order: the post, and what was said of it."""
+    """The records in order of all but who began: the post, and what was said of it."""
     found: list[tuple[str, str | None]] = []
     for record in kafka.records(LABELS):
+        if json.loads(record.key)[3] == FIRST:
+            continue
         label = read_label(record.key, record.value)
         assert label is None or isinstance(label, Label)
         found.append((json.loads(record.key)[2], label.label if label else None))

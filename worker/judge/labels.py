@@ -27,6 +27,7 @@ Verdict = Literal["on", "off", "unsure"]
 Draw = Literal["certify", "learn", "given"]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 reach 1.0000001
+Nonce = Annotated[str, msgspec.Meta(max_length=64)]
 PostId = tuple[str, str]  # the platform and the id that it gave
 Pair = tuple[str, str]  # an event, and who judges its posts
 
@@ -34,6 +35,7 @@ Pair = tuple[str, str]  # an event, and who judges its posts
 class QueueName(msgspec.Struct, frozen=True):
     """The frozen queue that drew a post at random."""
 
+    nonce: Nonce  # keys its order
     until: str  # RFC 3339: when the newest of its matches was processed
 
 

@@ -1,6 +1,7 @@
 """The near misses of the events on a stream, as long as what they are compared with stays."""
 
 from collections.abc import Sequence
+from secrets import token_hex
 from threading import Lock
 
 from worker.judge.reservoir import RATES, NearAnswer, NearMisses
@@ -22,7 +23,8 @@ class NearWatch:
         self._edges: Edges | None = None
         self._known: Known = {}
         self._ready: tuple[SeedSet, Edges, Known] | None = None
-        self._kept = NearMisses(())
+        self._nonce = token_hex(16)
+        self._kept = NearMisses((), nonce=self._nonce)
 
     def prepare(self, seeds: SeedSet) -> None:
         """Find the edges of seeds that are to come: a look at all of the background, beforehand."""
@@ -36,7 +38,7 @@ class NearWatch:
                 if ready is None or ready[0] is not seeds:
                     ready = (seeds, *Edges.of(seeds, self._cuts, RATES, self._known))
                 _, self._edges, self._known = ready
-                self._kept = NearMisses(_names(self._edges), self._kept)
+                self._kept = NearMisses(_names(self._edges), self._kept, self._nonce)
                 self._seeds = seeds
             return self._edges
 

@@ -51,10 +51,11 @@ class CertifyQueue:
         confidence: float = 0.9,
         name: QueueName | UnsetType = UNSET,
     ) -> None:
-        self._order, self._training = to_certify(matches), to_train(matches)
+        nonce = name.nonce if name else ""
+        self._order, self._training = to_certify(matches, nonce), to_train(matches, nonce)
         self._matches, self._name = len(matches), name
         self._scores = [match.score for match in self._order]
-        self._keys = [draw_key(match.post_id) for match in self._order]
+        self._keys = [draw_key(match.post_id, nonce) for match in self._order]
         self._cuts = FrozenCuts.among(self._scores, precision, confidence)
 
     def look(self, said: Said) -> Look:
@@ -139,8 +140,8 @@ class CertifyQueue:
 class LearnQueue:
     """The nearest to the threshold, of matches and near misses in turn."""
 
-    def __init__(self, candidates: Sequence[Candidate], threshold: float) -> None:
-        self._order = learn_queue(candidates, threshold, (), len(candidates))
+    def __init__(self, candidates: Sequence[Candidate], threshold: float, nonce: str = "") -> None:
+        self._order = learn_queue(candidates, threshold, (), len(candidates), nonce)
 
     def next(self, said: Said) -> Question | None:
         """The nearest that has no label yet."""

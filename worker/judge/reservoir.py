@@ -1,17 +1,19 @@
-"""Near misses: of the posts just below an event's threshold, those with the lowest hashes.
+"""Near misses: of the posts just below an event's threshold, a sample drawn at random.
 
-They lie in two strata, by how much of the background scores as high. All are counted, and which
-are kept depends on their names alone: so the samples of all workers together are the sample that
-one worker would have taken.
+They lie in two strata, by how much of the background scores as high. All are counted, and those of
+the lowest priorities kept: hashes of their names, keyed by a nonce of each worker, so that nobody
+who chooses ids chooses what is kept. The lowest of several workers' samples are a sample of all.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 
 import msgspec
 import numpy as np
 
 from encoder.model.weights import F32, I64
 from worker.judge.draw import Candidate, draw_key
+from worker.judge.labels import PostId
 from worker.posts.outcome import Post
 
 RATES = (0.003, 0.01)  # of the background: where the first stratum ends, and the second
@@ -30,10 +32,11 @@ class NearMiss(msgspec.Struct, frozen=True):
 
 
 class Stratum(msgspec.Struct, frozen=True):
-    """The near misses of one stratum: how many there were, and those of the lowest hashes."""
+    """The near misses of one stratum: how many there were, and those of the lowest priorities."""
 
     count: int
     kept: tuple[NearMiss, ...]
+    priorities: tuple[int, ...] = ()  # of those that are kept, in the worker's draw
 
     def candidates(self) -> list[Candidate]:
         """The posts that somebody can be asked about."""
@@ -57,17 +60,28 @@ class NearAnswer(msgspec.Struct, frozen=True):
 
 def merged(parts: Sequence[Stratum]) -> Stratum:
     """One stratum of several workers, each of which has seen other posts."""
-    kept = {(near.post.platform, near.post.id): near for part in parts for near in part.kept}
-    lowest = sorted(kept, key=draw_key)[:KEPT]
-    return Stratum(sum(part.count for part in parts), tuple(kept[post_id] for post_id in lowest))
+    every = [pair for part in parts for pair in _with_places(part)]
+    kept: dict[PostId, tuple[NearMiss, int]] = {}
+    for near, priority in sorted(every, key=lambda pair: pair[1]):
+        kept.setdefault((near.post.platform, near.post.id), (near, priority))
+    lowest = list(kept.values())[:KEPT]
+    count = sum(part.count for part in parts)
+    return Stratum(count, tuple(near for near, _ in lowest), tuple(place for _, place in lowest))
+
+
+def _with_places(part: Stratum) -> Iterator[tuple[NearMiss, int]]:
+    return zip(part.kept, chain(part.priorities, repeat(0)), strict=False)
 
 
 class NearMisses:
     """The near misses of every event, in bounded memory."""
 
-    def __init__(self, events: Iterable[str], before: "NearMisses | None" = None) -> None:
-        """For these events; those that go on take what they have from `before`."""
+    def __init__(
+        self, events: Iterable[str], before: "NearMisses | None" = None, nonce: str = ""
+    ) -> None:
+        """For these events; those that go on take over what `before`, of the same nonce, has."""
         self.events = tuple(events)
+        self._nonce = nonce
         self._cells = {event: slice(2 * n, 2 * n + 2) for n, event in enumerate(self.events)}
         self._count = np.zeros(2 * len(self.events), np.int64)
         self._seen = dict.fromkeys(self.events, 0)
@@ -84,7 +98,7 @@ class NearMisses:
         np.add.at(self._count, cells, 1)
         keys = np.zeros(len(posts), np.uint64)
         for n in np.unique(which).tolist():
-            keys[n] = _short_key(posts[n])
+            keys[n] = self._priority(posts[n])
         taken = np.flatnonzero(keys[which] < self._last[cells])
         bounded = {n: _bounded(posts[n]) for n in set(which[taken].tolist())}
         for n in taken.tolist():
@@ -103,9 +117,17 @@ class NearMisses:
     def strata(self, event: str) -> tuple[Stratum, ...]:
         """What there is of an event, the stratum next to its threshold first."""
         cells = self._cells[event]
-        kept = (tuple(near for _, near in sorted(own.items())) for own in self._kept[cells])
-        counts = self._count[cells].tolist()
-        return tuple(Stratum(count, own) for count, own in zip(counts, kept, strict=True))
+        found = []
+        for count, own in zip(self._count[cells].tolist(), self._kept[cells], strict=True):
+            places = tuple(sorted(own))
+            found.append(Stratum(count, tuple(own[place] for place in places), places))
+        return tuple(found)
+
+    def _priority(self, post: Post) -> int:
+        """A post's place in the draw, however often it comes; 53 bits, which JSON keeps."""
+        if len(post.id) > MOST_ID:
+            return int(NEVER)
+        return int(draw_key((post.platform, post.id), self._nonce)[:16], 16) >> 11
 
     def _keep(self, cell: int, key: int, near: NearMiss) -> None:
         kept = self._kept[cell]
@@ -118,13 +140,6 @@ class NearMisses:
     def _take_over(self, cells: slice, before: "NearMisses", theirs: slice) -> None:
         self._count[cells], self._last[cells] = before._count[theirs], before._last[theirs]
         self._kept[cells] = [dict(kept) for kept in before._kept[theirs]]
-
-
-def _short_key(post: Post) -> int:
-    """The first 64 bits of a post's place in every draw."""
-    if len(post.id) > MOST_ID:
-        return int(NEVER)
-    return int(draw_key((post.platform, post.id))[:16], 16)
 
 
 def _bounded(post: Post) -> Post:

@@ -8,10 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
 
 import worker.judge.draw
-from worker.judge.draw import Candidate, certifies_only, distinct, draw_key, learn_queue, to_certify
-from worker.judge.labels import PostId
+from worker.judge.draw import (
+    Candidate,
+    certifies_only,
+    distinct,
+    draw_key,
+    learn_queue,
+    queue_of,
+    to_certify,
+)
+from worker.judge.labels import Label, PostId, QueueName
 from worker.judge.queues import CertifyQueue, Question
 from worker.posts.outcome import Post
 from worker.seeds.record import digest
@@ -21,6 +30,7 @@ def candidate(name: int, score: float = 0.5, group: str = "") -> Candidate:
     return Candidate(Post(str(name), "x", f"post {name}"), score, group)
 
 
+AT = "2026-11-22T10:00:00Z"
 MANY = [candidate(name, score=name / 2_000) for name in range(2_000)]
 
 
@@ -35,6 +45,30 @@ def test_the_order_of_arrival_does_not_matter() -> None:
     assert [draw_key(each.post_id) for each in drawn] == sorted(
         key for match in MANY if int((key := draw_key(match.post_id))[-1], 16) % 2 == 0
     )
+
+
+def test_who_chooses_ids_does_not_choose_what_is_asked_first() -> None:
+    orders = [[each.post_id for each in to_certify(MANY, nonce)] for nonce in ("", "a", "b")]
+    assert len({order[0] for order in orders}) == 3
+    assert len({tuple(sorted(order)) for order in orders}) == 1  # the half that certifies stays
+    first = [CertifyQueue(MANY, name=QueueName(nonce, AT)).next({}) for nonce in ("", "a", "b")]
+    assert len({question.candidate.post_id for question in first if question}) == 3
+    assert [question.queue for question in first if question] == [
+        QueueName(nonce, AT) for nonce in ("", "a", "b")
+    ]
+
+
+def test_labels_name_the_order_of_the_first_and_the_matches_of_the_newest() -> None:
+    def label(minute: int, queue: QueueName | UnsetType, by: str = "ann") -> Label:
+        at = f"2026-11-22T10:{minute:02}:00Z"
+        return Label("on", "e", Post("1", "x", "a"), by, at, "certify", 0.5, queue=queue)
+
+    later = QueueName("b", "2026-11-22T11:00:00+00:00")
+    labels = [label(5, later), label(3, QueueName("a", "2026-11-22T09:00:00Z"), "ben")]
+    assert queue_of(labels) == QueueName("a", later.until)
+    assert queue_of([label(1, UNSET), *labels]) == QueueName("", later.until)
+    assert queue_of([label(1, UNSET)]) == QueueName("", "2026-11-22T10:01:00Z")
+    assert queue_of([]) is None
 
 
 def test_every_match_is_as_likely_among_the_first_of_a_draw() -> None:

@@ -1,9 +1,8 @@
-"""The near misses that are kept are those of the lowest hashes, of one worker or of several."""
+"""The near misses that are kept are drawn at random, of one worker or of several."""
 
 import numpy as np
 import pytest
 
-from worker.judge.draw import draw_key
 from worker.judge.reservoir import (
     KEPT,
     MOST_CHARS,
@@ -29,32 +28,56 @@ def add(near: NearMisses, places: np.ndarray) -> None:
     near.add(posts, at, EVENTS[places], STRATA[places], SCORES[places])
 
 
-def obvious(event: int, stratum: int, places: np.ndarray) -> Stratum:
-    """The stratum by sorting all there is."""
-    own = [n for n in places.tolist() if (EVENTS[n], STRATA[n]) == (event, stratum)]
-    own.sort(key=lambda n: draw_key(("x", POSTS[n].id)))
-    kept = tuple(NearMiss(POSTS[n], float(SCORES[n])) for n in own[:KEPT])
-    return Stratum(len(own), kept)
+def places(event: int, stratum: int) -> list[int]:
+    """The posts of a stratum."""
+    return [n for n in range(len(POSTS)) if (EVENTS[n], STRATA[n]) == (event, stratum)]
+
+
+def names(stratum: Stratum) -> list[int]:
+    """The posts that are kept."""
+    return [int(near.post.id) for near in stratum.kept]
 
 
 @pytest.mark.parametrize("batch", [1, 57, 3_000])
-def test_the_lowest_hashes_are_kept_and_all_are_counted(batch: int) -> None:
+def test_as_many_as_there_is_room_for_are_kept_once_and_all_are_counted(batch: int) -> None:
     near = NearMisses(["fire", "flood"])
     order = RANDOM.permutation(len(POSTS))
     for begin in range(0, len(order), batch):
         add(near, order[begin : begin + batch])
+        add(near, order[begin : begin + 1])  # redelivered: counted again, and kept once
+    again = -(-len(order) // batch)
     for event, name in enumerate(near.events):
-        assert near.strata(name) == (obvious(event, 0, order), obvious(event, 1, order))
-        assert sum(stratum.count for stratum in near.strata(name)) > 2 * KEPT
+        for number, stratum in enumerate(near.strata(name)):
+            own = places(event, number)
+            assert len(own) <= stratum.count <= len(own) + again
+            assert len(set(names(stratum))) == len(stratum.kept) == KEPT
+            assert set(names(stratum)) <= set(own)
+            assert list(stratum.priorities) == sorted(stratum.priorities)
+            assert len(stratum.priorities) == KEPT
+            assert all(each.score == SCORES[int(each.post.id)] for each in stratum.kept)
 
 
-def test_the_samples_of_several_workers_are_those_of_one() -> None:
-    workers = [NearMisses(["fire", "flood"]) for _ in range(3)]
-    for number, worker in enumerate(workers):
-        add(worker, np.arange(number, len(POSTS), 3))
-    for stratum in (0, 1):
-        parts = [worker.strata("flood")[stratum] for worker in workers]
-        assert merged(parts) == obvious(1, stratum, np.arange(len(POSTS)))
+def test_another_nonce_keeps_others() -> None:
+    kept = []
+    for nonce in "ab":
+        near = NearMisses(["fire", "flood"], nonce=nonce)
+        add(near, np.arange(len(POSTS)))
+        kept.append(set(names(near.strata("fire")[0])))
+    assert len(kept[0] & kept[1]) < KEPT
+
+
+def test_every_near_miss_is_as_likely_to_be_kept_by_several_workers_together() -> None:
+    own, times = places(1, 0), np.zeros(len(POSTS))
+    for draw in range(60):
+        workers = [NearMisses(["fire", "flood"], nonce=f"{draw} {n}") for n in range(3)]
+        for number, worker in enumerate(workers):
+            add(worker, np.arange(number, len(POSTS), 3))
+        found = merged([worker.strata("flood")[0] for worker in workers])
+        assert len(set(names(found))) == len(found.kept) == KEPT
+        times[names(found)] += 1
+    wanted = 60 * KEPT / len(own)
+    spread = np.sqrt(wanted * (1 - KEPT / len(own)))
+    assert (np.abs(times[own] - wanted) < 5 * spread).all()
     assert merged([]) == Stratum(0, ())
 
 
@@ -62,8 +85,12 @@ def test_a_post_may_just_miss_several_events() -> None:
     near = NearMisses(["fire", "flood"])
     two = np.array([0, 1])
     near.add(POSTS[:1], np.array([0, 0]), two, two[::-1].copy(), np.array([0.25, 0.5], np.float32))
-    assert near.strata("fire") == (Stratum(0, ()), Stratum(1, (NearMiss(POSTS[0], 0.25),)))
-    assert near.strata("flood") == (Stratum(1, (NearMiss(POSTS[0], 0.5),)), Stratum(0, ()))
+    for event, kept in (("fire", [(), (0.25,)]), ("flood", [(0.5,), ()])):
+        found = near.strata(event)
+        assert [stratum.kept for stratum in found] == [
+            tuple(NearMiss(POSTS[0], score) for score in scores) for scores in kept
+        ]
+        assert [stratum.count for stratum in found] == [len(scores) for scores in kept]
 
 
 def test_events_that_go_on_keep_what_they_have() -> None:

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from tests.worker.stream.process import behind, posts, publish, until, worker
 from worker.broker.running import running
-from worker.judge.draw import draw_key
 
 EVENT = "fähre & co\n%"
 NEARBY = "A boat burns off the coast"
@@ -51,5 +50,5 @@ def test_near_misses_of_a_running_worker(tmp_path: Path) -> None:
         kept = stratum["kept"]
         assert len(kept) == min(stratum["count"], 200)
         assert all(edges[at + 1] <= near["score"] < edges[at] for near in kept)
-        hashes = [draw_key((near["post"]["platform"], near["post"]["id"])) for near in kept]
-        assert hashes == sorted(hashes)
+        assert len(stratum["priorities"]) == len(kept)
+        assert stratum["priorities"] == sorted(stratum["priorities"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from msgspec import UNSET
 
 from encoder.errors import InputError
 from worker.actions.events.event import IN_FORCE, KnownEvent, the_event
@@ -19,7 +20,7 @@ from worker.actions.seeds.topic import SeedTopic
 from worker.actions.told import say
 from worker.config import Config
 from worker.files.matches import read_match
-from worker.judge.draw import frozen_until
+from worker.judge.draw import queue_of
 from worker.judge.labels import Label, PostId, verdicts
 from worker.judge.promise import confidence_of_version, lapses
 from worker.judge.queues import CertifyQueue
@@ -77,11 +78,13 @@ def shown_by(
     Matches that came after the newest draw was frozen are of another one.
     """
     drawn = [label for label in labels if label.drawn == "certify"]
-    until = frozen_until(drawn)
+    name = queue_of(label for label in drawn if label.post_id in found)
+    until = milliseconds(utc(name.until)) if name else None
     own = [each for each in found.values() if is_by(each, profile) and came_by(each, until)]
     said = verdicts(drawn)
     known = [said[each.candidate.post_id] for each in own if each.candidate.post_id in said]
-    queue = CertifyQueue([each.candidate for each in own], wish.precision, wish.tested)
+    candidates = [each.candidate for each in own]
+    queue = CertifyQueue(candidates, wish.precision, wish.tested, name or UNSET)
     look = queue.look(said)
     can, why = look.ask is not None, queue.out_of_reach(look)
     return Shown(look.threshold, look.missing, can, len(known), sum(known), len(own), why)

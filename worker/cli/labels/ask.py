@@ -1,6 +1,7 @@
 """`newsift labels ask`: one post at a time at a terminal, each answer published at once."""
 
 import sys
+from secrets import token_hex
 
 import click
 
@@ -48,7 +49,8 @@ def ask(event: str, kind: Kind, by: str | None, start: int | None, config: Confi
             raise InputError(f"{option}: give a name of 1 to {EVENT_BYTES} bytes")
     with writable(config) as topic:
         known = topic.book().of(event)
-        asked = frozen(topic.cluster, config, event, kind, since(DAY) if start is None else start)
+        begin = since(DAY) if start is None else start
+        asked = frozen(topic.cluster, config, event, kind, begin, known, token_hex(8))
     if asked.queue.next({}) is None:
         say(f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
             "`newsift backfill`, or wait for more")  # fmt: skip

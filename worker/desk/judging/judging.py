@@ -4,6 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from secrets import token_hex
 from threading import Lock
 from typing import NamedTuple
 
@@ -59,6 +60,7 @@ class Judging:
         self._kept: OrderedDict[Whose, Kept] = OrderedDict()
         self._draws: dict[Whose, tuple[Future[Asked], str]] = {}
         self._hands = Hands(DRAWS)
+        self._nonce = token_hex(8)  # of matches that nobody has judged yet: one for all judges
 
     def stop(self) -> None:
         """Freeze nothing more, and close the way to the broker."""
@@ -142,6 +144,8 @@ class Judging:
         start = int(time.time() * 1000) - DAY_MS
         with listening() as told, connected(self._config) as cluster:
             known = labels_of(cluster, self._config, whose.event)
-            asked = frozen(cluster, self._config, whose.event, whose.kind, start)
+            asked = frozen(
+                cluster, self._config, whose.event, whose.kind, start, known, self._nonce
+            )
         answers = Answers(whose.event, whose.by, asked.found, known, self.outbox.publish)
         return Asked(asked, answers, told)

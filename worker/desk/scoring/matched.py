@@ -8,7 +8,7 @@ from math import inf
 from worker.desk.board import Board
 from worker.desk.scoring.measure import Measure
 from worker.desk.stories import Row, Story
-from worker.judge.draw import Candidate, frozen_until, to_certify
+from worker.judge.draw import Candidate, queue_of, to_certify
 from worker.judge.glance import Draws, Mark, draws_of, said_together
 from worker.judge.labels import Label, PostId, verdicts
 from worker.judge.passing import Passed
@@ -80,9 +80,10 @@ def _has_let_go(board: Board, name: str, stories: Sequence[Story]) -> bool:
 def drawn(found: Matched, labels: Sequence[Label]) -> Draws:
     """The labels that were drawn at random, of the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
-    until = frozen_until(certifying)
-    there = [o.candidate for o in found.own
-             if until is not None and milliseconds(utc(o.processed_at)) <= until]  # fmt: skip
+    known = {own.candidate.post_id for own in found.own}
+    name = queue_of(label for label in certifying if label.post_id in known)
+    until = milliseconds(utc(name.until)) if name else -1
+    there = [o.candidate for o in found.own if milliseconds(utc(o.processed_at)) <= until]
     order, said = to_certify(there), verdicts(certifying)
     return draws_of([each.score for each in order], [said.get(each.post_id) for each in order])
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.worker.cli.labels.at_terminal import AtTerminal
 from tests.worker.fake import Command
-from tests.worker.judged import EVIL, drawn, labels, match
+from tests.worker.judged import EVIL, begin, drawn, labels, match
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 from worker.judge.draw import certifies_only
-from worker.judge.labels import Label, read_label
+from worker.judge.labels import Label, QueueName, read_label
 
 KEYS = "[q] quit"
 
@@ -19,6 +19,7 @@ def test_matches_are_asked_about_in_the_order_of_their_hashes(kafka: Kafka) -> N
     names = [str(n) for n in range(120)]
     kafka.fill(MATCHES, [match(n) for n in names])
     kafka.fill(MATCHES, [match("copy", group="0"), match("7", event="quake"), b"\xff{"])
+    begin(kafka, "0")
     order = drawn(names)
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
         said = terminal.hears(KEYS)
@@ -40,8 +41,9 @@ def test_matches_are_asked_about_in_the_order_of_their_hashes(kafka: Kafka) -> N
         assert "2 labels given" in terminal.shown
     a, b, c = order[:3]
     assert labels(kafka) == [(a, "on"), (b, "off"), (c, "unsure"), (c, None)]
-    label = read_label(kafka.records(LABELS)[0].key, kafka.records(LABELS)[0].value)
+    label = read_label(kafka.records(LABELS)[1].key, kafka.records(LABELS)[1].value)
     assert isinstance(label, Label)
+    assert label.queue == QueueName("", "2026-03-01T10:00:00.000Z")
     assert (label.drawn, label.by, label.score, label.seed_set) == ("certify", "ann", 0.5, "ab")
     assert label.probability == 0.5 / len(order)
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
@@ -86,6 +88,23 @@ def test_where_no_promise_can_be_made_it_says_why_and_asks_until_all_is_read(
     drawn_as = {label.post.id: label.drawn for label in read if isinstance(label, Label)}
     certifying = {n for n in names if certifies_only(("x", n))}
     assert drawn_as == {n: "certify" if n in certifying else "learn" for n in names}
+
+
+def test_each_draw_is_in_an_order_of_its_own_which_others_follow(kafka: Kafka) -> None:
+    names = [str(n) for n in range(120)]
+    kafka.fill(MATCHES, [match(n) for n in names])
+    for by in ("ann", "ben"):
+        with AtTerminal("labels", "ask", "storm", "--by", by) as terminal:
+            for _ in range(6):
+                terminal.hears(KEYS)
+                terminal.press("y")
+            terminal.hears(KEYS)
+    order = [name for name, _ in labels(kafka)]
+    assert order[:6] == order[6:12]
+    assert order[:6] != drawn(names)[:6]
+    read = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
+    queues = {label.queue for label in read if isinstance(label, Label)}
+    assert len(queues) == 1
 
 
 class Near(BaseHTTPRequestHandler):

@@ -9,11 +9,12 @@ import pytest
 
 from encoder.errors import InputError
 from tests.worker.cli.labels.at_terminal import AtTerminal
-from tests.worker.judged import drawn, match
+from tests.worker.judged import begin, drawn, match
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 from worker.actions.labels import answers
 from worker.config import load_config
 from worker.desk.desk import Desk
+from worker.desk.judging import judging as judging_queues
 from worker.desk.server.api import Endpoint
 from worker.desk.views import judging
 from worker.judge.labels import DECODER
@@ -24,8 +25,9 @@ DEADLINE_S = 20.0
 
 
 @pytest.fixture
-def desk(kafka: Kafka) -> Iterator[Desk]:
+def desk(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A desk on a broker with matches, which follows what people say."""
+    monkeypatch.setattr(judging_queues, "token_hex", lambda _: "")
     kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
     made = Desk(load_config())
     made.known.start()
@@ -128,6 +130,7 @@ def test_two_judges_at_once_are_asked_the_same_and_hear_of_each_other(
 def test_what_the_same_person_says_at_a_terminal_is_not_asked_again(
     desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begin(kafka, NAMES[0])
     state = asks(desk)
     monkeypatch.setattr(answers, "present", lambda: "2026-03-01T10:00:00.000Z")
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
@@ -139,7 +142,7 @@ def test_what_the_same_person_says_at_a_terminal_is_not_asked_again(
         assert time.monotonic() < until, "it is not heard of"
     assert now["question"] == state["then"]["on"]
     assert says(desk, state, "on")["missed"] == ""
-    assert len(kafka.records(LABELS)) == 1
+    assert len(kafka.records(LABELS)) == 2
     assert "'on' was answered" in says(desk, state, "off")["missed"]
 
 
