@@ -13,6 +13,8 @@ from tests.broker.clients import until
 from tests.hostile.attack import attacked
 from tests.hostile.target import Target
 from tests.hostile.witness import answer
+from worker.actions.workers import Identity, kafka_cluster_id, own_workers
+from worker.config import Config, KafkaConfig
 
 FILES = 256
 IDLERS = 300
@@ -130,3 +132,13 @@ def test_what_is_no_request_is_refused(target: Target) -> None:
                 except OSError:
                     pass
         until(lambda: "true" in answer(target.port, "/healthz"))
+
+
+def test_a_worker_is_asked_by_those_of_its_own_kafka_and_group_alone(target: Target) -> None:
+    """Whoever runs another worker on this machine would be believed otherwise."""
+    kafka = KafkaConfig(bootstrap_servers=target.server.address, group=target.group)
+    cluster_id = kafka_cluster_id(Config(kafka=kafka))
+    address = f"127.0.0.1:{target.port}"
+    assert own_workers([address], Identity(cluster_id, target.group)) == [address]
+    assert own_workers([address], Identity(cluster_id, "another")) == []
+    assert own_workers([address], Identity("another", target.group)) == []

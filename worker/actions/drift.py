@@ -2,37 +2,30 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
-from urllib.error import URLError
-from urllib.request import ProxyHandler, build_opener
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from worker.config import WebConfig
+from worker.actions.workers import WRONG, answer_of
 from worker.judge.drift import Drifting, in_a_sentence
-from worker.watch.site import PORT
 
 ANSWER_S = 1.0
-LARGEST = 2**22  # bytes of a page
 NAMES = {"newsift_pass_ratio": "passes", "newsift_high_share": "high"}
 TOO_FEW = "too few posts have come to tell"
 
 
-def metrics_address(web: WebConfig) -> str:
-    """Where the metrics of the worker with this configuration are, seen from this machine."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{web.port or PORT}/metrics"
+def drift_at(addresses: Iterable[str]) -> str | None:
+    """What these workers say of drift; None where nobody answers with metrics of a worker."""
+    pages = [found for found in map(_drifting_at, addresses) if found is not None]
+    return in_a_sentence(chain.from_iterable(pages)) or TOO_FEW if pages else None
 
 
-def drift_at(address: str) -> str | None:
-    """What is said of drift there; None where nobody answers with metrics of a worker."""
+def _drifting_at(address: str) -> Iterable[Drifting] | None:
     try:
-        with build_opener(ProxyHandler({})).open(address, timeout=ANSWER_S) as answer:
-            page = answer.read(LARGEST).decode()
-        found = drifting_in(page)
-    except (URLError, OSError, ValueError):
+        return drifting_in(answer_of(address, "/metrics", ANSWER_S)[1].decode())
+    except WRONG:
         return None
-    return None if found is None else in_a_sentence(found) or TOO_FEW
 
 
 def drifting_in(page: str) -> Iterable[Drifting] | None:

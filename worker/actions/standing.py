@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from kafka.errors import KafkaError
 
-from worker.actions.drift import drift_at, metrics_address
+from worker.actions.drift import drift_at
 from worker.actions.seeds.rows import rows_of
 from worker.actions.seeds.topic import SeedTopic
+from worker.actions.workers import Identity, own_workers, web_address, worker_addresses
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader
 from worker.sources.known import known_collectors
@@ -56,12 +57,20 @@ def standing(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "posts": {"topic": topics.posts, "partitions": partitions(now, workers)},
         "lag": sum(now.lag.values()),
         "rates": rates(before, now),
-        "drift": drift_at(metrics_address(config.web)),
+        "drift": drift_at(_own_workers(cluster, config)),
         "collectors": list(known_collectors()),
         "seeds": seed_states(cluster, config),
         "matches": {"topic": topics.matches, "end_offsets": _by_name(now.matches)},
         "dead_letters": {"topic": topics.rejected, "end_offsets": _by_name(now.rejected)},
     }
+
+
+def _own_workers(cluster: TopicReader, config: Config) -> list[str]:
+    """Where workers of this cluster and group answer: at web.port, where that is configured."""
+    if config.web.port:
+        wanted = Identity(cluster.cluster_id, config.kafka.group)
+        return own_workers([web_address(config.web)], wanted)
+    return worker_addresses(config, lambda: cluster.cluster_id)
 
 
 def reading(cluster: TopicReader, admin: Any, config: Config) -> Reading:

@@ -1,21 +1,64 @@
-"""The workers' own web servers, asked from elsewhere: bounded in number, in size and in time."""
+"""The workers' own web servers: which are ours, and what they answer, bounded in size and time."""
 
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException
 
 import msgspec
 
-from worker.config import Config
+from worker.config import Config, WebConfig
+from worker.kafka.reading import connected
+from worker.watch.site import PORT
 
 MOST = 64  # workers that are asked
 LARGEST = 2**24  # bytes of an answer
+IDENTITY_S = 1.0  # for a worker to say whose it is
+LOCAL = tuple(f"127.0.0.1:{port}" for port in range(PORT, PORT + 10))
 # What an answer raises that is none, or of something else.
 WRONG = (OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
 
 
-def workers_of(config: Config) -> list[str]:
-    """The addresses that desk.workers names."""
-    return [each.strip() for each in config.desk.workers.split(",")][:MOST]
+class Identity(msgspec.Struct, frozen=True):
+    """Which Kafka cluster a worker reads, in which group, as its /readyz says."""
+
+    cluster_id: str = ""
+    group: str = ""
+
+
+def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]:
+    """The addresses that desk.workers names; else of the workers on this machine that are ours."""
+    if config.desk.workers is not None:
+        return [each.strip() for each in config.desk.workers.split(",")][:MOST]
+    return own_workers(LOCAL, Identity(cluster_id(), config.kafka.group))
+
+
+def own_workers(addresses: Sequence[str], wanted: Identity) -> list[str]:
+    """Those of these addresses where a worker of this cluster and group answers."""
+    if not wanted.cluster_id:
+        return []
+    with ThreadPoolExecutor(len(addresses), "identity") as pool:
+        identities = list(pool.map(_identity_at, addresses))
+    return [address for address, each in zip(addresses, identities, strict=True) if each == wanted]
+
+
+def _identity_at(address: str) -> Identity | None:
+    try:
+        return msgspec.json.decode(answer_of(address, "/readyz", IDENTITY_S)[1], type=Identity)
+    except WRONG:
+        return None
+
+
+def kafka_cluster_id(config: Config) -> str:
+    """The id of the cluster that a configuration leads to; empty where it has none."""
+    with connected(config) as cluster:
+        return cluster.cluster_id
+
+
+def web_address(web: WebConfig) -> str:
+    """Where the web server of the worker with this configuration is, seen from this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)
+    return f"{f'[{host}]' if ':' in host else host}:{web.port or PORT}"
 
 
 def answer_of(address: str, path: str, seconds: float) -> tuple[int, bytes]:

@@ -170,7 +170,7 @@ class DeskConfig(Section):
     host: Annotated[str, rules.LINE] = "127.0.0.1"
     token: Annotated[Secret | None, rules.SECRET] = None
     token_file: Annotated[Path | None, rules.FILE] = None
-    workers: Annotated[str, rules.SERVERS] = "127.0.0.1:6066"
+    workers: Annotated[str | None, rules.SERVERS] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What the stream's clients ask a broker of its topics: which topic it is, without making one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -24,6 +24,7 @@ class Identity:
 
     id: UUID | None
     partitions: int
+    cluster_id: str = field(default="", compare=False)
 
 
 async def identity(client: Any, topic: str) -> Identity | None:
@@ -35,7 +36,7 @@ async def identity(client: Any, topic: str) -> Identity | None:
         return None
     if found.error_code:
         raise kind(topic)
-    return Identity(found.topic_id, len(found.partitions))
+    return Identity(found.topic_id, len(found.partitions), answer.cluster_id or "")
 
 
 # aiokafka speaks version 5 at most; topics have ids from version 10 on, which kafka-python speaks.

@@ -65,6 +65,11 @@ class TopicReader:
         self._consumer = consumer
         self._config = config
 
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's own id; empty for a broker before 0.10.1."""
+        return str(self._consumer._client.cluster.cluster_id or "")
+
     def partitions(self, topic: str) -> list[int]:
         """The partitions of a topic, which has to exist."""
         found = sorted(self._consumer.partitions_for_topic(topic))

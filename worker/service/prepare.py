@@ -138,7 +138,8 @@ class Parts:
         return self.control.seeds
 
     def _state(self) -> Health:
-        return Health(self.missing or self.control.lost, self.control.seeds)
+        control, group = self.control, self._config.kafka.group
+        return Health(self.missing or control.lost, control.seeds, control.cluster_id, group)
 
     def _near(self, event: str) -> bytes | None:
         """The near misses of an event as JSON, once posts are read."""

@@ -63,6 +63,7 @@ class Control:
         self.prepare: Callable[[SeedSet], None] = lambda seeds: None  # before a set is in place
         self.seeds: SeedSet | None = None
         self.lost = ""  # why posts wait
+        self.cluster_id = ""  # Kafka's, once it has answered
 
     async def start(self) -> None:
         """Connect, and read every record that is there by now."""
@@ -72,6 +73,7 @@ class Control:
         self._which = await identity(self._consumer._client, self._topic)
         if self._which is None:
             raise UnknownTopicOrPartitionError(self._topic)
+        self.cluster_id = self._which.cluster_id
         await self._read()
 
     async def stop(self) -> None:
@@ -135,6 +137,8 @@ class Control:
     async def _look(self, embedder: SeedEmbedder) -> None:
         """Read the topic anew if it is not the one that was read."""
         found = await identity(self._consumer._client, self._topic)
+        if found is not None:
+            self.cluster_id = found.cluster_id
         if found is None:
             self._hold(f"the control topic {self._topic} is gone")
             self._which = None

@@ -133,10 +133,10 @@ class Site:
         return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
-        return _verdict("healthy", "")
+        return verdict("healthy", "")
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
-        return _verdict("ready", self._not_ready())
+        return verdict("ready", self._not_ready())
 
     @web.middleware
     async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -147,8 +147,9 @@ class Site:
         return await handler(request)
 
 
-def _verdict(word: str, reason: str) -> web.Response:
-    return json_answer({word: not reason, "reason": reason}, 503 if reason else 200)
+def verdict(word: str, reason: str, **more: str) -> web.Response:
+    """Whether a process is healthy or ready, and why not."""
+    return json_answer({word: not reason, "reason": reason, **more}, 503 if reason else 200)
 
 
 def json_answer(found: dict[str, Any], status: int = 200) -> web.Response:

@@ -13,17 +13,19 @@ from worker.posts.times import rfc3339
 from worker.seeds.profile import Compared, Profile
 from worker.seeds.set import NEVER, SeedSet
 from worker.watch.metrics import Metrics
-from worker.watch.site import FRESH, Site, json_answer
+from worker.watch.site import FRESH, Site, json_answer, verdict
 
 JSON = "application/json; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the worker is at this moment: why it is not ready, if so, and its seeds."""
+    """How the worker is at this moment: why it is not ready, if so, its seeds, and whose it is."""
 
     not_ready: str = ""
     seeds: SeedSet | None = None
+    cluster_id: str = ""  # Kafka's, as far as it is known
+    group: str = ""
 
 
 class Web(Site):
@@ -42,6 +44,11 @@ class Web(Site):
         """What is answered."""
         mine = [web.get("/seeds", self._get_seeds), web.get("/near", self._get_near)]
         return [*super().routes(), *mine]
+
+    async def _get_ready(self, _request: web.Request) -> web.Response:
+        """Beside it which Kafka is read, and in which group: who asks may look for another's."""
+        now = self._state()
+        return verdict("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
 
     async def _get_seeds(self, _request: web.Request) -> web.Response:
         seeds = self._state().seeds

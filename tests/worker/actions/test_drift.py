@@ -7,7 +7,8 @@ from math import nan
 
 import pytest
 
-from worker.actions.drift import TOO_FEW, drift_at, drifting_in, metrics_address
+from worker.actions.drift import TOO_FEW, drift_at, drifting_in
+from worker.actions.workers import web_address
 from worker.config import WebConfig
 from worker.judge.drift import Drifting
 from worker.watch.metrics import Metrics
@@ -21,7 +22,7 @@ def served(metrics: Metrics) -> str | None:
         web = Web(WebConfig(port=0), metrics, Health)
         await web.start()
         try:
-            return await asyncio.to_thread(drift_at, f"http://127.0.0.1:{web.port}/metrics")
+            return await asyncio.to_thread(drift_at, [f"127.0.0.1:{web.port}"])
         finally:
             await web.stop()
 
@@ -48,10 +49,11 @@ def test_what_is_no_worker_is_none(page: bytes) -> None:
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        address = f"http://127.0.0.1:{server.server_port}/metrics"
-        assert drift_at(address) is None
+        address = f"127.0.0.1:{server.server_port}"
+        assert drift_at([address]) is None
         thread.join()
-    assert drift_at(address) is None  # nobody at all
+    assert drift_at([address]) is None  # nobody at all
+    assert drift_at([]) is None
 
 
 def test_rows_are_put_together_by_seed() -> None:
@@ -62,9 +64,8 @@ def test_rows_are_put_together_by_seed() -> None:
 
 
 @pytest.mark.parametrize(("host", "port", "address"), [
-    ("127.0.0.1", None, "http://127.0.0.1:6066/metrics"),
-    ("0.0.0.0", 7000, "http://127.0.0.1:7000/metrics"),
-    ("::", 7000, "http://[::1]:7000/metrics"), ("worker-1", None, "http://worker-1:6066/metrics"),
+    ("127.0.0.1", None, "127.0.0.1:6066"), ("0.0.0.0", 7000, "127.0.0.1:7000"),
+    ("::", 7000, "[::1]:7000"), ("worker-1", None, "worker-1:6066"),
 ])  # fmt: skip
-def test_where_the_metrics_are(host: str, port: int | None, address: str) -> None:
-    assert metrics_address(WebConfig(host=host, port=port)) == address
+def test_where_the_web_server_is(host: str, port: int | None, address: str) -> None:
+    assert web_address(WebConfig(host=host, port=port)) == address

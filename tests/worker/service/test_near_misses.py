@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.worker.stream.process import behind, posts, publish, until, worker
+from worker.actions.workers import Identity, kafka_cluster_id, own_workers
 from worker.broker.running import running
+from worker.config import Config, KafkaConfig
 
 EVENT = "fähre & co\n%"
 NEARBY = "A boat burns off the coast"
@@ -39,6 +41,9 @@ def test_near_misses_of_a_running_worker(tmp_path: Path) -> None:
         assert found is not None
         port = int(found[1])
         assert asked(port, "no such event")[0] == 404
+        config = Config(kafka=KafkaConfig(bootstrap_servers=str(broker)))
+        ours = Identity(kafka_cluster_id(config), config.kafka.group)
+        assert own_workers([f"127.0.0.1:{port}"], ours) == [f"127.0.0.1:{port}"]
         status, body = asked(port, EVENT)
         assert first.leave() == 0
     assert (status, body["event"], list(body["edges"])) == (200, EVENT, ["ferry"])

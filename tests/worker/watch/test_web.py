@@ -99,9 +99,11 @@ def test_metrics() -> None:
 
 
 def test_healthy_and_ready() -> None:
-    for path, word in (("/healthz", "healthy"), ("/readyz", "ready")):
-        found = get(path)
-        assert (found.status, found.json) == (200, {word: True, "reason": ""})
+    found = get("/healthz")
+    assert (found.status, found.json) == (200, {"healthy": True, "reason": ""})
+    found = get("/readyz", lambda: Health(cluster_id="kafka-1", group="newsift-ingest"))
+    said = {"ready": True, "reason": "", "cluster_id": "kafka-1", "group": "newsift-ingest"}
+    assert (found.status, found.json) == (200, said)
 
 
 def test_what_is_not_ready_says_why() -> None:

@@ -47,7 +47,7 @@ def frozen(
         name = QueueName(nonce, rfc3339(newest))
         queue = CertifyQueue(candidates, wish.precision, wish.tested, name)
         return Frozen(queue, found, profile)
-    near, edge = near_misses(config, event)
+    near, edge = near_misses(config, event, lambda: cluster.cluster_id)
     return Frozen(_around(candidates, near, found, edge, nonce), found, profile)
 
 

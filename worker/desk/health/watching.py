@@ -3,11 +3,12 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import Any
 
-from worker.actions.workers import workers_of
+from worker.actions.workers import kafka_cluster_id, worker_addresses
 from worker.config import Config
 from worker.desk.following import Following
 from worker.desk.health.broker import Broker, Group, grows, told
@@ -40,8 +41,7 @@ class Health:
         self._eyes, self._broker = Eyes(), Broker(config)
         self._group: Part[Group] = Part("broker", self._broker.look, self._eyes, moved)
         self._topics = Part("topics", self._broker.topics, self._eyes, moved, TOPICS_S)
-        addresses = workers_of(config)
-        self._workers = Part("workers", lambda: asked_all(addresses), self._eyes, moved)
+        self._workers = Part("workers", self._ask_workers, self._eyes, moved)
         self._collectors = Part("collectors", _collectors, self._eyes, moved)
         self.letters = Letters(config)
         self.of_letters = Following(config, config.topics.rejected, self.letters, moved)
@@ -59,6 +59,9 @@ class Health:
                 self._reading = True
                 self.of_letters.start()
         self._eyes.look()
+
+    def _ask_workers(self) -> list[Row]:
+        return asked_all(worker_addresses(self.config, partial(kafka_cluster_id, self.config)))
 
     def stop(self) -> None:
         """Look no more; harmless if nobody ever did."""

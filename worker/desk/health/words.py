@@ -96,8 +96,8 @@ def _of_group(found: Looked) -> Iterator[Alert]:
         )
     if not any(not row["away"] for row in found.workers):
         yield Alert(
-            "no worker answers at the addresses of desk.workers: near misses, drift and readiness "
-            "are not shown; name the workers' web servers there", False,
+            "no worker's web server answers: near misses, drift and readiness are not shown; "
+            "desk.workers names those that are not on this machine", False,
         )  # fmt: skip
 
 

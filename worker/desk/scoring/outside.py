@@ -2,10 +2,12 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from encoder.errors import NewsiftError
 from worker.actions.labels.near import near_answers
 from worker.actions.told import listening
+from worker.actions.workers import kafka_cluster_id
 from worker.config import Config
 from worker.desk.fresh import Fresh
 from worker.errors import BrokerError
@@ -65,7 +67,7 @@ class Outside:
 
     def _ask_near(self, event: str) -> Near:
         with listening() as told:
-            answers = near_answers(self._config, event)
+            answers = near_answers(self._config, event, partial(kafka_cluster_id, self._config))
         return Near(tuple(answers), tuple(told))
 
     def _ask_stream(self, topic: str) -> Stream:
