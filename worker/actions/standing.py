@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 from kafka.errors import KafkaError
 
 from worker.actions.drift import drift_at
+from worker.actions.post_stream import stream_of
 from worker.actions.seeds.rows import rows_of
 from worker.actions.seeds.topic import SeedTopic
 from worker.actions.workers import Identity, own_workers, web_address, worker_addresses
 from worker.config import Config
-from worker.kafka.reading import Offsets, TopicReader
+from worker.judge.passing import an_hour, window_words
+from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.sources.known import known_collectors
 from worker.stream.offsets import Backlog
 
@@ -57,6 +59,7 @@ def standing(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "posts": {"topic": topics.posts, "partitions": partitions(now, workers)},
         "lag": sum(now.lag.values()),
         "rates": rates(before, now),
+        "hourly": hourly(cluster, config),
         "drift": drift_at(_own_workers(cluster, config)),
         "collectors": list(known_collectors()),
         "seeds": seed_states(cluster, config),
@@ -131,6 +134,19 @@ def rates(before: Reading, after: Reading) -> dict[str, float]:
     names = ("posts_in", "posts_done", "matches")
     pairs = zip(names, _totals(before), _totals(after), strict=True)
     return {name: round(max(now - then, 0) / seconds, 1) for name, then, now in pairs}
+
+
+def hourly(cluster: TopicReader, config: Config) -> Row:
+    """Posts and matches an hour, and of which time; None where too little of it has passed."""
+    now, topics = int(time.time() * 1000), config.topics
+    stream, matches = stream_of(cluster, topics.posts, now), 0
+    if cluster.exists(topics.matches):
+        since = cluster.at(topics.matches, stream.since)
+        matches = records_between(since, cluster.ends(topics.matches))
+    told = {"posts": stream.posts, "matches": matches}
+    return {name: an_hour(count, stream.since, now) for name, count in told.items()} | {
+        "window": window_words(stream.since, now)
+    }
 
 
 def _totals(found: Reading) -> tuple[int, int, int]:

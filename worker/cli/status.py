@@ -40,6 +40,7 @@ def print_status(found: Row) -> None:
         "lag": f"{found['lag']:,} posts",
         "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
         f"{rates['matches']:,.1f} matches/s",
+        "an hour": _hourly(found["hourly"]),
         "seeds": _seeds(seeds) if seeds else MISSING,
         "drift": one_line(found["drift"] or SILENT),
         "matches": _output(found["matches"]),
@@ -55,6 +56,13 @@ def print_status(found: Row) -> None:
     click.echo()
     header = ("partition", "first", "committed", "end", "lag", "worker")
     table(header, [[row[name] for name in header] for row in found["posts"]["partitions"]])
+
+
+def _hourly(found: Row) -> str:
+    if found["posts"] is None:
+        return "too little time has passed since the first post"
+    posts, matches = found["posts"], found["matches"]
+    return f"about {posts:,.0f} posts and {matches:,.0f} matches, {found['window']}"
 
 
 def _seeds(found: Row) -> str:

@@ -18,6 +18,20 @@ SHORTEST = 60_000  # milliseconds that tell a rate
 ENOUGH_SEEN = 500  # posts; fewer tell nothing of what is one in hundreds
 
 
+def an_hour(count: float, since: int, now: int) -> float | None:
+    """How many an hour, where so many came in this window; None where it is too short to tell."""
+    return count / (now - since) * HOUR if now - since >= SHORTEST else None
+
+
+def window_words(since: int, now: int) -> str:
+    """The window of a rate in words: in the 6 minutes seen."""
+    minutes = max(now - since, 0) / 60_000
+    if minutes >= 24 * 60 - 1:
+        return "in the last 24 hours"
+    count, unit = (minutes / 60, "hour") if minutes >= 90 else (max(minutes, 1), "minute")
+    return f"in the {round(count)} {unit}s seen" if round(count) > 1 else f"in the {unit} seen"
+
+
 @dataclass(frozen=True, slots=True)
 class Passed:
     """A match: its score, when it came, and for how many copies it stands."""
@@ -84,6 +98,5 @@ def _match_rates(
     for edge in edges:
         begun = max(since, at[hid > edge].max(initial=-1) + 1)
         passed = float(posts[(scores >= edge) & (at >= begun)].sum())
-        long_enough = now - begun >= SHORTEST
-        rates.append(passed / (now - begun) * HOUR if long_enough else None)
+        rates.append(an_hour(passed, int(begun), now))
     return rates

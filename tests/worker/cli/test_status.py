@@ -44,6 +44,21 @@ def test_lag_is_what_was_not_committed(newsift: Command, kafka: Kafka) -> None:
     assert (found["workers"], found["state"]) == ([], "empty")
 
 
+def test_posts_and_matches_an_hour_are_of_a_window_that_is_told(
+    newsift: Command, kafka: Kafka
+) -> None:
+    fill(kafka, {0: 1})
+    assert status(newsift)["hourly"]["posts"] is None  # of a few seconds nothing is told
+    began = int(time.time() * 1000) - 6 * 60_000
+    kafka.send(POSTS, b"{}", at=began, partition=1)
+    kafka.send(MATCHES, b"{}", at=began + 1, partition=1)
+    kafka.send(MATCHES, b"{}", at=began - 86_400_000 * 2, partition=2)
+    found = status(newsift)["hourly"]
+    assert found["window"] == "in the 6 minutes seen"
+    assert (round(found["posts"]), round(found["matches"])) == (20, 10)
+    assert "about 20 posts and 10 matches, in the 6 minutes seen" in newsift("status").out
+
+
 def test_a_new_broker_has_nobody_and_nothing(newsift: Command, kafka: Kafka) -> None:
     found = status(newsift)
     assert (found["lag"], found["workers"], found["state"]) == (0, [], "dead")

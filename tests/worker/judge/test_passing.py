@@ -8,12 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.judge.passing import HOUR, NearBy, Passed, passing
+from worker.judge.passing import HOUR, NearBy, Passed, an_hour, passing, window_words
 from worker.judge.reservoir import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
 
 NOBODY = NearBy.of([])
 NOW = 100 * HOUR
+WINDOWS = {
+    0: "in the minute seen", 1: "in the minute seen", 6: "in the 6 minutes seen",
+    89: "in the 89 minutes seen", 90: "in the 2 hours seen", 1_200: "in the 20 hours seen",
+    1_440: "in the last 24 hours",
+}  # fmt: skip
 
 
 def answer(
@@ -53,6 +58,13 @@ def test_a_rate_wants_a_minute_at_least() -> None:
     late = [Passed(0.6, NOW - 59_999)]
     assert passing([0.5], late, NOW - 59_999, NOW, 0.5, NOBODY, 0) == [None]
     assert passing([0.5], late, NOW - 60_000, NOW, 0.5, NOBODY, 0) == [60]
+
+
+def test_a_rate_is_of_a_window_that_is_told() -> None:
+    assert an_hour(640, NOW - 6 * 60_000, NOW) == 6_400
+    assert an_hour(640, NOW - 59_999, NOW) is None
+    told = {minutes: window_words(NOW - minutes * 60_000, NOW) for minutes in WINDOWS}
+    assert told == WINDOWS
 
 
 @given(st.integers(1, 99), st.integers(0, 2**31))

@@ -14,7 +14,7 @@ from worker.desk.scoring.measure import Measure
 from worker.desk.scoring.outside import Near, Stream
 from worker.judge.glance import Draws, Mark, counted, glances, score_grid, share_above
 from worker.judge.labels import Label
-from worker.judge.passing import HOUR, NearBy, passing
+from worker.judge.passing import HOUR, NearBy, passing, window_words
 
 TOLD_IDS = 20  # of seeds that a threshold would be set of
 
@@ -81,6 +81,7 @@ def _standing(scene: Scene) -> dict[str, Any]:
         "everyday_posts": len(measure.background),
         "matched": sum(own.passed.posts for own in scene.found.own),
         "hours": max(scene.now - _since(scene), 0) / HOUR,
+        "window": window_words(_since(scene), scene.now),
     }
 
 

@@ -6,16 +6,18 @@ from functools import partial
 
 from encoder.errors import NewsiftError
 from worker.actions.labels.near import near_answers
+from worker.actions.post_stream import DAY, Stream, stream_of
 from worker.actions.told import listening
 from worker.actions.workers import kafka_cluster_id
 from worker.config import Config
 from worker.desk.fresh import Fresh
 from worker.errors import BrokerError
+from worker.judge.passing import HOUR
 from worker.judge.reservoir import NearAnswer
-from worker.kafka.reading import Offsets, TopicReader, connected, records_between
+from worker.kafka.reading import connected
 
-HOUR = 3_600_000
-DAY = 24 * HOUR
+__all__ = ["DAY", "HOUR", "Near", "Outside", "Stream", "stream_of"]
+
 NEAR_S, STREAM_S = 10.0, 60.0  # that an answer is good for
 
 
@@ -25,22 +27,6 @@ class Near:
 
     answers: tuple[NearAnswer, ...]
     told: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """How many posts came in the last day, since the first of them, and in the last hour."""
-
-    posts: int = 0
-    since: int = 0  # milliseconds
-    now: int = 0
-    last_hour: int = 0
-    why: str = ""  # nothing is known of it
-
-    @property
-    def hourly(self) -> float:
-        """Posts an hour."""
-        return self.posts / max(self.now - self.since, 1) * HOUR if self.posts else 0.0
 
 
 class Outside:
@@ -76,17 +62,3 @@ class Outside:
                 return stream_of(cluster, topic, int(time.time() * 1000))
         except NewsiftError as error:
             return Stream(why=str(error))
-
-
-def stream_of(cluster: TopicReader, topic: str, now: int) -> Stream:
-    """How many posts have come to a topic by now."""
-    day, end = cluster.at(topic, now - DAY), cluster.ends(topic)
-    last_hour = records_between(cluster.at(topic, now - HOUR), end)
-    return Stream(records_between(day, end), _first(cluster, topic, day, end, now), now, last_hour)
-
-
-def _first(cluster: TopicReader, topic: str, start: Offsets, end: Offsets, now: int) -> int:
-    """When the first post since then came, by one record of each partition."""
-    one = {part: min(start[part] + 1, end[part]) for part in end}
-    times = [m.timestamp for batch in cluster.read(topic, start, one) for m in batch]
-    return max(min([now, *(at for at in times if at > 0)]), now - DAY)

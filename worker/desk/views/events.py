@@ -1,5 +1,6 @@
 """The events as their page lists them: what is in force, what matched lately, and what is wrong."""
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from worker.actions.events.promising import lapsed
 from worker.desk.desk import Desk
 from worker.desk.judging.profiles import profile_in
 from worker.desk.server.api import reads
+from worker.judge.passing import an_hour, window_words
 from worker.posts.times import rfc3339
 from worker.seeds.record import PREFIX
 from worker.visible import cut
@@ -77,9 +79,18 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
         "promise": promise_row(desk, name, profiles),
         "posts": told.posts,
         "stories": told.stories,
+        "hourly": hourly_row(desk, sum(told.posts)),
         "number": told.number,
         "last": rfc3339(told.last) if told.number else None,
     }
+
+
+def hourly_row(desk: Desk, posts: int) -> Json | None:
+    """So many matches an hour, and of which time; None where too little has passed."""
+    now = int(time.time() * 1000)
+    since = max(desk.board.since, desk.outside.stream().since)
+    rate = an_hour(posts, since, now)
+    return None if rate is None else {"rate": rate, "window": window_words(since, now)}
 
 
 def thresholds_of(serving: Iterable[Json]) -> list[float]:

@@ -21,16 +21,17 @@ from worker.actions.events.promising import (
     shown_by,
 )
 from worker.actions.labels.candidates import Found
+from worker.actions.post_stream import Stream
 from worker.actions.seeds.topic import SeedTopic
 from worker.desk.desk import Desk
 from worker.desk.judging.profiles import profile_in
 from worker.desk.judging.recent import DAY_MS
 from worker.desk.server.api import Act, EventName, OfEvent, acts, reads
+from worker.judge.passing import an_hour, window_words
 from worker.kafka.reading import connected
 from worker.posts.times import milliseconds, utc
 from worker.seeds.profile import Profile
 
-HOUR_MS = 3_600_000
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
@@ -64,7 +65,7 @@ def shown(desk: Desk, wished: Wished) -> dict[str, Any]:
         "profile": profile.version, "loading": False, "threshold": profile.threshold,
         "promise": profile.promise, "version": wish.version, "tested": wish.tested,
         "stale": _stale(desk, wished.event), "shown": seen, "says": said,
-        "hourly": _hourly(found.values(), profile, seen),
+        "hourly": _hourly(desk.outside.stream(), found.values(), profile, seen),
     }  # fmt: skip
 
 
@@ -101,20 +102,21 @@ def _stale(desk: Desk, name: str) -> str:
 
 
 def _hourly(
-    found: Iterable[Found], profile: Profile, seen: Shown
-) -> dict[str, float | None] | None:
+    stream: Stream, found: Iterable[Found], profile: Profile, seen: Shown
+) -> dict[str, float | str | None] | None:
     """How many of the profile's matches an hour pass now, and would above what is shown."""
     own = [each for each in found if is_by(each, profile)]
     least = -1.0 if profile.threshold is None else profile.threshold
     if not own:
         return None
-    first = min(milliseconds(utc(each.record.processed_at)) for each in own)
-    hours = min(max((_present() - first) / HOUR_MS, 1), 24)
+    now, made = _present(), milliseconds(utc(profile.made.get("at")))
+    since = max(now - DAY_MS, stream.since, made)
     scores = [each.candidate.score for each in own]
     above = [score for score in scores if seen.threshold is not None and score >= seen.threshold]
     return {
-        "now": sum(score >= least for score in scores) / hours,
-        "then": None if seen.threshold is None else len(above) / hours,
+        "now": an_hour(sum(score >= least for score in scores), since, now),
+        "then": None if seen.threshold is None else an_hour(len(above), since, now),
+        "window": window_words(since, now),
     }
 
 

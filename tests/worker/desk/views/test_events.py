@@ -1,6 +1,7 @@
 """What the page of events says: thresholds, profiles, promises, drift, bursts, and odd records."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -94,6 +95,15 @@ def test_a_stale_profile_says_why_and_its_seeds_serve(desk: Desk, kafka: Kafka) 
     assert (told["state"], told["seeds"]) == ("live", {"live": 2})
     assert told["thresholds"][0] == 0.25
     assert told["promise"]["lapsed"] == "its profile is stale"
+
+
+def test_matches_an_hour_are_of_the_time_that_is_told(desk: Desk, kafka: Kafka) -> None:
+    version = profile(kafka, threshold=0.5)
+    kafka.send(POSTS, b"{}", at=int(time.time() * 1000) - 6 * 60_000)
+    matched(kafka, range(30), version)
+    until(lambda: sum(row(desk)["posts"]) == 30)
+    told = row(desk)["hourly"]
+    assert (told["window"], round(told["rate"], -1)) == ("in the 6 minutes seen", 300)
 
 
 def test_a_promise_lapses_by_the_posts_that_its_own_version_matched(

@@ -99,14 +99,19 @@ def test_a_profile_comes_first_and_is_the_one_that_was_shown(desk: Desk, kafka: 
 
 
 def test_what_is_shown_is_what_the_command_says_and_what_is_set(
-    desk: Desk, kafka: Kafka, enc: Encoder, newsift: Command
+    desk: Desk, kafka: Kafka, enc: Encoder, newsift: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gets_a_profile(desk)
     add_ferry_posts(kafka)
     own = list(certifying(match_all(kafka, enc)))
     found = until(desk, lambda found: found["profile"] and found["shown"].matches)
     assert (found["shown"].missing, found["shown"].threshold) == (NEEDED, None)
-    assert found["hourly"] == {"now": 60.0, "then": None}
+    assert found["hourly"] == {"now": None, "then": None, "window": "in the minute seen"}
+    later = promising._present() + 6 * 60_000
+    monkeypatch.setattr(promising, "_present", lambda: later)
+    found = asks(desk)
+    assert found["hourly"]["window"] == "in the 6 minutes seen"
+    assert found["hourly"]["now"] == pytest.approx(600, rel=0.3)
     cut = first_cut(own)
     for record in [record for record in own if record.matches[0].score >= cut][:NEEDED]:
         label(kafka, record, "on")

@@ -48,6 +48,7 @@ function Event({ each, model }) {
       <${Promise} promise=${each.promise} /></div>
     <div class="row numbers"><${Hours} hours=${each.posts} name=${each.event} />
       <span><strong>${number(each.posts.at(-1))}</strong> this hour</span>
+      ${each.hourly && html`<span>about <strong>${each.hourly.rate >= 10 ? number(Math.round(each.hourly.rate)) : each.hourly.rate.toFixed(1)}</strong> an hour ${each.hourly.window}</span>`}
       <span><strong>${number(posts)}</strong> ${posts === 1 ? "match" : "matches"} and <strong>${number(stories)}</strong> ${stories === 1 ? "story" : "stories"} in 24 h</span>
       ${each.last && html`<span class="quiet">last <${Time} at=${each.last} /></span>`}</div>
     <p class="quiet"><${Threshold} each=${each} model=${model} /> · ${Object.entries(each.seeds).map(([name, n]) => `${plural(n, "seed")} ${name}`).join(", ") || "no seed"}</p>

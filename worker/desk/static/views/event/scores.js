@@ -44,7 +44,7 @@ function Look({ told, event, session }) {
 
 function Facts({ told, found }) {
   return html`<dl class="facts">
-    <div><dt>From ${found.score.toFixed(3)} on, an hour</dt><dd>${hourlyWords(told, found)}</dd></div>
+    <div><dt>From ${found.score.toFixed(3)} on, an hour</dt><dd>${hourlyWords(told, found)}${found.hourly === null ? "" : html` <span class="quiet">(${told.window})</span>`}</dd></div>
     <div><dt>Of 1,000 everyday posts</dt><dd>${everydayWords(told, found)}</dd></div>
     <div><dt>Labels from there on</dt><dd>${labelWords(found)}</dd></div>
     <div><dt>On the event, of the matches</dt><dd>${shareWords(told, found)}</dd></div>

@@ -25,7 +25,7 @@ function Shown({ found, precision, confidence }) {
   return html`<p role="status">${shown.threshold === null ? html`Not shown yet: ${held}; ${found.says}.` : html`Shown from <b>${shown.threshold.toFixed(4)}</b> on: ${held}.`}</p>
     <p class="quiet">By ${plural(shown.labels, "label")}, ${number(shown.on)} of them on the event, of ${plural(shown.matches, "match", "matches")} of this profile.
       ${shown.threshold !== null && shown.more ? ` ${plural(shown.missing, "more label")} would show a lower threshold, if none is wrong.` : ""}</p>
-    ${rates && html`<p>${hourly(rates.now)} posts an hour match now${rates.then === null ? "" : html`, <b>${hourly(rates.then)}</b> would from there on`}.</p>`}`;
+    ${rates && html`<p>${rates.now === null ? "Too little time has passed to tell how many posts an hour match." : html`About ${hourly(rates.now)} posts an hour match now${rates.then === null ? "" : html`, <b>${hourly(rates.then)}</b> would from there on`}: ${rates.window}.`}</p>`}`;
 }
 
 // A promise is of a profile: the lesson that makes the first one, as the page Learned has it.
