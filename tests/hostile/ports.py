@@ -222,6 +222,7 @@ def measured(server: Port, attack: str, seconds: float) -> bool:
     good = slowest <= ANSWER_S and growth <= GROWTH and not failed
     print(  # noqa: T201
         f"{server.name:8} {attack:24} {len(times):5} {half * 1e3:8.1f} {slowest * 1e3:8.1f} "
+        f"{sum(each > ANSWER_S for each in times):5} "
         f"{failed:6} {growth / MIB:8.1f}{'' if good else '  *'}", flush=True,
     )  # fmt: skip
     return good
@@ -236,7 +237,7 @@ def main() -> int:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * MANY), hard))
     with tempfile.TemporaryDirectory() as scratch, ports(Path(scratch)) as servers:
-        print("server   attack                 answers  half ms   max ms failed  MiB more")  # noqa: T201
+        print("server   attack                 answers  half ms   max ms  late failed  MiB more")  # noqa: T201
         kept = [
             measured(server, attack, asked.seconds)
             for server in servers

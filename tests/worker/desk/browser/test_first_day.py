@@ -21,7 +21,7 @@ def add_an_article(page: Page) -> None:
     page.get_by_role("link", name="Add an article").click()
     page.get_by_label("Paste a text").fill(f"# {TITLE}\n\n{TEXT}")
     page.get_by_role("button", name="Read the text").click()
-    page.get_by_role("article").get_by_label("Event").fill("ferry")
+    page.get_by_label("Event").fill("ferry")
     page.get_by_role("button", name="Publish 1 seed").click()
     expect(page.get_by_text("it is on the topic")).to_be_visible()
 
