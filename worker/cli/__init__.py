@@ -14,7 +14,7 @@ import click
 
 from encoder.errors import NewsiftError
 from worker.cli.signals import interruptible
-from worker.cli.table import TableGroup
+from worker.cli.table import ReaderLeft, TableGroup
 from worker.visible import escaped
 
 FAILED = 1
@@ -26,6 +26,7 @@ GOING_ON = {"collect", "watch", "desk", "broker"}
 # name: (where it stands, what it does); a row here is all that a new command needs.
 COMMANDS = {
     "demo": ("worker.cli.demo.command:demo", "Show newsift at work on a stream of sample posts."),
+    "worker": ("worker.cli.worker:worker", "Filter the posts topic: faust -A worker worker."),
     "embed": ("worker.cli.embed:embed", "Turn posts or articles into embeddings."),
     "seeds": ("worker.cli.seeds.command:seeds", "List, add, change and remove seed articles."),
     "events": ("worker.cli.events.command:events", "What events have learned; let them learn."),
@@ -73,9 +74,23 @@ COMMANDS = {
     "bench": ("bench.cli:bench", "Measure what the README claims."),
 }
 
+# What `newsift --help` lists together, and in which order.
+GROUPS = {
+    "Start": ("demo", "filter", "seeds", "broker", "worker", "collect", "desk"),
+    "Watch": ("matches", "watch", "status"),
+    "Judge": ("labels", "events"),
+    "Operate": (
+        "replay", "backfill", "background", "dead-letters", "topics", "config", "models",
+    ),
+    "Develop": ("embed", "explain", "schemas", "train", "evaluate", "figures", "bench"),
+}  # fmt: skip
+
 
 @click.group(
-    cls=TableGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=TableGroup,
+    table=COMMANDS,
+    groups=GROUPS,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(
     package_name="newsift", message="newsift %(version)s", help="Show the version and stop."
@@ -100,8 +115,9 @@ def run(args: Sequence[str] | None = None) -> int:
         return _say(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(interrupts, named)
-    except BrokenPipeError:
-        return _hush()
+    except (ReaderLeft, BrokenPipeError):
+        _hush()
+        return 0
     except NewsiftError as error:
         return _say(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
@@ -133,7 +149,6 @@ def _say(message: str, code: int) -> int:
     return code
 
 
-def _hush() -> int:
-    """Let the interpreter's last flush go nowhere: whoever read our output has left."""
+def _hush() -> None:
+    """Let the interpreter's last flush go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FAILED

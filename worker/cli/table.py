@@ -1,6 +1,8 @@
 """A group of commands that is a table: a name, where it stands, and what it does."""
 
-from collections.abc import Mapping
+import select
+import sys
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -8,15 +10,40 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from worker.errors import RunError
+
 Table = Mapping[str, tuple[str, str]]  # name: (module:attribute, what it does)
+Groups = Mapping[str, Sequence[str]]  # heading: names
+
+
+class ReaderLeft(Exception):
+    """Whoever read our output has left, as `head` does: nobody wants more."""
+
+
+def is_read() -> bool:
+    """Whether somebody can still read what is printed; else it is some other pipe that broke."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return not any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 class TableGroup(click.Group):
     """A group that knows its commands by name and imports one when it is called."""
 
-    def __init__(self, *args: Any, table: Table, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, table: Table, groups: Groups | None = None, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
-        self.table = table
+        self.table, self.groups = table, groups or {}
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; click would take a reader that left for a failure."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            if is_read():
+                raise RunError(f"{type(error).__name__}: {error}") from error
+            raise ReaderLeft from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of the table."""
@@ -33,8 +60,14 @@ class TableGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table alone, so that help imports none of them."""
+        width = max(map(len, self.table))
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
+            if not self.groups:
+                formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
+            for heading, names in self.groups.items():
+                with formatter.section(heading):
+                    rows = [(name.ljust(width), self.table[name][1]) for name in names]
+                    formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a command's name from the table alone, so that a shell need not wait."""

@@ -1,7 +1,9 @@
 """The command itself: its table, its help, and how errors leave it."""
 
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -10,8 +12,10 @@ import pytest
 import worker.cli
 import worker.cli.table
 from encoder import ModelError
+from tests.broker.clients import until
 from tests.worker.fake import Command
 
+NEWSIFT = Path(sys.executable).with_name("newsift")
 HEAVY = ("numpy", "numba", "torch", "safetensors")
 
 
@@ -118,3 +122,70 @@ def test_a_reader_that_leaves_is_no_error_message() -> None:
     shell = f'"{sys.executable}" -c "{code}" | head -n 1'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert (len(done.stdout), done.stderr) == (1000, "")
+
+
+SAMPLES = Path(worker.cli.__file__).parents[1] / "samples"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"filter many.jsonl --seeds {SAMPLES / 'seeds'}",
+        f"filter many.jsonl --seeds {SAMPLES / 'seeds'} --json",
+        "embed --help",
+        "schemas --json",
+    ],
+)
+def test_a_reader_that_leaves_ends_a_command_well(command: str, tmp_path: Path) -> None:
+    (tmp_path / "many.jsonl").write_bytes((SAMPLES / "posts.jsonl").read_bytes() * 40)
+    shell = f'{NEWSIFT} {command} | head -c 10 | wc -c; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(
+        ["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (["10", "0"], "")
+
+
+def test_another_pipe_that_breaks_is_an_error(
+    newsift: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    module = SimpleNamespace(fail=click.command()(fail))
+    monkeypatch.setattr(worker.cli.table, "import_module", lambda _: module)
+    monkeypatch.setitem(worker.cli.COMMANDS, "fail", ("somewhere:fail", "Fail."))
+    monkeypatch.setattr(worker.cli.table, "is_read", lambda: True)
+    done = newsift("fail")
+    assert (done.code, done.err) == (1, "newsift: BrokenPipeError: [Errno 32] Broken pipe\n")
+
+
+def test_every_command_stands_in_one_group_of_the_help() -> None:
+    groups = worker.cli.GROUPS
+    assert [*groups] == ["Start", "Watch", "Judge", "Operate", "Develop"]
+    assert sorted(name for names in groups.values() for name in names) == sorted(
+        worker.cli.COMMANDS
+    )
+
+
+def test_worker_becomes_faust_s_worker_in_the_same_process(tmp_path: Path) -> None:
+    from worker.broker.running import running
+
+    (tmp_path / "own.yaml").write_text("matching: {threshold: 0.5}\nweb: {port: 0}\n")
+    with running() as address, (tmp_path / "log").open("w+") as log:
+        given = ["worker", "--kafka", str(address), "--config", "own.yaml", "-l", "info"]
+        process = subprocess.Popen([NEWSIFT, *given], cwd=tmp_path, stdout=log, stderr=log)
+        log_file = tmp_path / "log"
+        until(lambda: "ready: 0 seeds" in log_file.read_text() or process.poll() is not None, 120)
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(60)
+    assert command[-6:-1] == [b"-A", b"worker", b"worker", b"-l", b"info"]
+    assert code == 0, log_file.read_text()
+
+
+def test_worker_refuses_what_faust_refuses(tmp_path: Path) -> None:
+    for given in (["--nonsense"], ["--config", "none.yaml"]):
+        done = subprocess.run(
+            [NEWSIFT, "worker", *given], cwd=tmp_path, capture_output=True, check=False
+        )
+        assert done.returncode == 2
