@@ -1,6 +1,6 @@
 """Attack each HTTP port of newsift, and measure a neighbour's slowest answer and the memory.
 
-python -m tests.hostile.ports [--seconds 5] [--server desk --server worker …]
+python -m tests.hostile.ports [--seconds 5] [--server desk …] [--attack "slow headers" …]
 """
 
 import argparse
@@ -233,6 +233,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--server", action="append", default=[])
+    parser.add_argument("--attack", action="append", choices=ATTACKS, default=[])
     asked = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * MANY), hard))
@@ -242,7 +243,7 @@ def main() -> int:
             measured(server, attack, asked.seconds)
             for server in servers
             if server.name in (asked.server or server.name)
-            for attack in ATTACKS
+            for attack in asked.attack or ATTACKS
         ]
     return int(not all(kept))
 
