@@ -66,6 +66,7 @@ def test_a_retry_is_the_command_s_once_only(desk: Desk, kafka: Kafka, newsift: C
     found = ask(desk, dead_letters.retry, every=True)
     assert (found["count"], found["names"]) == (1, [names[2]])
     assert sorted(found["kept"].values()) == [1, 2]
+    assert dead_letters.retry.outcome(found).startswith("1 sent again; not sent: ")
     values = sorted(record.value for record in kafka.records(POSTS))
     assert values == [b"v0", b"v1", b"v2"]
     with pytest.raises(InputError, match="it was sent again before"):
