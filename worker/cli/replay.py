@@ -107,9 +107,9 @@ def replay(
     topic = config.topics.posts
     with connected(config) as cluster:
         cluster.partitions(topic)
-    _read_once(inputs)
+    left = _read_once(inputs) - skip
     good = Good(inputs)
-    progress = ProgressLine(share_read(inputs))
+    progress = ProgressLine(lambda done: done / left if left > 0 else 0.0)
     _send(islice(good, skip, None), progress, Pace(rate), config, skip)
     good.conclude()
 
@@ -123,12 +123,17 @@ def _check(inputs: Sequence[FileMessages], skip: int) -> None:
     good.conclude()
 
 
-def _read_once(inputs: Sequence[FileMessages]) -> None:
-    """Refuse, before any post is sent, a file that cannot be read to its end."""
-    progress = ProgressLine(share_read(inputs))
+def _read_once(inputs: Sequence[FileMessages]) -> int:
+    """Refuse, before any post is sent, a file that cannot be read to its end.
+
+    How many posts there are to send; 0 where nobody knows.
+    """
+    progress, posts = ProgressLine(share_read(inputs)), 0
     for each in inputs:
         for batch in each if each.is_file else ():
             progress.add(len(batch), "rows looked at")
+            posts += sum(bool(m.value) and not isinstance(m.found, Rejected) for m in batch)
+    return posts if all(each.is_file for each in inputs) else 0
 
 
 def _send(

@@ -66,10 +66,12 @@ def _hourly(found: Row) -> str:
 
 
 def _seeds(found: Row) -> str:
-    count = {state: found[state] for state in ("expired", "paused", "replaced")}
+    count = {state: found[state] for state in ("expired", "paused")}
     count |= {state: len(found[state]) for state in IDLE}
     more = [f", {number:,} {state}" for state, number in count.items() if number]
-    return f"{found['live']:,} live{''.join(more)}"
+    articles = found["replaced"]
+    behind = f", {articles:,} articles by their event's profile" if articles else ""
+    return f"{found['live']:,} live{behind}{''.join(more)}"
 
 
 def _collector(found: Row) -> str:

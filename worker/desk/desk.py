@@ -91,7 +91,8 @@ class Desk:
         return {
             topics.matches: self.of_matches.away,
             topics.seeds: self.known.of_seeds.away,
-            topics.labels: self.known.of_labels.away,
+            # the first label makes its topic
+            topics.labels: "" if self.known.of_labels.missing else self.known.of_labels.away,
             "the model": self.model.away,
         }
 

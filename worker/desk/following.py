@@ -37,7 +37,7 @@ class Following:
         self._at: Offsets = {}
         self._ended = Event()
         self.ready = Event()  # all that was there at the start is kept
-        self.away = NOT_READ
+        self.away, self.missing = NOT_READ, False
         self._thread = Thread(target=self._run, name=f"desk-{topic}", daemon=True)
 
     def start(self) -> None:
@@ -98,9 +98,11 @@ class Following:
     def _awaited(self, cluster: TopicReader) -> bool:
         """Wait until there is such a topic; False where the desk is closed before."""
         while not cluster.exists(self._topic):
+            self.missing = True
             self._tell(str(cluster.missing(self._topic)))
             if self._ended.wait(AGAIN_S):
                 return False
+        self.missing = False
         return True
 
     def _tell(self, why: str) -> None:

@@ -16,6 +16,7 @@ from worker.kafka.metadata import Identity, identity
 from worker.posts.unreadable import Unreadable
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedBook, SeedSet
+from worker.stream.outage import Outage
 from worker.stream.transactions import OpenTransactions
 from worker.watch.metrics import Metrics
 
@@ -98,14 +99,19 @@ class Control:
 
     async def follow(self, embedder: SeedEmbedder) -> None:
         """Let every further record take effect, for as long as this is awaited."""
+        outage = Outage(log, "reading the control topic")
         while True:
+            looked = self._looked
             try:
                 await self._step(embedder)
             except (KafkaError, BrokerError) as error:
                 if isinstance(error, KafkaError) and not error.retriable:
                     raise
-                log.warning("the control topic cannot be read and is tried again: %s", error)
+                outage.failed(error)
                 await asyncio.sleep(BACKOFF_S)
+            else:
+                if self._looked != looked:  # the broker has answered
+                    outage.ended()
 
     def describe(self) -> None:
         """Tell the metrics of the seeds as they are at this time."""

@@ -18,6 +18,7 @@ from worker import crashpoint
 from worker.posts.unreadable import Unreadable
 from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
+from worker.stream.outage import Outage
 from worker.watch.metrics import Metrics
 
 POLL_MS = 500
@@ -46,6 +47,7 @@ class Ingest:
         self._ledger, self._metrics = ledger, metrics
         self._posts, self._bytes = posts, size  # of a batch, at most
         self._closed = False
+        self._outage = Outage(log, "reading")
 
     async def start(self) -> None:
         """Connect and join the group."""
@@ -93,9 +95,10 @@ class Ingest:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            log.warning("reading failed and is tried again: %s", error)
+            self._outage.failed(error)
             await asyncio.sleep(BACKOFF_S)
         else:
+            self._outage.ended()
             if not self._closed:
                 await self._take(records)
 

@@ -9,13 +9,16 @@ import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 import worker.cli.replay
+from tests.worker.cli.labels.at_terminal import AtTerminal
 from tests.worker.fake import Command
 from tests.worker.interrupted import said_until_ended_by
 from tests.worker.kafka_side import POSTS, Kafka
@@ -128,7 +131,8 @@ def test_a_record_that_the_broker_refuses_says_where_to_go_on(
     newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEWSIFT_LIMITS__POST_BYTES", str(2**22))
-    big = post("big", more="x" * 2**21)
+    noise = b64encode(Random(1).randbytes(3 * 2**19)).decode()  # it cannot be compressed
+    big = post("big", more=noise)
     (tmp_path / "a").write_bytes(b"\n".join([post(1), post(2), big, post(3)]))
     done = newsift("replay", "a", "--rate", "50")
     assert (done.code, done.out) == (1, "")
@@ -136,6 +140,13 @@ def test_a_record_that_the_broker_refuses_says_where_to_go_on(
     assert "--skip 2" in done.err
     assert "too large" in done.err.splitlines()[-1]
     assert {record.key for record in kafka.records(POSTS)} >= {b"1", b"2"}
+
+
+def test_the_time_that_is_left_is_shown_on_a_terminal(kafka: Kafka, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\n".join(map(post, range(100))))
+    with AtTerminal("replay", str(tmp_path / "a"), "--rate", "60") as terminal:
+        assert " left" in terminal.hears("100 posts sent")
+        assert terminal.ends() == 0
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import worker.actions.standing
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 from worker.actions.standing import Reading, rates
+from worker.cli.status import _seeds
 from worker.stream.offsets import Backlog
 
 GROUP = "newsift-ingest"
@@ -57,6 +58,13 @@ def test_posts_and_matches_an_hour_are_of_a_window_that_is_told(
     assert found["window"] == "in the 6 minutes seen"
     assert (round(found["posts"]), round(found["matches"])) == (20, 10)
     assert "about 20 posts and 10 matches, in the 6 minutes seen" in newsift("status").out
+
+
+def test_articles_that_a_profile_stands_for_are_told_as_such() -> None:
+    seeds: dict[str, Any] = {"live": 1, "expired": 0, "paused": 2, "replaced": 3}
+    assert _seeds(seeds | {key: {} for key in ("refused", "stale", "unknown")}) == (
+        "1 live, 3 articles by their event's profile, 2 paused"
+    )
 
 
 def test_a_new_broker_has_nobody_and_nothing(newsift: Command, kafka: Kafka) -> None:

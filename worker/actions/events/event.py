@@ -34,9 +34,7 @@ class KnownEvent:
     def taught(self) -> "KnownEvent":
         """The event, which has to have seeds to learn from."""
         if not self.seeds:
-            raise InputError(
-                f"event {self.name!r}: has no seed that matches; add one with newsift seeds add"
-            )
+            raise InputError(f"event {self.name!r}: has no seed that matches; add an article")
         return self
 
 

@@ -69,7 +69,7 @@ def refuse_promised(event: KnownEvent) -> None:
     if event.profile is not None and event.profile.promise is not None:
         raise InputError(
             f"event {event.name!r}: its threshold has a promise, which other vectors would break; "
-            f"renew it with `newsift events promise`, or give it up with `newsift events forget`"
+            "renew the promise, or give it up first (events forget)"
         )
 
 

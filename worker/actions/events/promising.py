@@ -29,7 +29,6 @@ from worker.posts.times import milliseconds, utc
 from worker.seeds.background import sides_of
 from worker.seeds.profile import Profile, read_record
 from worker.seeds.record import PREFIX
-from worker.visible import one_line
 
 HOUR = 3_600_000
 ENOUGH = 1_000  # posts of the last hour; fewer tell no rate
@@ -175,7 +174,7 @@ def promisable(event: KnownEvent) -> Profile:
     if event.profile is None or event.why:
         raise InputError(
             f"event {event.name!r}: its profile is {event.state} ({event.why}); "
-            f"`newsift events learn` makes another"
+            f"let the event learn another"
         )
     return event.profile
 
@@ -199,18 +198,15 @@ def set_promise(
         return
     rate = PassRates(topic.cluster, teacher, int(time.time() * 1000)).of(event.profile)
     why = lapsed(event, rate)
-    say(f"lapsed at once: {why}" if why else "set; newsift events list says when it lapses")
+    say(f"lapsed at once: {why}" if why else "set; the list of events says when it lapses")
 
 
-def missing(profile: Profile, shown: Shown) -> str:
+def missing(shown: Shown) -> str:
     """What is missing where nothing can be promised yet."""
     if not shown.matches:
-        return (
-            "no post has matched this version of the profile yet; wait, or --since an earlier time"
-        )
+        return "no post has matched this version of the profile yet, as far as is looked back; wait"
     if shown.more:
-        name = one_line(profile.event)
-        return f"{shown.missing} labels are missing, if none is wrong: newsift labels ask {name}"
+        return f"{shown.missing} labels are missing, if none is wrong"
     return (
         f"{shown.out_of_reach}: these matches can show no more; wait for more, or let the profile "
         "learn"

@@ -47,7 +47,7 @@ def matches_of(
                 room += sizes.popleft()
                 more += 1
     if more:
-        say(f"{more:,} older matches are left out; --since a later time names fewer")
+        say(f"{more:,} older matches are left out: there is room for the newest alone")
     return _of_the_newest(kept)
 
 

@@ -3,7 +3,6 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from encoder.embeddings_file import saving
 from encoder.encoder import Encoder
 from worker.background.draw import DistinctPost, Draw, in_turns
 from worker.background.near_seeds import speak_of_seeds
-from worker.cli.background.sources import Found
+from worker.cli.background.sources import Source
 from worker.cli.terminal import ProgressLine
 from worker.posts.read import Post
 from worker.posts.times import rfc3339
@@ -35,10 +34,10 @@ class Build:
         self._posts: list[DistinctPost] = []
         self._no_post = self._near = 0
 
-    def read(self, found: Iterable[Found]) -> None:
+    def read(self, source: Source) -> None:
         """Draw from all that is found."""
-        progress = ProgressLine()
-        for at, reading in found:
+        progress = ProgressLine(source.share)
+        for at, reading in source:
             progress.add(1, "messages read")
             if not isinstance(reading, Post):
                 self._no_post += 1

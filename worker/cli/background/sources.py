@@ -1,6 +1,7 @@
 """Where the posts of a background come from: a topic, in windows, or files from end to end."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, zip_longest
 from math import ceil
 from pathlib import Path
@@ -8,8 +9,8 @@ from random import Random
 
 from worker.config import Config
 from worker.files.formats.columns import FileOptions
-from worker.files.posts import checked
-from worker.kafka.reading import Offsets, TopicReader
+from worker.files.posts import FileMessages, checked, share_read
+from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.match.pipeline import read_safely
 from worker.match.records import Message
 from worker.posts.languages import Languages
@@ -19,18 +20,35 @@ WINDOWS = 64  # of a partition
 Found = tuple[int, Reading]  # when it was written, in milliseconds or 0, and what a message holds
 
 
-def topic_posts(cluster: TopicReader, config: Config, most: int) -> Iterator[Found]:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is found, and which share of all there is was read once so many messages were."""
+
+    found: Iterator[Found]
+    share: Callable[[int], float]
+
+    def __iter__(self) -> Iterator[Found]:
+        return self.found
+
+
+def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
     """About so many messages of the posts topic, each offset that it holds as likely as others."""
     topic = config.topics.posts
     begins, ends = cluster.beginnings(topic), cluster.ends(topic)
     spans = rounds(begins, ends, most, Random())
     batches = (cluster.read(topic, *span) for span in spans)
-    return _readings(chain.from_iterable(batches), config)
+    expected = max(min(most, records_between(begins, ends)), 1)
+    return Source(_readings(chain.from_iterable(batches), config), lambda done: done / expected)
 
 
-def file_posts(files: Sequence[Path], config: Config) -> Iterator[Found]:
+def file_posts(files: Sequence[Path], config: Config) -> Source:
     """The posts of files, one after the other."""
-    batches = chain.from_iterable(checked(files, FileOptions(), config.limits))
+    inputs = checked(files, FileOptions(), config.limits)
+    return Source(_posts_in(inputs, config), share_read(inputs))
+
+
+def _posts_in(inputs: Sequence[FileMessages], config: Config) -> Iterator[Found]:
+    batches = chain.from_iterable(inputs)
     langs = Languages.of(config.posts.langs)
     for message in chain.from_iterable(batches):
         if message.value:

@@ -1,5 +1,6 @@
 """`newsift demo`: a broker, the worker and a stream of sample posts, for half a minute."""
 
+import sys
 import tempfile
 import time
 from contextlib import closing
@@ -107,7 +108,7 @@ class Audience:
 
     def __init__(self, consumer: Any, worker: WorkerProcess, tally: Tally) -> None:
         self._consumer, self._worker, self.tally = consumer, worker, tally
-        self.colour = colour_wanted()
+        self.colour, self._seen = colour_wanted(), sys.stdout.isatty()
 
     def hear(self) -> None:
         """Print what has been found since the last time."""
@@ -115,7 +116,7 @@ class Audience:
         for message in (message for part in found.values() for message in part):
             if record := read_match(message.value):
                 self.tally.add(record, time.time())
-                for said in match_lines(record, self.colour):
+                for said in match_lines(record, self.colour, weights=self._seen):
                     click.echo(said)
         self._worker.check()
 

@@ -42,10 +42,14 @@ class Tally:
         return 1e3 * ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
-def match_lines(record: MatchRecord, colour: bool) -> Iterator[str]:
-    """A line for each match of a record: score, event, and the post with its telling words lit."""
+def match_lines(record: MatchRecord, colour: bool, weights: bool = True) -> Iterator[str]:
+    """A line for each match of a record: score, event, and the post with its telling words lit.
+
+    Without colour and weights it is the post's text alone.
+    """
     for match in record.matches:
-        words = lit_text(one_line(record.post.text), match.why, colour)
+        text = one_line(record.post.text)
+        words = lit_text(text, match.why, colour) if colour or weights else text
         yield f"{match.score:.2f}  {one_line(match.event):<{WIDTH}}{words}"
 
 

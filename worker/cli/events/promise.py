@@ -99,7 +99,9 @@ def _told(wish: Wish, shown: Shown) -> str:
 def _agreed(profile: Profile, shown: Shown, yes: bool) -> bool:
     """Whether the threshold is to be set; else what is missing is said."""
     if shown.threshold is None:
-        say(missing(profile, shown))
+        ask = f": newsift labels ask {one_line(profile.event)}" if shown.more else ""
+        earlier = "" if shown.matches else ", or give --since an earlier time"
+        say(f"{missing(shown)}{ask}{earlier}")
         return False
     if shown.more:
         say(f"{shown.missing} more labels would show a lower threshold, if none is wrong")

@@ -56,8 +56,7 @@ class Asked:
             ]  # fmt: skip
         if monotonic() >= until:
             raise InputError(
-                f"since: {topic} cannot be read within {PATIENCE_S:g} s; give a later time, or use "
-                "newsift matches --since … --event … --out FILE"
+                f"since: {topic} cannot be read within {PATIENCE_S:g} s; give a later time"
             )
 
 

@@ -83,8 +83,7 @@ def _post_id(found: Finding) -> PostId:
 def _check_size(folder: Path) -> None:
     if sum(file.stat().st_size for file in folder.iterdir()) > LARGEST:
         raise InputError(
-            f"since: the file grows beyond {LARGEST >> 20} MiB; give a later time or a higher "
-            "score, or use newsift matches --since … --event … --out FILE"
+            f"since: the file grows beyond {LARGEST >> 20} MiB; give a later time or a higher score"
         )
 
 

@@ -114,8 +114,7 @@ def read(desk: Desk, asked: Source) -> list[dict[str, Any]]:
     drafts = _read(asked)
     if len(drafts) > MOST:
         raise InputError(
-            f"{drafts[0].source}: {len(drafts)} seeds, {MOST} are read here at a time; "
-            "add it with newsift seeds add"
+            f"{drafts[0].source}: {len(drafts)} seeds, {MOST} are read here at a time; give fewer"
         )
     for draft in drafts:
         seed_of(draft, desk.config)

@@ -103,7 +103,9 @@ def match(desk: Desk, asked: PostWanted) -> Json:
     """One post in full, with its score with each of the event's seeds."""
     row = desk.board.row(asked.event, (asked.platform, asked.id))
     if row is None:
-        raise InputError("the post is not among the newest matches any more; see newsift matches")
+        raise InputError(
+            "the post is not among the newest matches any more; all of them can be exported"
+        )
     record = row.record
     own = [each for each in record.matches if each.event == asked.event]
     return post_row(row, asked.event, marks_of(desk, asked.event), LONG) | {

@@ -60,7 +60,7 @@ def shown(desk: Desk, wished: Wished) -> dict[str, Any]:
     wish = Wish.of(profile, wished.precision, wished.confidence)
     found = desk.recent.of(wished.event)
     seen = shown_by(desk.known.labels.of(wished.event), found, profile, wish)
-    said = missing(profile, seen) if seen.threshold is None else ""
+    said = missing(seen) if seen.threshold is None else ""
     return {
         "profile": profile.version, "loading": False, "threshold": profile.threshold,
         "promise": profile.promise, "version": wish.version, "tested": wish.tested,
@@ -82,7 +82,7 @@ def promise(desk: Desk, wished: ToPromise) -> dict[str, Any]:
         wish = Wish.of(profile, wished.precision, wished.confidence)
         seen = promise_shown(cluster, desk.config, profile, wish, _present() - DAY_MS)
     if seen.threshold is None:
-        raise InputError(missing(profile, seen))
+        raise InputError(missing(seen))
     if seen.threshold != wished.threshold:
         raise InputError(
             f"threshold: the labels show {seen.threshold:.4f} by now, and not "

@@ -65,7 +65,10 @@ def test_files_are_read_as_filter_reads_them(tmp_path: Path) -> None:
     one, other = tmp_path / "one.jsonl", tmp_path / "other.txt"
     one.write_text('{"id": "1", "text": "flood", "created_at": "2026-01-01T00:00:01Z"}\n{"id": 1')
     other.write_text("a post\n\nanother post\n")
-    found = list(file_posts([one, other], Config()))
+    source = file_posts([one, other], Config())
+    assert source.share(0) == 0
+    found = list(source)
+    assert source.share(len(found)) == 1
     texts = [each.text if isinstance(each, Post) else None for _, each in found]
     assert texts == ["flood", None, "a post", "another post"]
     assert [at for at, _ in found] == [1_767_225_601_000, 0, 0, 0]

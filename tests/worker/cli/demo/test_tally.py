@@ -73,6 +73,8 @@ def test_a_line_for_each_match_with_lit_words_and_nothing_that_steers_a_terminal
         "0.50  fire              Smoke[0.30]! #Smoke[0.30][2J",
         "0.40  flood             Smoke[0.30]! #Smoke[0.30][2J",
     ]
+    piped = list(match_lines(found, colour=False, weights=False))
+    assert piped[0] == "0.50  fire              Smoke! #Smoke[2J"
     lit = next(match_lines(found, colour=True))
     assert "\x1b[" in lit
     assert click.unstyle(lit) == "0.50  fire              Smoke! #Smoke[2J"

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaAdminClient
 
 import worker.actions.standing
 from tests.worker.desk.health.test_part import until
 from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, Kafka
+from tests.worker.kafka_side import LABELS, POSTS, Kafka
 from worker.config import load_config
 from worker.desk.desk import Desk
 from worker.desk.server.api import Nothing
@@ -59,6 +60,20 @@ def looked(desk: Desk) -> Any:
     parts = ("broker", "workers", "topics", "collectors")
     until(lambda: all(told(desk)[part]["since"] for part in parts))
     return told(desk)
+
+
+def test_a_topic_of_labels_that_the_first_label_makes_is_nothing_to_mend(
+    desk: Desk, kafka: Kafka
+) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=str(kafka.address))
+    admin.delete_topics([LABELS])
+    admin.close()
+    desk.known.start()
+    until(lambda: desk.known.of_labels.missing)
+    found = looked(desk)
+    assert not any(LABELS in each["says"] for each in found["alerts"])
+    assert {row["topic"] for row in found["topics"]["rows"]}.isdisjoint([LABELS])
+    assert not any(each["away"] for each in found["followed"] if each["name"] == LABELS)
 
 
 def test_it_says_what_status_says(desk: Desk, kafka: Kafka, newsift: Command) -> None:

@@ -65,7 +65,7 @@ function Around({ answer, session, acts }) {
   const told = Object.entries(states).map(([state, n]) => `${number(n)} ${state}`).join(", ");
   const hidden = (states.refused ?? 0) + (states.stale ?? 0) - refused.length;
   return html`${answer.away && html`<p class="refused" role="status">The seeds are not up to date: ${answer.away}</p>`}
-    ${answer.left_out > 0 && html`<p class="refused">${plural(answer.left_out, "record")} had no room here; newsift seeds list shows all.</p>`}
+    ${answer.left_out > 0 && html`<p class="refused">${plural(answer.left_out, "record")} had no room here.</p>`}
     ${removed && !session.read_only && html`<p class="card row" role="status"><span class="said">${removed.id} was removed by ${removed.by}.</span> <${Do} run=${() => undo(removed)}>Undo<//></p>`}
     ${refused.length > 0 && html`<section aria-label="Refused" class="card warn"><h2>Refused or stale: ${plural(refused.length + hidden, "record")}</h2>
       <ul class="plain">${refused.map((row) => html`<li key=${row.id} class="row"><${State} row=${row} /> <a class="said" href=${seedPage(row.id)}>${row.id || "(no id)"}</a> <span class="said">${row.reason}</span>${acts && row.mark && html`<${Do} kind="small" run=${() => acts(row)}>Remove<//>`}</li>`)}</ul>

@@ -92,7 +92,7 @@ export default function Judge({ event, session }) {
   };
   return html`<div class="judging"><div>
     ${session.read_only
-      ? html`<p class="refused">This desk only shows (--read-only); open another to judge.</p>`
+      ? html`<p class="refused">This desk only shows; open one that may change things to judge.</p>`
       : html`${by === "somebody" && html`<p class="quiet">You judge as <b>somebody</b>: give your name above, so that two people can be told apart.</p>`}
         <${Kinds} kind=${kind} choose=${choose} />
         <${Asking} key=${JSON.stringify([event, kind, by])} event=${event} kind=${kind} by=${by} again=${again} judged=${() => judge(null)} />`}

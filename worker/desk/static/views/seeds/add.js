@@ -27,7 +27,7 @@ const base64 = (file) =>
 
 async function readFile(file) {
   if (!file.size) throw new Error(`${file.name}: is empty`);
-  if (file.size > LARGEST) throw new Error(`${file.name}: is larger than 5.5 MiB; add it with newsift seeds add`);
+  if (file.size > LARGEST) throw new Error(`${file.name}: is larger than 5.5 MiB; give smaller ones`);
   return (await act("/api/seeds/read", { name: file.name, content: await base64(file) })).answer;
 }
 
