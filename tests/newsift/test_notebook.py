@@ -15,7 +15,10 @@ def test_it_runs_from_a_csv_to_a_table_and_a_plot(
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     matplotlib.use("Agg")
-    monkeypatch.chdir(tmp_path)
+    users = tmp_path / "of the user"
+    users.mkdir()
+    monkeypatch.chdir(users)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     names: dict[str, Any] = {}
     for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
         if cell["cell_type"] == "code":
@@ -29,4 +32,9 @@ def test_it_runs_from_a_csv_to_a_table_and_a_plot(
     bars = sum(patch.get_height() for patch in names["axes"].patches)
     matplotlib.pyplot.close("all")
     assert bars == len(matches)
-    assert len(pandas.read_csv(tmp_path / "matches.csv")) == len(matches)
+    assert len(pandas.read_csv(names["folder"] / "matches.csv")) == len(matches)
+    assert list(users.iterdir()) == []  # where its own posts.csv may stand
+    hours = names["posts"].created_at.dt.floor("h").unique()
+    assert list(hourly.index) == list(hours)  # the posts leave out no hour, some have no match
+    assert (hourly.sum(axis=1) == 0).any()
+    assert len(names["axes"].patches) == hourly.size
