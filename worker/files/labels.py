@@ -148,6 +148,8 @@ def _of_table(table: Table) -> Iterator[tuple[str, dict[str, Any]]]:
 def _of_parquet(table: ParquetTable) -> Iterator[tuple[str, dict[str, Any]]]:
     _check_header(table.header, "")
     for number, row in enumerate(chain.from_iterable(table.batches()), 1):
+        if row is None:
+            raise FormatError("is longer than 16 MiB; split it", f"row {number}")
         yield from _labelled(row, f"row {number}")
 
 

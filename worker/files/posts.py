@@ -162,9 +162,11 @@ class FileMessages:
         for rows in table.batches():
             self.passed = self.size * (number + len(rows)) // table.rows
             yield [
-                maker.post(post := picked.post(row, maker.oddities), n, post, row)
+                maker.bad(n, b"", "is longer than 16 MiB; split it", Reason.POST_BYTES)
+                if row is None
+                else maker.post(post := picked.post(row, maker.oddities), n, post, row)
                 for n, row in enumerate(rows, number + 1)
-            ]  # fmt: skip
+            ]
             number += len(rows)
 
     def _maker(self, unit: str = "line") -> Maker:

@@ -9,7 +9,10 @@ PIECE = 2**18  # bytes at most, however far they expand
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 GZIP_WRAPPER = 31
 ZSTD_STEP = 2**10  # bytes that can unpack to 32 MiB at once, and not to more
-ZSTD_WINDOW = 2**31  # of the largest dumps there are
+ZSTD_WINDOW = 2**27  # bytes that have to stay in memory; zstd's own default
+LONG_WINDOW = 2**31  # of the largest dumps there are
+LONG_RATIO = 100  # what such a dump may unpack to, as often as its own size: text has a tenth of it
+ZSTD_HEADER = 18  # bytes at most
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -81,18 +84,28 @@ def _unzstd(packed: Pieces) -> Pieces:
     """What zstd packed, in one frame or several."""
     import zstandard
 
-    packer = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
+    head, packed = begun(packed, lambda _, size: size >= ZSTD_HEADER)
+    is_long = _window(head) > ZSTD_WINDOW
+    packer = zstandard.ZstdDecompressor(max_window_size=LONG_WINDOW if is_long else ZSTD_WINDOW)
     frame = packer.decompressobj()
+    taken = made = 0
     try:
         for data in packed:
             out = bytearray()
             for start in range(0, len(data), ZSTD_STEP):
+                taken += ZSTD_STEP
+                if is_long and made > max(ZSTD_WINDOW, LONG_RATIO * taken):
+                    told = (
+                        f"the zstd input has a long window and unpacks {LONG_RATIO} times and more"
+                    )
+                    raise DamagedError(told, "unpack it with zstd -d --long=31")
                 step = data[start : start + ZSTD_STEP]
                 while step:
                     frame = packer.decompressobj() if frame.eof else frame
                     out += frame.decompress(step)
                     step = frame.unused_data if frame.eof else b""
                 while len(out) >= PIECE:
+                    made += PIECE
                     yield bytes(out[:PIECE])
                     del out[:PIECE]
             yield from filter(None, [bytes(out)])
@@ -103,6 +116,16 @@ def _unzstd(packed: Pieces) -> Pieces:
         raise _damaged("zstd") from error
     if not frame.eof:
         raise _damaged("zstd")
+
+
+def _window(head: bytes) -> int:
+    """The bytes that the first frame wants to refer back to."""
+    import zstandard
+
+    try:
+        return int(zstandard.get_frame_parameters(head).window_size)
+    except zstandard.ZstdError:
+        return 0
 
 
 def _damaged(packer: str) -> DamagedError:

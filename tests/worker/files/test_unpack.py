@@ -69,6 +69,21 @@ def test_what_expands_hugely_comes_in_small_pieces(pack: Pack) -> None:
     assert most < 2**27
 
 
+def with_long_window(content: bytes, times: int) -> bytes:
+    options = zstandard.ZstdCompressionParameters.from_level(1, window_log=31)
+    packer = zstandard.ZstdCompressor(compression_params=options).compressobj()
+    return b"".join([*(packer.compress(content) for _ in range(times)), packer.flush()])
+
+
+def test_a_long_window_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = with_long_window(b"a line of a dump\n", 1000)
+    assert len(b"".join(unpacked_text(pieces(dump, 100)))) == 17_000
+    monkeypatch.setattr("worker.files.unpack.ZSTD_WINDOW", 2**22)
+    bomb = with_long_window(bytes(2**22), 8)
+    with pytest.raises(DamagedError, match="has a long window and unpacks 100 times and more"):
+        list(unpacked_text(pieces(bomb, 1000)))
+
+
 @pytest.mark.parametrize(
     "encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32"], ids=str
 )

@@ -1,0 +1,242 @@
+"""Files of a megabyte at most that unpack to gigabytes, and what `newsift filter` takes for each.
+
+`python -m tests.hostile.files` prints the table.
+"""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+NEWSIFT = Path(sys.executable).with_name("newsift")
+LARGEST = 2**20  # bytes of such a file
+MOST = 2**30  # bytes resident, that reading it may take
+POLL_S = 0.02
+SEED = "A fire on the ferry forced the passengers into the lifeboats on Tuesday morning. " * 4
+BLOCK = 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of a file: the exit code, the peak of resident memory, the last line told."""
+
+    code: int
+    peak: int  # bytes, of the process and of those that it starts, together
+    told: str
+    seconds: float
+
+
+def written(**options: Any) -> Callable[[pa.Table], bytes]:
+    def write(table: pa.Table) -> bytes:
+        out = io.BytesIO()
+        pq.write_table(table, out, compression="zstd", **options)
+        return out.getvalue()
+
+    return write
+
+
+def one_page() -> bytes:
+    """Four texts of 256 MiB in one page."""
+    text = pa.array(["x" * BLOCK], pa.large_string())
+    table = pa.table({"text": pa.chunked_array([text] * 4)})
+    return written(use_dictionary=False, data_page_size=2**31 - 1)(table)
+
+
+def row_groups() -> bytes:
+    """Texts of 128 MiB in row groups of their own."""
+    out = io.BytesIO()
+    table = pa.table({"text": ["x" * (BLOCK // 2)]})
+    with pq.ParquetWriter(out, table.schema, compression="zstd", use_dictionary=False) as writer:
+        for _ in range(16):
+            writer.write_table(table)
+    return out.getvalue()
+
+
+def late() -> bytes:
+    """Texts of 128 MiB in row groups of their own, behind ten thousand posts."""
+    out = io.BytesIO()
+    posts = pa.table({"text": [f"post {n} on a ferry" for n in range(10_000)]})
+    huge = pa.table({"text": ["x" * (BLOCK // 2)]})
+    with pq.ParquetWriter(out, posts.schema, compression="zstd", use_dictionary=False) as writer:
+        for table in (posts, huge, huge):
+            writer.write_table(table)
+    return out.getvalue()
+
+
+def dictionary(length: int, rows: int) -> bytes:
+    """One text of this length that all rows mean."""
+    codes = pa.array([0] * rows, pa.int32())
+    return written()(pa.table({"text": pa.DictionaryArray.from_arrays(codes, ["x" * length])}))
+
+
+def shared_prefixes() -> bytes:
+    """Texts of a MiB, each written as the one before and nothing more."""
+    out = io.BytesIO()
+    table = pa.table({"text": ["x" * 2**20] * 200})
+    options: dict[str, Any] = {"use_dictionary": False, "compression": "zstd",
+                               "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}  # fmt: skip
+    with pq.ParquetWriter(out, table.schema, **options) as writer:
+        for _ in range(16):
+            writer.write_table(table)
+    return out.getvalue()
+
+
+def nested() -> bytes:
+    """A list of 256 million numbers beside a text."""
+    values = pa.array(memoryview(bytes(BLOCK)), pa.int8())
+    many = pa.ListArray.from_arrays(pa.array([0, BLOCK], pa.int32()), values)
+    return written()(pa.table({"text": ["a ferry"], "many": many}))
+
+
+def many_columns() -> bytes:
+    """A thousand columns of a text of 4 MiB."""
+    text = pa.array(["x" * 2**22])
+    table = pa.table({"text": text} | {f"c{n}": text for n in range(999)})
+    return written(use_dictionary=False)(table)
+
+
+def zigzag(number: int, length: int = 0) -> bytes:
+    """A number as thrift has it in its compact protocol, in so many bytes at least."""
+    number, found = number << 1, bytearray()
+    while number > 127 or len(found) + 1 < length:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def lying(honest: bytes, lie: int) -> bytes:
+    """The file with another size in the place of its first column's and of that one's pages."""
+    group = pq.ParquetFile(io.BytesIO(honest)).metadata.row_group(0)
+    total = int(group.column(0).total_uncompressed_size)
+    found = honest
+    for header in range(64):  # bytes of a page's own header, that its column counts too
+        number = zigzag(total - header)
+        found = found.replace(number, zigzag(lie, len(number)))
+    assert len(found) == len(honest)
+    assert found != honest
+    return found
+
+
+def packed_lines(line: bytes, size: int = 2**30) -> bytes:
+    """So many bytes of a line, packed by gzip."""
+    out = io.BytesIO()
+    with gzip.GzipFile("", "wb", 9, out, mtime=0) as file:
+        block = line * (2**20 // len(line))
+        for _ in range(size // len(block)):
+            file.write(block)
+    return out.getvalue()
+
+
+def long_window() -> bytes:
+    """Two GB of posts that zstd packed with a window as long."""
+    options = zstandard.ZstdCompressionParameters.from_level(1, window_log=31)
+    packer = zstandard.ZstdCompressor(compression_params=options).compressobj()
+    line = b'{"id": 1, "text": "a"' + b" " * 10**6 + b"}\n"
+    return b"".join([*(packer.compress(line) for _ in range(2000)), packer.flush()])
+
+
+FILES: Mapping[str, Callable[[], bytes]] = {
+    "plain.jsonl": lambda: b'{"id": "1", "text": "a ferry"}\n' * 100,
+    "one page.parquet": one_page,
+    "row groups.parquet": row_groups,
+    "late.parquet": late,
+    "huge dictionary.parquet": lambda: dictionary(2**26, 10_000),
+    "dictionary.parquet": lambda: dictionary(2**20, 500),
+    "prefixes.parquet": shared_prefixes,
+    "nested.parquet": nested,
+    "columns.parquet": many_columns,
+    "small lie.parquet": lambda: lying(one_page(), 1),
+    "dictionary lie.parquet": lambda: lying(dictionary(2**26, 10_000), 1),
+    "large lie.parquet": lambda: lying(dictionary(2**27, 10), 2**31 - 1),
+    "line.csv.gz": lambda: packed_lines(b"x"),
+    "rows.csv.gz": lambda: packed_lines(b"text,id\n", 2**21),
+    "cells.csv": lambda: b"text," + b"c," * 400_000 + b"c\n",
+    "blank.csv.gz": lambda: packed_lines(b"\n", 2**24),
+    "objects.jsonl.gz": lambda: packed_lines(b"{}\n", 2**21),
+    "posts.jsonl.gz": lambda: packed_lines(b'{"id":1,"text":"a"}\n', 2**21),
+    "keys.jsonl": lambda: json.dumps({f"{n}": n for n in range(60_000)}).encode(),
+    "array.json.gz": lambda: packed_lines(b"[" * 2**20),
+    "items.json": lambda: b"[" + b"1," * 500_000 + b"1]",
+    "window.jsonl.zst": long_window,
+    "deep.json": lambda: b'{"a":' * 200_000,
+}
+PAGES: Mapping[str, Callable[[], bytes]] = {
+    "tags.html": lambda: b"<html>" + b"<div><p>a" * 100_000,
+    "attributes.html": lambda: b"<html><p " + b"a=b " * 250_000 + b">",
+    "entities.html": lambda: b"<html><p>" + b"&amp;" * 200_000,
+}
+
+
+def read(file: Path, seed: Path) -> Reading:
+    """Let `newsift filter` read it, and measure."""
+    began = time.monotonic()
+    most = 0
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            [NEWSIFT, "filter", file, "--seeds", seed, "--device", "cpu"],
+            stdout=subprocess.DEVNULL, stderr=said,
+        ) as process,
+    ):  # fmt: skip
+        while process.poll() is None:
+            most = max(most, sum(resident(process.pid)))
+            time.sleep(POLL_S)
+        said.seek(0)
+        told = said.read().decode().splitlines()
+    return Reading(process.returncode, most, told[-1] if told else "", time.monotonic() - began)
+
+
+def resident(pid: int) -> Iterator[int]:
+    """The resident bytes of a process and of all that it started."""
+    try:
+        # Pages that processes share count once; a process that is being started shares all.
+        sizes = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        children = [*Path(f"/proc/{pid}/task").glob("*/children")]
+        started = [int(each) for file in children for each in file.read_text().split()]
+    except OSError:
+        return
+    for line in sizes.splitlines():
+        if line.startswith("Pss:"):
+            yield int(line.split()[1]) * 1024
+    for child in started:
+        yield from resident(child)
+
+
+def main() -> None:
+    """Read every file, and print what each took."""
+    wanted = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "seed.md").write_text(SEED)
+        (folder / "posts.jsonl").write_bytes(FILES["plain.jsonl"]())
+        for name, make in {**FILES, **PAGES}.items():
+            if wanted and name not in wanted:
+                continue
+            file = folder / name
+            file.write_bytes(make())
+            posts, seed = (file, folder / "seed.md")
+            if name in PAGES:
+                posts, seed = folder / "posts.jsonl", file
+            found = read(posts, seed)
+            told = (
+                f"{name:<24} {file.stat().st_size:>9,} B  {found.peak / 2**20:>6,.0f} MiB  "
+                f"{found.seconds:>5.1f} s  exit {found.code}  {found.told[:120]}"
+            )
+            sys.stdout.write(told + "\n")
+            sys.stdout.flush()
+            file.unlink()
+
+
+if __name__ == "__main__":
+    main()

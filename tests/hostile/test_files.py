@@ -1,0 +1,23 @@
+"""Files that a stranger made: whatever they unpack to, reading them takes less than a GiB."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker.conftest import ASKED
+from tests.hostile.files import FILES, LARGEST, MOST, PAGES, SEED, read
+
+pytestmark = pytest.mark.skipif(bool(ASKED), reason="knows no broker, and ran on the other one")
+
+
+@pytest.mark.parametrize("name", [*FILES, *PAGES])
+def test_a_file_takes_less_than_a_gib(tmp_path: Path, name: str) -> None:
+    seed, posts, file = tmp_path / "seed.md", tmp_path / "posts.jsonl", tmp_path / name
+    seed.write_text(SEED)
+    posts.write_bytes(FILES["plain.jsonl"]())
+    file.write_bytes({**FILES, **PAGES}[name]())
+    assert file.stat().st_size <= LARGEST
+    found = read(posts, file) if name in PAGES else read(file, seed)
+    assert found.peak < MOST, found
+    assert found.code in (0, 1, 2), found
+    assert found.told.startswith("newsift: "), found
