@@ -16,7 +16,8 @@ from worker.posts.times import LAST_MS, milliseconds, rfc3339, utc
 
 K = TypeVar("K")
 
-HOUR = 3_600_000
+HOUR, MINUTE = 3_600_000, 60_000
+FEW_HOURS = 2 * HOUR
 LONGEST = 256  # characters of a name
 MOST_POSTS = 2_000_000
 MOST_NAMES = 1_000  # seeds, sets of seeds and models that are told apart
@@ -31,6 +32,9 @@ class Tally:
     last: int = 0
     scores: list[float] = field(default_factory=list)  # the best one of each post
     hours: Counter[int] = field(default_factory=Counter)  # posts by hours since 1970
+    minutes: Counter[int] = field(
+        default_factory=Counter
+    )  # by minutes, while they are of few hours
     seeds: Counter[tuple[str, str]] = field(default_factory=Counter)  # posts by id and version
     thresholds: Counter[float] = field(default_factory=Counter)
     seed_sets: Counter[str] = field(default_factory=Counter)
@@ -59,6 +63,10 @@ class Tally:
         self.first, self.last = min(self.first, at), max(self.last, at)
         self.scores.append(_cosine(best.score))
         self.hours[at // HOUR] += 1
+        if self.last - self.first < FEW_HOURS:
+            self.minutes[at // MINUTE] += 1
+        else:
+            self.minutes.clear()
         _count(self.seeds, (best.seed_id[:LONGEST], best.seed_version[:LONGEST]))
         _count(self.thresholds, _cosine(best.threshold))
         _count(self.seed_sets, record.seed_set[:LONGEST])

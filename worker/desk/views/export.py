@@ -87,7 +87,7 @@ def figure(desk: Desk, asked: Figure) -> Attachment:
     with connected(desk.config) as cluster:
         tally = desk.exports.tally(cluster, desk.config, asked.asked)
         if asked.which == "hours":
-            drawn = hours_figure(asked.event, tally.hours)
+            drawn = hours_figure(asked.event, tally.hours, tally.minutes)
         else:
             found, everyday = histogram(tally.scores), _everyday(desk, asked.event)
             drawn = scores_figure(asked.event, found, everyday, sorted(tally.thresholds))

@@ -56,6 +56,16 @@ def test_what_one_bar_stands_for(span: int) -> None:
     assert said in made
 
 
+def test_a_stream_of_minutes_has_a_bar_a_minute() -> None:
+    minutes = {60 * START + n: n + 1 for n in range(7)}
+    made = hours_figure("ferry", {START: 28}, minutes)
+    assert [count for _, count in bars(made)] == [1, 2, 3, 4, 5, 6, 7]
+    assert "posts a minute" in made
+    assert "28 posts from 2026-11-18 00:00 to 2026-11-18 00:07 UTC" in made
+    longer = minutes | {60 * START + 120: 1}
+    assert len(bars(hours_figure("ferry", {START: 28, START + 2: 1}, longer))) == 2
+
+
 def test_it_is_told_to_who_cannot_see_it() -> None:
     root = ElementTree.fromstring(hours_figure("ferry", {START: 3, START + 1: 5}))
     assert root.attrib["role"] == "img"
