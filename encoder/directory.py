@@ -33,7 +33,7 @@ from encoder.manifest import (
     read_directory,
 )
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
-from encoder.model.weights import F32, I32, I64, Weights
+from encoder.model.weights import F32, I32, I64, Weights, quantised_rows
 from encoder.score.lexical import Idf, SparseRows
 from encoder.support.shared import shared
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary
@@ -151,15 +151,15 @@ def read_model(path: str | Path) -> Model:
 
 def snap(weights: Weights) -> Weights:
     """The weights as a model directory gives them back: the token vectors rounded to int8."""
-    table = {"embedding": _dequantised(*_quantised(weights.embedding))}
+    table = {"embedding": _dequantised(*quantised_rows(weights.embedding))}
     return Weights.from_tensors(weights.config, {**weights.tensors(), **table})
 
 
 def _contents(model: Model) -> dict[str, bytes]:
     named: Arrays = {k: np.ascontiguousarray(v) for k, v in model.weights.tensors().items()}
-    named["embedding.int8"], named["embedding.scale"] = _quantised(named.pop("embedding"))
+    named["embedding.int8"], named["embedding.scale"] = quantised_rows(named.pop("embedding"))
     rows = model.background.lexical
-    vectors, scale = _quantised(model.background.dense)
+    vectors, scale = quantised_rows(model.background.dense)
     background: Arrays = {
         "dense.int8": vectors,
         "dense.scale": scale,
@@ -236,12 +236,6 @@ def _manifest(model: Model, files: dict[str, bytes], checks: dict[str, bytes]) -
         "provenance": dict(model.provenance),
     }
     return {"digest": digest_of(manifest), **manifest}
-
-
-def _quantised(rows: F32) -> tuple[NDArray[np.int8], F32]:
-    scale = (np.abs(rows).max(axis=1, initial=0) / 127).astype(np.float32)  # [n]
-    safe = np.where(scale > 0, scale, 1)[:, None]
-    return np.rint(rows / safe).astype(np.int8), scale
 
 
 def _dequantised(rows: NDArray[np.int8], scale: F32) -> F32:

@@ -126,7 +126,7 @@ class Encoder:
     def explain(
         self, text: str, articles: Embeddings | None = None, k: int = 0
     ) -> list[tuple[str, float]]:
-        """Each word's share of the attention, or its part of the score with article k.
+        """Each word's share of the post's vector, or its part of the score with article k.
 
         Last "" with the rest of the score: the biases, and what another path rounded differently.
         """
@@ -152,7 +152,7 @@ class Encoder:
 
     @cached_property
     def _explainer(self) -> Explainer:
-        return Explainer(self.model.weights, getattr(self._backend, "tables", None))
+        return Explainer(self.model.weights, self._backend)
 
     @property
     def _tokenizer(self) -> Tokenizer:

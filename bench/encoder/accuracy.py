@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.encoder.workload import IdBatch, Workload, cut
+from encoder.backends.choose import Backend
+from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.model.config import Side
 from encoder.model.weights import Weights
 
@@ -15,18 +17,18 @@ Deviation = tuple[str, float, float]
 
 
 def deviations(work: Workload, posts: int) -> list[Deviation]:
-    """Every path against float64, in the paper's settings and as the default model is."""
+    """Every path against float64: torch with a star, the kernel with the gated mean."""
     from encoder.backends.torch_backend import TorchBackend
 
     batch = cut(work.tokens, 0, min(posts, len(work.posts)))
     found = []
-    for residual in (False, True):
-        weights = work.weights(residual)
-        exact = exact_vectors(weights, batch)
-        paths = {"torch": TorchBackend(weights, "cpu"), "kernel": work.kernel(residual, 1)}
-        for name, path in paths.items():
-            vectors = np.asarray(path.forward(*batch, Side.POST), np.float64)
-            found.append(deviation(name + " with residual" * residual, vectors, exact))
+    star, gated = work.weights("paper"), work.weights("none")
+    paths: list[tuple[str, Weights, Backend]] = [
+        ("torch", star, TorchBackend(star, "cpu")), ("kernel", gated, GatedMeanKernel(gated)),
+    ]  # fmt: skip
+    for name, weights, path in paths:
+        vectors = np.asarray(path.forward(*batch, Side.POST), np.float64)
+        found.append(deviation(name, vectors, exact_vectors(weights, batch)))
     return found
 
 

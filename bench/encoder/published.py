@@ -29,6 +29,9 @@ class Published:
         if weights.residual is not None:
             raise InputError("residual: the published form has none; use a model without it")
         self.model = Siamese.from_weights(weights).to(dtype)
+        if self.model.star is None:
+            raise InputError("star: the published form has one; use a model with it")
+        self._layers = self.model.star.layers
 
     @torch.no_grad()
     def forward(self, ids: I32, offsets: I64, side: Side = Side.POST) -> F32 | NDArray[np.float64]:
@@ -38,7 +41,7 @@ class Published:
         seen = real.unsqueeze(-1)  # [b, n, 1]
         relay = (tokens * seen).sum(1) / seen.sum(1).clamp(min=1)  # [b, d]
         nodes = tokens
-        for layer in self.model.star.layers:
+        for layer in self._layers:
             nodes = ring(cast(Attention, layer.ring), nodes, tokens, relay, real)
             relay = star(cast(Attention, layer.star), nodes, relay, real)
         highest = nodes.masked_fill(~seen, -math.inf).amax(1)  # [b, d]

@@ -8,6 +8,7 @@ from bench.encoder.published import Published
 from bench.encoder.workload import BATCH, IdBatch, Workload
 from bench.measure import NotAvailable, Run
 from encoder.backends.choose import Backend
+from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.support.threads import Crew
@@ -48,14 +49,14 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
 
 def published(work: Workload) -> Run:
     """The published form, with its padding made anew for every batch."""
-    return over_ids(work, Published(work.weights(False)))
+    return over_ids(work, Published(work.weights("paper")))
 
 
 def torch_path(work: Workload) -> Run:
-    """The ragged form in torch."""
+    """The ragged form of the star in torch."""
     from encoder.backends.torch_backend import TorchBackend
 
-    return over_ids(work, TorchBackend(work.weights(False), "cpu"))
+    return over_ids(work, TorchBackend(work.weights("paper"), "cpu"))
 
 
 def whole(work: Workload, posts: list[str], threads: int) -> Run:
@@ -74,13 +75,10 @@ def minilm(work: Workload) -> Run:
 
 ROWS = {
     "published": Row("as published: padded, eager, bisection", lambda work, _: published(work)),
-    "torch": Row("torch: ids → vectors", lambda work, _: torch_path(work)),
+    "torch": Row("star, torch: ids → vectors", lambda work, _: torch_path(work)),
     "kernel": Row(
-        "kernel: ids → vectors", lambda work, t: over_ids(work, work.kernel(False, t), t)
-    ),
-    "gated": Row(
-        "kernel with residual: ids → vectors",
-        lambda work, t: over_ids(work, work.kernel(True, t), t),
+        "gated mean, kernel: ids → vectors",
+        lambda work, t: over_ids(work, GatedMeanKernel(work.weights("none")), t),
     ),
     "whole": Row("whole encoder: text → embeddings", lambda work, t: whole(work, work.posts, t)),
     "again": Row(

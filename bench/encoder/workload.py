@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.measure import NotAvailable
 from bench.texts import read_posts
 from encoder import Encoder, load
-from encoder.backends.choose import Backend
+from encoder.directory import snap
 from encoder.model.config import AstConfig
 from encoder.model.weights import I32, I64, Weights, random_weights
 from encoder.text.tokenizer import Tokenizer, Tokens
@@ -33,7 +32,7 @@ class Workload:
         self.posts, self.earlier = found[cut:], found[:cut] or found
         self.model = model
         self.encoder = cache(self._encoder)
-        self.weights, self.kernel = cache(self._weights), cache(self._kernel)
+        self.weights = cache(self._weights)
 
     def _encoder(self, threads: int) -> Encoder:
         """The whole encoder on the CPU with so many threads, after the earlier posts."""
@@ -41,19 +40,10 @@ class Workload:
         made.posts(self.earlier)
         return made
 
-    def _kernel(self, residual: bool, threads: int) -> Backend:
-        """The CPU kernel with random weights, or the reason why this machine has none."""
-        from encoder.backends.kernel import KernelBackend, supported
-
-        weights = self.weights(residual)
-        reason = supported(weights.config)
-        if reason is not None:
-            raise NotAvailable(reason)
-        return KernelBackend(weights, threads)
-
-    def _weights(self, residual: bool) -> Weights:
-        """Random weights in the paper's settings, or with the residual of the default model."""
-        return random_weights(AstConfig(residual=residual), self.encoder(1).model.vocabulary.size)
+    def _weights(self, star: str) -> Weights:
+        """Random weights as they ship: in the paper's settings, or of a gated mean."""
+        config = AstConfig(star=star, residual=star == "none")
+        return snap(random_weights(config, self.encoder(1).model.vocabulary.size))
 
     @cached_property
     def tokens(self) -> Tokens:

@@ -75,17 +75,17 @@ def _gpu(model: Model, threads: int | None) -> Backend | None:
 
 
 def _kernel(model: Model, threads: int) -> Backend | None:
-    """The kernel where it fits the model and proves itself; else nothing, and one warning."""
+    """The kernel where it proves itself; else nothing, and one warning."""
+    if model.weights.config.has_star:
+        return None  # a star runs by torch alone
     try:
-        from encoder.backends.kernel import KernelBackend, supported
+        from encoder.backends.gated_mean import GatedMeanKernel
 
-        reason = supported(model.weights.config)
-        if reason is None:
-            kernel = KernelBackend(model.weights, threads, model.digest)
-            error = check_error(kernel, model)
-            if error <= CHECK_TOLERANCE:
-                return kernel
-            reason = f"its vectors are off by {error:.1e} on this CPU"
+        kernel = GatedMeanKernel(model.weights, threads)
+        error = check_error(kernel, model)
+        if error <= CHECK_TOLERANCE:
+            return kernel
+        reason = f"its vectors are off by {error:.1e} on this CPU"
     except Exception as error:  # noqa: BLE001 - an unknown CPU can fail anywhere in the compiler
         reason = one_line(f"it does not compile here ({type(error).__name__}: {error})")
     log.warning("the CPU kernel is not used: %s; the slower torch path runs instead", reason)

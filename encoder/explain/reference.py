@@ -41,6 +41,16 @@ class ReferenceReader:
         window[len(window) // 2] = window[len(window) // 2] + first
         return torch.stack([*window, relay], 2).numpy(), star.T.numpy()
 
+    def attention(self, ids: I32, side: Side) -> F32:
+        """How much the last star looked at each token: weights ≥ 0 that sum to 1, many 0 [n]."""
+        if len(ids) == 0:
+            return np.zeros(0, np.float32)
+        ring, star = self.looks(ids, side)
+        for looked in (star[:, 1:].sum(axis=0), received(ring)):
+            if looked.sum() > 0:
+                return np.asarray(looked / looked.sum(), np.float32)
+        return np.full(len(ids), 1 / len(ids), np.float32)
+
     def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
         """Each token's part of the cosine of a text's y with a unit row, pair after pair.
 
@@ -78,3 +88,13 @@ class ReferenceReader:
         if os.getpid() != self._process:
             torch.set_num_threads(1)  # OpenMP waits for ever for its threads in the parent
         return Lock()
+
+
+def received(ring: F32) -> F32:
+    """The attention of the ring [n, h, 2c+2] that each token drew on itself: [n]."""
+    window = ring[:, :, :-1].sum(axis=1)  # [n, 2c+1]
+    n, width = window.shape
+    there = np.arange(n)[:, None] + np.arange(width) - width // 2
+    drawn = np.zeros(n, np.float32)
+    np.add.at(drawn, there.clip(0, n - 1), window)  # beyond the text it is 0
+    return drawn

@@ -6,7 +6,6 @@ from typing import Protocol
 
 import numpy as np
 
-from encoder.backends.kernel.arrays import Tables
 from encoder.embeddings import Embeddings
 from encoder.explain.totals import Parts, word_parts
 from encoder.model.config import Side
@@ -19,11 +18,8 @@ PAIRS_AT_ONCE = 256
 class Reader(Protocol):
     """Says what the model looks at in a text, and which tokens made which part of a score."""
 
-    def looks(self, ids: I32, side: Side) -> tuple[F32, F32]:
-        """The attention of the last ring [n, h, 2c+2] and star [h, 1+n] over one text.
-
-        What a token's column has in the ring is for what it is and for what it was at first.
-        """
+    def attention(self, ids: I32, side: Side) -> F32:
+        """How much the model looks at each token: weights ≥ 0 that sum to 1 [n]."""
         ...
 
     def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
@@ -34,12 +30,15 @@ class Reader(Protocol):
         ...
 
 
-def open_reader(weights: Weights, tables: Tables | None) -> Reader:
-    """The kernel where it has tables, else the reference."""
-    if tables is not None:
-        from encoder.explain.kernel_reader import KernelReader
+def open_reader(weights: Weights, backend: object) -> Reader:
+    """The closed form of a gated mean, or torch's way back through a star."""
+    if not weights.config.has_star:
+        from encoder.backends.gated_mean import GatedMeanKernel
+        from encoder.explain.gated_mean import GatedMeanReader
 
-        return KernelReader(weights, tables)
+        return GatedMeanReader(
+            backend if isinstance(backend, GatedMeanKernel) else GatedMeanKernel(weights)
+        )
     from encoder.explain.reference import ReferenceReader
 
     return ReferenceReader(weights)
@@ -48,13 +47,13 @@ def open_reader(weights: Weights, tables: Tables | None) -> Reader:
 class Explainer:
     """Says which words of a post drew attention, and what each gave to a score."""
 
-    def __init__(self, weights: Weights, tables: Tables | None) -> None:
-        self._reader = open_reader(weights, tables)
+    def __init__(self, weights: Weights, backend: object) -> None:
+        self._reader = open_reader(weights, backend)
         self._cap = weights.config.post_tokens
 
     def attention(self, words: Sequence[Word]) -> Parts:
         """Each word in reading order with its share of the attention."""
-        shares = iter(attention(self._reader, self._ids(words), Side.POST).tolist())
+        shares = iter(self._reader.attention(self._ids(words), Side.POST).tolist())
         return [(word.text, sum(islice(shares, len(word.ids)))) for word in words]
 
     def contributions(
@@ -97,24 +96,3 @@ def distinct(values: Sequence[int]) -> tuple[list[int], list[int]]:
     """The different ones as they come, and for each of all its place among them."""
     places = {value: place for place, value in enumerate(dict.fromkeys(values))}
     return list(places), [places[value] for value in values]
-
-
-def attention(reader: Reader, ids: I32, side: Side) -> F32:
-    """How much the last star looked at each token: weights ≥ 0 that sum to 1, many exactly 0."""
-    if len(ids) == 0:
-        return np.zeros(0, np.float32)
-    ring, star = reader.looks(ids, side)
-    for looked in (star[:, 1:].sum(axis=0), received(ring)):
-        if looked.sum() > 0:
-            return np.asarray(looked / looked.sum(), np.float32)
-    return np.full(len(ids), 1 / len(ids), np.float32)
-
-
-def received(ring: F32) -> F32:
-    """The attention of the ring [n, h, 2c+2] that each token drew on itself: [n]."""
-    window = ring[:, :, :-1].sum(axis=1)  # [n, 2c+1]
-    n, width = window.shape
-    there = np.arange(n)[:, None] + np.arange(width) - width // 2
-    drawn = np.zeros(n, np.float32)
-    np.add.at(drawn, there.clip(0, n - 1), window)  # beyond the text it is 0
-    return drawn

@@ -16,15 +16,22 @@ class Side(IntEnum):
     ARTICLE = 1
 
 
+STARS = ("paper", "none")
+
+
 @dataclass(frozen=True, slots=True)
 class AstConfig:
-    """The settings of an Adaptive Siamese Transformer."""
+    """The settings of an Adaptive Siamese Transformer.
+
+    `star`: "paper" is the published one, "none" leaves it out: the model is its gated mean alone.
+    """
 
     dim: int = 300
     heads: int = 10
     head_dim: int = 30
     window: int = 2
     layers: int = 1
+    star: str = "paper"
     residual: bool = False
     post_tokens: int = 128
     article_tokens: int = 1024
@@ -46,6 +53,14 @@ class AstConfig:
                 raise InputError(f"{key}: {value!r} is not a whole number from {low} to {high}")
         if type(self.residual) is not bool:
             raise InputError(f"residual: {self.residual!r} is neither true nor false")
+        if self.star not in STARS:
+            raise InputError(f"star: {self.star!r} is not one of {', '.join(STARS)}")
+        if self.star == "none" and not self.residual:
+            raise InputError("star: none leaves nothing of the model; set residual: true")
+
+    @property
+    def has_star(self) -> bool:
+        return self.star != "none"
 
     @property
     def inner(self) -> int:
@@ -56,7 +71,7 @@ class AstConfig:
         """How many tokens of a text on this side are read, from its head."""
         return self.article_tokens if side is Side.ARTICLE else self.post_tokens
 
-    def as_dict(self) -> dict[str, int | bool]:
+    def as_dict(self) -> dict[str, int | bool | str]:
         """The settings as plain values, for a manifest."""
         return asdict(self)
 

@@ -21,7 +21,8 @@ class GatedMean(nn.Module):
     def __init__(self, config: AstConfig, vocabulary: int) -> None:
         super().__init__()
         sides = len(Side)
-        self.gain = nn.Parameter(torch.zeros(config.dim))
+        if config.has_star:
+            self.gain = nn.Parameter(torch.zeros(config.dim))
         self.log_gates = nn.Parameter(torch.zeros(sides, vocabulary))
         self.log_positions = nn.Parameter(torch.zeros(sides, POSITION_BUCKETS))
         self.buckets: Tensor
@@ -46,7 +47,7 @@ class Siamese(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Parameter(torch.zeros(vocabulary, config.dim))
-        self.star = AdaptiveStar(config)
+        self.star = AdaptiveStar(config) if config.has_star else None
         self.residual = GatedMean(config, vocabulary) if config.residual else None
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
@@ -55,11 +56,13 @@ class Siamese(nn.Module):
 
     def read(self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
         """y [n, d] of texts whose token vectors [N, d] have been looked up."""
-        star = cast(Tensor, self.star(embedded, offsets))
         if self.residual is None:
-            return star
+            assert self.star is not None
+            return cast(Tensor, self.star(embedded, offsets))
         mean = cast(Tensor, self.residual(embedded, ids, offsets, side))
-        return mean + self.residual.gain * star
+        if self.star is None:
+            return mean
+        return mean + self.residual.gain * cast(Tensor, self.star(embedded, offsets))
 
     @classmethod
     def initial(cls, config: AstConfig, vectors: F32, seed: int = 0) -> Self:

@@ -55,7 +55,7 @@ class Layer:
 class Residual:
     """The gated mean of the token vectors, to which the star is added with a gain."""
 
-    gain: F32  # [dim]
+    gain: F32  # [dim], of the star; empty without one
     gates: F32  # [sides, vocabulary], > 0
     positions: F32  # [sides, POSITION_BUCKETS], > 0
 
@@ -104,19 +104,27 @@ class Weights:
 
         layers = tuple(
             Layer(attention(f"layers.{i}.ring"), attention(f"layers.{i}.star"))
-            for i in range(config.layers)
+            for i in range(config.layers if config.has_star else 0)
         )
         residual = None
         if config.residual:
-            residual = Residual(*(named[f"residual.{p}"] for p in ("gain", "gates", "positions")))
+            gain = named["residual.gain"] if config.has_star else np.zeros(0, np.float32)
+            residual = Residual(gain, named["residual.gates"], named["residual.positions"])
         return cls(config, named["embedding"], layers, residual)
+
+
+def quantised_rows(rows: F32) -> tuple[NDArray[np.int8], F32]:
+    """The rows in int8 and a scale for each: what a model file holds of the token vectors."""
+    scales = (np.abs(rows).max(axis=1, initial=0) / 127).astype(np.float32)  # [n]
+    safe = np.where(scales > 0, scales, 1)[:, None]
+    return np.rint(rows / safe).astype(np.int8), scales
 
 
 def shapes(config: AstConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
     """The name and shape of every parameter of a model with these settings."""
     d, inner = config.dim, config.inner
     named: dict[str, tuple[int, ...]] = {"embedding": (vocabulary, d)}
-    for i in range(config.layers):
+    for i in range(config.layers if config.has_star else 0):
         for part in ("ring", "star"):
             named[f"layers.{i}.{part}.alpha"] = (config.heads,)
             for p in PROJECTIONS:
@@ -124,7 +132,8 @@ def shapes(config: AstConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
                 named[f"layers.{i}.{part}.{p}.weight"] = (out, into)
                 named[f"layers.{i}.{part}.{p}.bias"] = (out,)
     if config.residual:
-        named["residual.gain"] = (d,)
+        if config.has_star:
+            named["residual.gain"] = (d,)
         named["residual.gates"] = (len(Side), vocabulary)
         named["residual.positions"] = (len(Side), POSITION_BUCKETS)
     return named

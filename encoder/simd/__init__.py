@@ -1,4 +1,1 @@
-"""Registers, loads and products of integers, as numba compiles them.
-
-Nothing here knows a model: `encoder.backends.kernel` is written in these words.
-"""
+"""Registers, loads and products of int16, as numba compiles them: what posts are compared with."""

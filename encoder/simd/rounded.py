@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from llvmlite import ir
 from numba.core.types import intp, void
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from encoder.model.weights import F32
-from encoder.simd.int16_pairs import PAIRS, multiply_pairs
 from encoder.simd.loads import element_at, filled, read, write
-from encoder.simd.matmul import panels
-from encoder.simd.registers import FAST, FLOAT, Vectors, pack, registers, splat
+from encoder.simd.registers import FAST, FLOAT, Vectors, pack, registers, shuffle, splat
 from encoder.simd.tile import HALVES, LANES, Tile, up
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed
@@ -25,6 +24,29 @@ I16 = NDArray[np.int16]
 TILE = Tile(2)
 FULL = 32_700  # the level of 1, and of what rounding makes of it
 LONGEST = 2**0.5  # of the rows that a matrix is multiplied with: no sum then reaches 2³¹
+
+WIDE = ir.VectorType(ir.IntType(32), HALVES)
+PAIRS = ir.VectorType(ir.IntType(16), HALVES)
+
+
+def panels(matrix: F32, tile: Tile) -> F32:
+    """A matrix [depth, width] as panels [panels, depth, tile.width]; the last two may overlap."""
+    last = matrix.shape[1] - tile.width
+    starts = [*range(0, last, tile.width), last]
+    cut = [matrix[:, at : at + tile.width] for at in starts]
+    return np.ascontiguousarray(np.stack(cut), dtype=np.float32)
+
+
+def multiply_pairs(builder: Any, x: Any, y: Any) -> Any:
+    """x[2i]·y[2i] + x[2i+1]·y[2i+1] in lane i.
+
+    One instruction with VNNI (vpdpwssd), two with AVX2 or SSE (pmaddwd, paddd): LLVM knows this
+    pattern.
+    """
+    products = builder.mul(builder.sext(x, WIDE), builder.sext(y, WIDE), flags=("nsw",))
+    even = shuffle(builder, products, products, range(0, HALVES, 2))
+    odd = shuffle(builder, products, products, range(1, HALVES, 2))
+    return builder.add(even, odd)
 
 
 @intrinsic

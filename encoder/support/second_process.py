@@ -27,7 +27,7 @@ def second_process(module: str, *given: str) -> Iterator[bool]:
     if FOLDER is None or not empty:
         yield False
         return
-    tell("compiling for this CPU, once for this version: some 20 s")
+    tell("compiling for this CPU, once for this version: some 10 s")
     if available_cpus() == 1:
         yield True
         return

@@ -114,10 +114,13 @@ def reference(weights: Weights, ids: Sequence[int], side: Side) -> F64:
     if len(ids) == 0:
         return np.zeros(weights.config.dim)
     embedded = weights.embedding[np.asarray(ids)].astype(np.float64)
+    if not weights.layers:
+        mean: F64 = token_shares(weights, ids, side) @ embedded
+        return mean
     star = reference_star(weights, embedded).output
     if weights.residual is None:
         return star
-    mean: F64 = token_shares(weights, ids, side) @ embedded
+    mean = token_shares(weights, ids, side) @ embedded
     return mean + weights.residual.gain.astype(np.float64) * star
 
 

@@ -30,13 +30,14 @@ def background(count: int = 400) -> list[str]:
 
 
 def small_model(
-    *, mix: float = 0.6, residual: bool = True, layers: int = 1, seed: int = 3
+    *, mix: float = 0.6, star: str = "none", residual: bool = True, layers: int = 1, seed: int = 3
 ) -> Model:
     """A model of 12 dimensions over a few words and all letters."""
     config = AstConfig(
         dim=12,
         heads=2,
         head_dim=6,
+        star=star,
         residual=residual,
         layers=layers,
         post_tokens=32,

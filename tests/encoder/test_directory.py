@@ -21,7 +21,7 @@ from tests.encoder.small import LINES, small_model
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return small_model()
+    return small_model(star="paper")
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         r"layers\.0\.ring\.query\.weight: float32 of shape \[11, 12\], expected",
     ),
     "wrong type": (
-        rewrite("model.safetensors", "residual.gain", lambda a: a.astype(np.float16)),
+        rewrite("model.safetensors", "residual.gates", lambda a: a.astype(np.float16)),
         "float16",
     ),
     "alpha out of range": (

@@ -26,12 +26,12 @@ ARTICLES: list[str | tuple[str, str]] = [
 texts = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 
 
-@pytest.fixture(scope="module", params=["residual", "paper", "two layers", "dense alone"])
+@pytest.fixture(scope="module", params=["gated mean", "star", "paper", "dense alone"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     kinds: dict[str, dict[str, Any]] = {
-        "residual": {},
-        "paper": {"residual": False},
-        "two layers": {"layers": 2},
+        "gated mean": {},
+        "star": {"star": "paper", "layers": 2},
+        "paper": {"star": "paper", "residual": False},
         "dense alone": {"mix": 0.0},
     }
     path = tmp_path_factory.mktemp("models") / "m"
@@ -49,8 +49,8 @@ def torch_enc(enc: encoder.Encoder) -> encoder.Encoder:
     return encoder.Encoder(enc.model, backends._torch(enc.model, "cpu", None), "torch")
 
 
-def test_the_kernel_runs_one_layer_and_torch_the_rest(enc: encoder.Encoder) -> None:
-    assert enc.path == ("kernel" if enc.model.weights.config.layers == 1 else "torch")
+def test_the_kernel_runs_a_gated_mean_and_torch_a_star(enc: encoder.Encoder) -> None:
+    assert enc.path == ("torch" if enc.model.weights.config.has_star else "kernel")
     assert enc.dim == 12
     assert len(enc.digest) == 64
 

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from encoder.model.weights import F32
 from train.figures.style import BLUE, GREY, VERMILION, Sheet, page
-from train.figures.subject import Subject
+from train.figures.subject import MissingDataError, Subject
 
 PARTS = {"ring": (BLUE, "o"), "star": (VERMILION, "*")}
 MARKS = {1.0: "softmax", 1.5: "1.5-entmax", 2.0: "sparsemax"}
@@ -14,6 +14,8 @@ MARKS = {1.0: "softmax", 1.5: "1.5-entmax", 2.0: "sparsemax"}
 def draw_alpha(subject: Subject) -> list[Sheet]:
     """A panel for each layer, a dot for each head of ring and star."""
     weights = subject.encoder.model.weights
+    if not weights.layers:
+        raise MissingDataError("needs a model with a star")
     layers = [{"ring": layer.ring.alpha, "star": layer.star.alpha} for layer in weights.layers]
     figure = page(2.6, 4.6 if len(layers) == 1 else 6.9)
     panels = figure.subplots(1, len(layers), sharey=True, squeeze=False)[0]

@@ -100,7 +100,7 @@ class TokenTable:
 
     def __init__(self, model: nn.Module, in_halves: bool = False) -> None:
         self.model = model
-        self._in_halves = in_halves and isinstance(model, Siamese)
+        self._in_halves = in_halves and isinstance(model, Siamese) and model.config.has_star
         parameters = dict(model.named_parameters())
         self.adams = {VECTORS: RowAdam(parameters[VECTORS].detach())}
         if GATES in parameters:  # turned, they have a row for each token too: [vocabulary, sides]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import encoder
 from encoder.backends import choose as backends
-from encoder.backends.kernel import KernelBackend
+from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.directory import write_model
 from encoder.errors import DeviceError
 from encoder.model.config import Side
@@ -47,7 +47,7 @@ def test_a_kernel_that_fails_its_check_gives_way_to_torch_with_one_warning(
     why: str,
 ) -> None:
     write_model(tmp_path / "m", small_model())
-    monkeypatch.setattr("encoder.backends.kernel.KernelBackend", kernel)
+    monkeypatch.setattr("encoder.backends.gated_mean.GatedMeanKernel", kernel)
     with caplog.at_level(logging.WARNING, "newsift.encoder"):
         enc = encoder.load(tmp_path / "m", device="cpu")
     assert enc.path == "torch"
@@ -70,14 +70,14 @@ def test_a_kernel_that_is_wrong_only_here_does_not_pass(
 ) -> None:
     model = small_model()
 
-    class Flawed(KernelBackend):
+    class Flawed(GatedMeanKernel):
         def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
             found = super().forward(ids, offsets, side)
             found[WRONG[where](np.diff(offsets), side)] += 1
             return found
 
-    assert backends.check_error(KernelBackend(model.weights), model) < 1e-3
-    monkeypatch.setattr("encoder.backends.kernel.KernelBackend", Flawed)
+    assert backends.check_error(GatedMeanKernel(model.weights), model) < 1e-3
+    monkeypatch.setattr("encoder.backends.gated_mean.GatedMeanKernel", Flawed)
     assert backends.open_backend(model, "cpu", 1)[1] == "torch"
 
 

@@ -25,7 +25,9 @@ LENGTHS = (3, 0, 1, 17, 2, 0, 5)
 
 
 def star_of(weights: Weights) -> AdaptiveStar:
-    return Siamese.from_weights(weights).star
+    star = Siamese.from_weights(weights).star
+    assert star is not None
+    return star
 
 
 def draw(

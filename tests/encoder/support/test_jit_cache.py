@@ -225,10 +225,10 @@ def test_an_edit_of_anything_compiled_in_is_another_cache(
         return changed
 
     compiled = [file for file in here.rglob("*.py") if compiles(file)]
-    assert len(compiled) > 10
+    assert len(compiled) > 8
     assert all(map(counts, compiled))
     assert all(counts(here / f"{name}.py") for name in (
-        "model/config", "support/jit", "backends/kernel/row_layout", "text/split",
+        "model/config", "support/jit", "backends/asked", "text/split",
     ))  # fmt: skip
     assert not counts(here / "encoder.py")
     assert not counts(here / "backends" / "torch_backend.py")

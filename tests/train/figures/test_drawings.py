@@ -28,7 +28,7 @@ from train.figures.subject import Subject
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     root = tmp_path_factory.mktemp("figures")
-    write_model(root / "model", small_model(layers=2))
+    write_model(root / "model", small_model(star="paper", layers=2))
     data, case = folder(root / "data"), study(root / "case")
     # No split: the few pairs of the test split are too few to be laid out.
     return Subject(str(root / "model"), data, case, None, 0.01, "cpu")
