@@ -152,6 +152,16 @@ def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: 
     assert (done.code, done.out, said in done.err) == (2, "", True), done.err
 
 
+def test_a_seed_of_too_few_words_needs_force(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"short")
+    kafka.send(POSTS, post("1", "A ferry burns."), b"k")
+    args = ("backfill", "short", "--since", "1h", "--json")
+    done = newsift(*args)
+    assert (done.code, done.out) == (2, "")
+    assert "seed 'short': has 3 words, and an article has 40" in done.err
+    assert newsift(*args, "--force").code == 0
+
+
 def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     assert newsift("seeds", "set", "ferry-fire", "--expires-at", "7d").code == 0

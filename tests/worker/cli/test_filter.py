@@ -156,6 +156,20 @@ def test_the_time_of_a_post_is_its_message_s(newsift: Command, tmp_path: Path) -
     }
 
 
+def test_articles_of_several_paths_are_one_event_and_short_ones_are_refused(
+    newsift: Command, seeds: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "one.md").write_text(f"{FERRY} " * 9)
+    args = ("filter", "--seeds", seeds, "--seeds", tmp_path / "one.md", "--event", "ferry")
+    done = newsift(*args, stdin=lines(*POSTS))
+    assert (done.code, done.out) == (2, "")
+    assert "clinics.json: has 22 words, and an article has 40" in done.err
+    assert done.err.endswith("; write more, or give --force\n")
+    found = records(newsift(*args, "--force", stdin=lines(*POSTS)).out)
+    assert {match["event"] for record in found for match in record["matches"]} == {"ferry"}
+    assert {match["seed_id"] for record in found for match in record["matches"]} > {"one", "dam"}
+
+
 def test_csv_has_one_row_a_match(newsift: Command, seeds: Path, tmp_path: Path) -> None:
     file = tmp_path / "posts.jsonl"
     file.write_bytes(lines({"id": "1", "text": f'{FERRY}, "help"\nnow\rand\0', "author": "me"}))

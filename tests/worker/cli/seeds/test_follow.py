@@ -34,6 +34,21 @@ def test_each_article_is_a_seed(once: Any, site: Site, kafka: Kafka) -> None:
     assert all(("schema", b"newsift.seed/1") in r.headers for r in kafka.records(SEEDS))
 
 
+def test_an_article_of_too_few_words_is_left_out_and_counted(
+    once: Any, site: Site, kafka: Kafka
+) -> None:
+    short = Reply(
+        b"<html><body><p>Port Maren. A ferry burns, and no more for now.</p></body></html>"
+    )
+    site.replies |= {"/a": short, "/b": page("Birka"), "/feed": feed(item("/a"), item("/b"))}
+    done = once()
+    assert done.code == 0, done.err
+    assert "no seed: " in done.err
+    assert "/a: has 10 words, and an article has 40" in done.err
+    assert "refused 1, new 1" in done.err
+    assert seeds_of(kafka).keys() == {"fire-on-the-birka"}
+
+
 def test_without_an_event_each_is_its_own(once: Any, site: Site, kafka: Kafka) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"))}
     once()
