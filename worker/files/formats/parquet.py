@@ -151,7 +151,7 @@ def _messages(file: str, batch_rows: int, batch_bytes: int) -> Iterator[Header |
         table = ParquetFile(file, read_dictionary=texts, **paged)
         schema = table.schema_arrow
         nested = {field.name: str(field.type) for field in schema if types.is_nested(field.type)}
-        yield Header(list(schema.names), nested, int(table.metadata.num_rows))
+        yield Header(list(schema.names), nested, max(int(table.metadata.num_rows), 1))
     except pyarrow.ArrowMemoryError:
         raise
     except faults as error:
@@ -160,7 +160,7 @@ def _messages(file: str, batch_rows: int, batch_bytes: int) -> Iterator[Header |
     try:
         rows = _batch_rows(table, batch_rows, batch_bytes)
         for batch in table.iter_batches(batch_size=rows, use_threads=False):
-            for piece in _pieces(batch, batch_bytes):
+            for piece in _pieces(batch, batch_bytes) if batch.num_rows else ():
                 yield Rows(_rows(piece))
     except pyarrow.ArrowMemoryError:
         raise

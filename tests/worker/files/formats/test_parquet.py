@@ -106,6 +106,30 @@ def test_a_text_that_expands_a_thousandfold_comes_in_small_batches(
     ]
 
 
+def test_a_group_without_rows_ends_nothing(tmp_path: Path) -> None:
+    rows = pa.table({"text": ["a dam"]})
+    with pq.ParquetWriter(tmp_path / "a", rows.schema) as writer:
+        for part in (rows, rows.slice(0, 0), rows):
+            writer.write_table(part)
+    assert [each.place for batch in read(tmp_path / "a") for each in batch] == ["row 1", "row 2"]
+    pq.write_table(rows.slice(0, 0), tmp_path / "b")
+    assert read(tmp_path / "b") == []
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_texts_in_an_encoding_of_differences_are_read(tmp_path: Path, encoding: str) -> None:
+    table = pa.table({"text": [f"post {n}" for n in range(20)]})
+    pq.write_table(table, tmp_path / "a", use_dictionary=False, column_encoding={"text": encoding})
+    assert len([each for batch in read(tmp_path / "a") for each in batch]) == 20
+
+
+def test_a_row_that_is_too_long_is_bad_by_itself(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a dam", "x" * (2**24 + 1), "a dam"]}), tmp_path / "a")
+    found = [each.found for batch in read(tmp_path / "a") for each in batch]
+    assert [isinstance(each, Post) for each in found] == [True, False, True]
+    assert "is longer than 16 MiB; split it" in str(found[1])
+
+
 @pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
 def test_texts_of_any_type_are_read(tmp_path: Path, kind: str) -> None:
     texts = pa.array(["a dam", None, "a dam"], "string").cast(kind)
