@@ -28,7 +28,7 @@ MAGIC = b"PAR1"
 BATCH_ROWS = 1024
 BATCH_CELLS = 2**17
 BATCH_BYTES = 2**22  # of the texts in a batch, however often a file may say the same one
-MEMORY = 5 * 2**25  # bytes that the reading process may take, and eight times the file's own
+MEMORY = 2**28  # bytes that the reading process may take, and eight times the file's own
 LENGTH = 8  # bytes that say how long a message of that process is
 ENVIRONMENT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 
