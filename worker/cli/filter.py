@@ -232,7 +232,7 @@ def _conclude(total: Sum, seeds: int) -> None:
         f"{seeds:,} {'seed' if seeds == 1 else 'seeds'}, {total.progress.rate(' posts/s')}"
     )
     for event, count in total.events.most_common(MOST_EVENTS):
-        say(f"{count:>7,}  {event}")
+        say(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")
 
 
 def _listed(name: str, counts: Counter[str]) -> str:

@@ -50,6 +50,7 @@ class FileMessages:
         self._tell, self._blank = tell, blank
         self._is_windows = False
         self._oddities = Oddities(wanted.zone)
+        self._warnings = set[str]()
         self._begun: Batches | None = None
         self.columns: tuple[str, ...] = ()  # of a table, once it was looked at
         self.passed = 0  # bytes of the file that were read
@@ -78,7 +79,9 @@ class FileMessages:
             yield from begun if begun is not None else self._understood()
         finally:
             for warning in self._oddities.warnings():
-                self._tell(f"{self.name}: {warning}")
+                if warning not in self._warnings:  # a file may be read twice
+                    self._warnings.add(warning)
+                    self._tell(f"{self.name}: {warning}")
 
     def _understood(self) -> Batches:
         """The rows, refused where none of the first ones is understood."""

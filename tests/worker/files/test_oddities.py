@@ -67,6 +67,15 @@ def test_times_without_an_offset_are_utc_and_counted(tmp_path: Path, form: str) 
     assert rows[0].timestamp == moment * 1000
 
 
+def test_a_file_that_is_read_twice_has_one_warning(tmp_path: Path) -> None:
+    told: list[str] = []
+    file = written(tmp_path, "csv", NAIVE)
+    (one,) = checked([file], FileOptions(), DEFAULT_LIMITS, told.append)
+    for _ in range(2):
+        assert list(one)
+    assert sum(READ_AS_UTC in line for line in told) == 1
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_time_zone_says_otherwise(tmp_path: Path, form: str) -> None:
     moments = ("2026-01-31 12:00:00", "2026-07-31 12:00:00", "2026-07-31T12:00:00Z")
