@@ -16,6 +16,7 @@ PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
 FAST := encoder/score test_architecture.py test_house.py worker/config worker/match worker/posts \
 	worker/seeds worker/stream worker/watch
 BROWSER := tests/worker/desk/browser
+HOSTILE_FILES := tests/hostile/test_files.py
 SLOW := cost fuzz revoking control_lost
 
 .PHONY: demo test test-fast faults lint bench env peers lock clean soak
@@ -26,8 +27,9 @@ demo: env
 test: env
 	@# Each worker keeps to one thread of BLAS, else they fight over the cores.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile \
-		--no-loadscope-reorder --ignore $(BROWSER)
-	@echo "SKIPPED: the desk in a browser ($(BROWSER)): .ci/run looks at it, with Chromium"
+		--no-loadscope-reorder --ignore $(BROWSER) --ignore $(HOSTILE_FILES)
+	@echo "SKIPPED: the desk in a browser ($(BROWSER)) and files made to fill the memory" \
+		"($(HOSTILE_FILES)): .ci/run has them"
 
 # At each save: the rooms that start no process and compile next to nothing.
 test-fast: env

@@ -4,10 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.conftest import ASKED
 from tests.hostile.files import FILES, LARGEST, MOST, PAGES, SEED, read
-
-pytestmark = pytest.mark.skipif(bool(ASKED), reason="knows no broker, and ran on the other one")
 
 
 @pytest.mark.parametrize("name", [*FILES, *PAGES])

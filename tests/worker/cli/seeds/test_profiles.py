@@ -52,7 +52,7 @@ def test_which_is_in_force(newsift: Command, kafka: Kafka, enc: Encoder) -> None
     (line,) = [row for row in newsift("seeds", "list").out.splitlines() if "profile|" in row]
     assert line.split()[1] == "live"
     assert line.endswith("for dam, rain")
-    assert "2 live, 2 replaced" in newsift("status").out
+    assert "2 live, 2 articles by their event's profile" in newsift("status").out
     assert json.loads(newsift("status", "--json").out)["seeds"] == {
         "live": 2, "expired": 0, "paused": 0, "replaced": 2,
         "refused": {}, "stale": {}, "unknown": {},
