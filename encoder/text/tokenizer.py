@@ -28,6 +28,7 @@ from encoder.text.vocabulary import Vocabulary
 
 CHUNKS_KEPT = 2**16
 WORDS_KEPT = 2**16
+SPLITS_KEPT = 2**14  # chunks, in their words
 LETTERS_KEPT = 32  # of a word
 BYTES_KEPT = 64  # of a chunk
 BYTES = 4  # of a number in a body
@@ -59,6 +60,7 @@ class Tokenizer:
         self._idf = np.array([] if idf is None else idf.table, np.float32)
         self._word = lru_cache(WORDS_KEPT)(self._look_at)
         self._known = lru_cache(CHUNKS_KEPT)(self._body)
+        self._split = lru_cache(SPLITS_KEPT)(self._read)
         self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
 
     def posts(self, texts: Sequence[str]) -> Tokens:
@@ -74,7 +76,11 @@ class Tokenizer:
         """The words of one text as posts() or articles() read it, those beyond the cap too."""
         (text,) = checked([text], side)
         chunks = article_chunks(text) if side is Side.ARTICLE else post_chunks(str(text))
-        return [word for chunk in chunks for word in self._read(side, chunk)]
+        return [
+            word
+            for chunk in chunks
+            for word in (self._split if len(chunk) <= LETTERS_KEPT else self._read)(side, chunk)
+        ]
 
     def _read(self, side: Side, chunk: str) -> list[Word]:
         """The words of a chunk."""
