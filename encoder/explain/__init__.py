@@ -1,5 +1,5 @@
 """The words that carry a vector or a score.
 
-`words` is what users call; `reference` reads torch's own attention, and the `kernel_` modules what
-the kernel has computed. What is found goes to `worker.match.records` as a match's `why`.
+`words` is what users call; `gated_mean` is the closed form of a model without a star, `reference`
+torch's own way back through one. What they say is a match's `why` (`worker.match.records`).
 """
