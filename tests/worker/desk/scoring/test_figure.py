@@ -43,7 +43,7 @@ def label(post: Post, said: Verdict, by: str = "anna", drawn: str = "certify") -
     return Label(said, EVENT, post, by, at, drawn, 0.5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("threshold", [{"threshold": 0.66}, {}])
+@pytest.mark.parametrize("threshold", [{"threshold": 0.5}, {}])
 def test_what_would_pass_an_hour_is_what_all_posts_say(
     teacher: Teacher, threshold: dict[str, float]
 ) -> None:
