@@ -29,7 +29,7 @@ T = TypeVar("T", bound=np.generic)
 LEAST = 2**20  # bytes; a smaller array is not worth a file
 CHUNK = 2**24
 DIGEST_BYTES = 32
-KEPT = 9  # of three models
+KEPT = 9  # arrays; a model has two
 ABANDONED_S = 3600
 
 
