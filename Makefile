@@ -13,11 +13,14 @@ SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
 READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)
 PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
 
-FAST := encoder/score test_architecture.py test_house.py worker/config worker/match worker/posts \
-	worker/seeds worker/stream worker/watch
-BROWSER := tests/worker/desk/browser
-HOSTILE_FILES := tests/hostile/test_files.py
-SLOW := cost fuzz revoking control_lost
+# Every process that a test starts would compile each module again.
+unexport PYTHONDONTWRITEBYTECODE
+
+FAST := encoder/score worker/config worker/match worker/posts \
+	worker/seeds worker/stream worker/metrics
+# Folders whose tests .ci/run runs, beside those marked as slow.
+CI_ONLY := faults hostile newsift/desk/browser
+SLOW := fuzz revoking control_lost
 
 .PHONY: demo test test-fast faults lint bench env peers lock clean soak
 
@@ -26,14 +29,13 @@ demo: env
 
 test: env
 	@# Each worker keeps to one thread of BLAS, else they fight over the cores.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile \
-		--no-loadscope-reorder --ignore $(BROWSER) --ignore $(HOSTILE_FILES)
-	@echo "SKIPPED: the desk in a browser ($(BROWSER)) and files made to fill the memory" \
-		"($(HOSTILE_FILES)): .ci/run has them"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder \
+		-m "not slow" $(foreach folder,$(CI_ONLY),--ignore tests/$(folder))
+	@echo "not run: $(CI_ONLY) and tests marked as slow; .ci/run has them"
 
 # At each save: the rooms that start no process and compile next to nothing.
 test-fast: env
-	@$(BIN)/python -m pytest -q -n 2 $(addprefix tests/,$(FAST)) \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" --hypothesis-profile fast $(addprefix tests/,$(FAST)) \
 		$(foreach name,$(SLOW),--ignore-glob "*_$(name).py")
 
 # Every fault on both brokers; without Java on the embedded one alone, and says so.
@@ -45,7 +47,7 @@ faults: env
 # `newsift bench stream --only memory`.
 soak: env
 	@$(BIN)/python -m tests.hostile.fuzz --seconds 3600
-	@$(BIN)/python -m tests.worker.desk.load --seconds 600
+	@$(BIN)/python -m tests.newsift.desk.load --seconds 600
 
 lint: env
 	$(BIN)/ruff check .

@@ -7,13 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 import encoder
-from bench.crises import CrisisScene, Draw, scenes
-from bench.measure import Say
-from bench.part import Cell, Part
+from bench.crises import CrisisDraw, CrisisScene, scenes
+from bench.measure import Cell, ResultTable, Say
 from encoder.embeddings import Embeddings, thresholds
-from train.data.folder import files
-from train.data.readers import Passed, read_stories
-from worker.judge.drift import HIGH
+from train.data.readers import SkippedRows, files, read_stories
+from worker.match.drift import HIGH
 
 POSTS, ARTICLES = 20_000, 200  # in a background, and of each source
 RATE = 0.001
@@ -45,21 +43,23 @@ class Passes(NamedTuple):
     most: float
 
 
-def measure_background(model: str, data: Path, draws: int, say: Say) -> list[Part]:
+def measure_background(model: str, data: Path, draws: int, say: Say) -> list[ResultTable]:
     """Both tables: articles on news, and events that the background holds."""
     with encoder.load(model, device="cpu") as enc:
         say("news and crises are embedded")
         crises = list(scenes(enc, data))
         news = crises[0].posts[: crises[0].news]
         order = np.random.default_rng(0).permutation(len(news))
-        kept, judging = np.split(order, [len(news) // 2])
-        backgrounds = {"the model's": enc.background, "own": news[kept[:POSTS]]}
+        background_rows, judging = np.split(order, [len(news) // 2])
+        backgrounds = {"the model's": enc.background, "own": news[background_rows[:POSTS]]}
         passes = []
         for source, articles in sources(enc, data, crises):
             say(source)
             for name, background in backgrounds.items():
                 passes.append(passes_of(source, name, articles, background, news[judging]))
-    parts = [Part("passes", f"Thresholds at {RATE:g}, model {model}", HEADER, passes, REMARKS)]
+    parts = [
+        ResultTable("passes", f"Thresholds at {RATE:g}, model {model}", HEADER, passes, REMARKS)
+    ]
     return [*parts, event_part(crises, draws, say)]
 
 
@@ -69,7 +69,7 @@ def sources(
     """Articles of each source."""
     yield "reports on the crises", Embeddings.concat([scene.seeds for scene in crises])
     for name, file in files(data, "articles").items():
-        stories = list(read_stories(file, Passed()))
+        stories = list(read_stories(file, SkippedRows()))
         taken = np.random.default_rng(0).permutation(len(stories))[:ARTICLES]
         yield name, enc.articles([stories[at] for at in taken])
 
@@ -85,21 +85,21 @@ def passes_of(
     return Passes(source, name, *map(float, figures))
 
 
-def event_part(crises: list[CrisisScene], draws: int, say: Say) -> Part:
+def event_part(crises: list[CrisisScene], draws: int, say: Say) -> ResultTable:
     """What an event in its own background costs, and what leaving out its best posts mends."""
     rows: list[list[Cell]] = []
     for rare in RARE:
         say(f"one post in {rare} on the event")
         drawn = [scene.draw(rare, seed) for scene in crises for seed in range(draws)]
         each = [[outcome(draw, some) for some in backgrounds(draw)] for draw in drawn]
-        told: list[Cell] = [f"{news:.2f} · {on:.2f}" for news, on in np.mean(each, axis=0)]
-        rows.append([f"1 in {rare}" if rare else "none", *told])
+        cells: list[Cell] = [f"{news:.2f} · {on:.2f}" for news, on in np.mean(each, axis=0)]
+        rows.append([f"1 in {rare}" if rare else "none", *cells])
     names = ["the model's", "all kept", *(f"from {factor}" for factor in FACTORS)]
     title = f"An event in its own background, means of {draws} draws"
-    return Part("event", title, ("on topic", *names), rows, EVENT_REMARKS)
+    return ResultTable("event", title, ("on topic", *names), rows, EVENT_REMARKS)
 
 
-def backgrounds(draw: Draw) -> Iterator[Embeddings]:
+def backgrounds(draw: CrisisDraw) -> Iterator[Embeddings]:
     """The model's, a stream's as it is, and without the posts that score high with a seed."""
     scene = draw.scene
     yield scene.background
@@ -109,7 +109,7 @@ def backgrounds(draw: Draw) -> Iterator[Embeddings]:
         yield stream[np.flatnonzero((score < np.float32(factor) * cuts).all(axis=1))]
 
 
-def outcome(draw: Draw, background: Embeddings) -> tuple[float, float]:
+def outcome(draw: CrisisDraw, background: Embeddings) -> tuple[float, float]:
     """How many of 1,000 news reach a seed's threshold, and which share of the event's any."""
     seeds, posts = draw.scene.seeds, draw.scene.posts
     cuts = thresholds(background, seeds, RATE)

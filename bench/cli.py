@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from bench.part import Part
+from bench.measure import ResultTable
 from bench.texts import SHARED
-from train.loop.progress import Talk
+from train.loop.progress import ProgressLog
 
 Option = TypeVar("Option", bound=Callable[..., Any])
 
@@ -32,10 +32,10 @@ BETWEEN = click.FloatRange(0, 1, min_open=True, max_open=True)
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
 
 
-def number(name: str, default: float, said: str, least: int = 1) -> Callable[[Option], Option]:
+def number(name: str, default: float, help_text: str, least: int = 1) -> Callable[[Option], Option]:
     """An option that takes a number, whole where its default is."""
     kind = click.IntRange(least) if isinstance(default, int) else click.FloatRange(least)
-    return click.option(name, type=kind, default=default, show_default=True, help=said)
+    return click.option(name, type=kind, default=default, show_default=True, help=help_text)
 
 
 @click.group()
@@ -53,9 +53,9 @@ def bench() -> None:
 @JSON
 def encoder(threads: str, only: str, as_json: bool, **given: Any) -> None:
     """Text to embeddings: ours, as published, and MiniLM, all rows interleaved in one run."""
-    from bench.encoder.run import measure_encoder
+    from bench.encoder import measure_encoder
 
-    say = Talk().progress
+    say = ProgressLog().progress
     show(measure_encoder(threads=numbers(threads), only=names(only), say=say, **given), as_json)
 
 
@@ -76,10 +76,10 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
 
     The part `memory` takes long and is measured only by name: --only memory.
     """
-    from bench.stream.run import StreamOptions, measure_stream
+    from bench.stream import StreamOptions, measure_stream
 
     options = StreamOptions(only=names(only), **given)
-    show(measure_stream(options, Talk().progress), as_json)
+    show(measure_stream(options, ProgressLog().progress), as_json)
 
 
 @bench.command("collect")
@@ -90,9 +90,9 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
 @JSON
 def collecting(as_json: bool, **given: Any) -> None:
     """The collector of Bluesky between a local Jetstream and a broker, each a process."""
-    from bench.collect.run import measure_collect
+    from bench.collect import measure_collect
 
-    show(measure_collect(say=Talk().progress, **given), as_json)
+    show(measure_collect(say=ProgressLog().progress, **given), as_json)
 
 
 @bench.command()
@@ -104,7 +104,7 @@ def background(as_json: bool, **given: Any) -> None:
     """What thresholds on a background of one's own let pass, and what an event in it costs."""
     from bench.background import measure_background
 
-    show(measure_background(say=Talk().progress, **given), as_json)
+    show(measure_background(say=ProgressLog().progress, **given), as_json)
 
 
 @bench.command()
@@ -114,9 +114,9 @@ def background(as_json: bool, **given: Any) -> None:
 @JSON
 def profiles(as_json: bool, **given: Any) -> None:
     """Events that learn: profiles beside seeds, on labelled crises among news."""
-    from bench.profiles.run import measure_profiles
+    from bench.profiles import measure_profiles
 
-    show(measure_profiles(say=Talk().progress, **given), as_json)
+    show(measure_profiles(say=ProgressLog().progress, **given), as_json)
 
 
 @bench.command()
@@ -144,10 +144,9 @@ def languages(model: str, data: Path | None, as_json: bool) -> None:
 @JSON
 def promise(precision: float, confidence: float, as_json: bool, **given: Any) -> None:
     """How often a promised precision is broken, on labelled crises drawn again and again."""
-    from bench.promise.run import measure_promise
-    from bench.promise.ways import Promise
+    from bench.promise import Promise, measure_promise
 
-    say = Talk().progress
+    say = ProgressLog().progress
     show([measure_promise(promise=Promise(precision, confidence), say=say, **given)], as_json)
 
 
@@ -159,10 +158,10 @@ def stories(as_json: bool, **given: Any) -> None:
     """Which matches say the same: retweets and near copies against any two, by their score."""
     from bench.stories import measure_stories
 
-    show(measure_stories(say=Talk().progress, **given), as_json)
+    show(measure_stories(say=ProgressLog().progress, **given), as_json)
 
 
-def show(parts: Sequence[Part], as_json: bool) -> None:
+def show(parts: Sequence[ResultTable], as_json: bool) -> None:
     """Print what was measured."""
     if as_json:
         click.echo(json.dumps({part.key: part.plain() for part in parts}, ensure_ascii=False))
@@ -178,9 +177,9 @@ def names(text: str) -> frozenset[str]:
 def numbers(text: str) -> tuple[int, ...]:
     """Numbers of threads out of a list such as 1,2."""
     try:
-        found = tuple(sorted({int(part) for part in text.split(",")}))
+        counts = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
-        found = ()
-    if not found or found[0] < 1:
+        counts = ()
+    if not counts or counts[0] < 1:
         raise click.BadParameter(f"{text!r} is no list such as 1,2", param_hint="--threads")
-    return found
+    return counts

@@ -12,10 +12,8 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from train.data.folder import files
-from train.data.readers import Passed, read_posts
-from train.data.splits import bare
-from train.protocol.ranking import auc_of
+from train.data.readers import SkippedRows, bare, files, read_posts
+from train.protocol.metrics import auc_of
 from train.protocol.sets import read_crises
 
 NEWS = "canadian_news_2017"
@@ -33,7 +31,7 @@ class CrisisScene:
     news: int
     on: int
 
-    def draw(self, one_in: int, seed: int) -> "Draw":
+    def draw(self, one_in: int, seed: int) -> "CrisisDraw":
         """Half of the news, one in so many on the event (none at 0); all else judges."""
         rng = np.random.default_rng(seed)
         news = rng.permutation(self.news)
@@ -43,11 +41,11 @@ class CrisisScene:
         if taken > self.on // 2:
             raise InputError(f"{self.name}: {self.on} posts, {2 * taken} are needed")
         stream = np.concatenate([news[:half], on[:taken]])
-        return Draw(self, rng.permutation(stream), news[half:], on[taken:])
+        return CrisisDraw(self, rng.permutation(stream), news[half:], on[taken:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draw:
+class CrisisDraw:
     """The places of the posts to learn from, and of those that nothing was learned from."""
 
     scene: CrisisScene
@@ -73,10 +71,10 @@ class Draw:
 
 def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
     """Every crisis of a folder among its news; no text twice, none of the model's background."""
-    passed = Passed()
-    if NEWS not in (found := files(data, "tweets")):
+    passed = SkippedRows()
+    if NEWS not in (names := files(data, "tweets")):
         raise InputError(f"--data: {data}/tweets holds no {NEWS}; give the folder of the data")
-    first = {bare(text): text for text in read_posts(found[NEWS], passed)}
+    first = {bare(text): text for text in read_posts(names[NEWS], passed)}
     news = unknown(enc.posts(text for key, text in first.items() if key), enc.background)
     for crisis in read_crises(data, passed):
         about = enc.posts((*crisis.on, *crisis.off))
@@ -87,8 +85,8 @@ def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
 
 def unknown(posts: Embeddings, background: Embeddings) -> Embeddings:
     """The posts whose words are no background post's: that a profile was told apart from."""
-    known = set(words_of(background))
-    return posts[np.flatnonzero([words not in known for words in words_of(posts)])]
+    background_words = set(words_of(background))
+    return posts[np.flatnonzero([words not in background_words for words in words_of(posts)])]
 
 
 def words_of(posts: Embeddings) -> Sequence[bytes]:

@@ -12,11 +12,11 @@ import numpy as np
 
 import encoder
 from bench.languages import RATE, REFERENCE, read_stories
-from bench.part import Cell, Part
+from bench.measure import Cell, ResultTable
 from encoder.errors import InputError
 from train.data.corpus import read_everyday
-from train.data.readers import Passed, rows
-from train.protocol.ranking import auc_of
+from train.data.readers import SkippedRows, rows
+from train.protocol.metrics import auc_of
 from train.run import everyday
 
 ENGLISH = "en"
@@ -38,7 +38,7 @@ REMARKS = (
 )
 
 
-class Judged(NamedTuple):
+class JudgedModel(NamedTuple):
     """The texts of one language: in the order of the others' sentences, and everyday posts."""
 
     originals: Sequence[str]
@@ -47,27 +47,29 @@ class Judged(NamedTuple):
     posts: Sequence[str]
 
 
-def measure_judged(model: str, data: Path) -> Part:
+def measure_judged(model: str, data: Path) -> ResultTable:
     """What a model is worth on texts that judge, in every language that has some."""
-    found = read_judged(data)
-    bench = Bench(encoder.load(model, device="cpu"), found)
-    measured = [bench.row(code, told) for code, told in found.items()]
-    return Part("judged", f"Texts that taught nothing, model {model}", HEADER, measured, REMARKS)
+    languages = read_judged(data)
+    bench = Bench(encoder.load(model, device="cpu"), languages)
+    measured = [bench.row(code, texts) for code, texts in languages.items()]
+    return ResultTable(
+        "judged", f"Texts that taught nothing, model {model}", HEADER, measured, REMARKS
+    )
 
 
-def read_judged(data: Path) -> dict[str, Judged]:
+def read_judged(data: Path) -> dict[str, JudgedModel]:
     """The texts that judge in a folder, by language."""
     originals, topics = by_language(data, "originals"), by_language(data, "topics")
-    inside = set().union(*everyday(data, Passed()))
-    streams = read_everyday(data, Passed())
+    inside = set().union(*everyday(data, SkippedRows()))
+    streams = read_everyday(data, SkippedRows())
     return {
-        code: Judged(
+        code: JudgedModel(
             [row["text"] for row in originals.get(code, ())],
-            [row["text"] for row in told],
-            [row["topic"] for row in told],
+            [row["text"] for row in sentences],
+            [row["topic"] for row in sentences],
             sorted(streams.get(code, set()) - inside),
         )
-        for code, told in sorted(topics.items())
+        for code, sentences in sorted(topics.items())
     }
 
 
@@ -76,34 +78,34 @@ def by_language(data: Path, name: str) -> dict[str, list[dict[str, str]]]:
     file = data / "judged" / f"{name}.jsonl.gz"
     if not file.is_file():
         raise InputError(f"{file}: is missing; python -m train.languages.gather writes it")
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for _, row in rows(file, Passed()):
-        found.setdefault(row["lang"], {})[row["id"]] = row
-    everywhere = sorted(set.intersection(*map(set, found.values())))
-    return {code: [told[name] for name in everywhere] for code, told in found.items()}
+    languages: dict[str, dict[str, dict[str, str]]] = {}
+    for _, row in rows(file, SkippedRows()):
+        languages.setdefault(row["lang"], {})[row["id"]] = row
+    everywhere = sorted(set.intersection(*map(set, languages.values())))
+    return {code: [by_id[name] for name in everywhere] for code, by_id in languages.items()}
 
 
 class Bench:
     """A model with the English texts that all languages are held against."""
 
-    def __init__(self, enc: encoder.Encoder, found: Mapping[str, Judged]) -> None:
+    def __init__(self, enc: encoder.Encoder, languages: Mapping[str, JudgedModel]) -> None:
         self._enc, self._stories = enc, read_stories()
-        self._originals = enc.articles(found[ENGLISH].originals)
-        self._sentences = enc.articles(found[ENGLISH].sentences)
+        self._originals = enc.articles(languages[ENGLISH].originals)
+        self._sentences = enc.articles(languages[ENGLISH].sentences)
         self._english = self._articles(REFERENCE)
 
-    def row(self, code: str, told: Judged) -> tuple[Cell, ...]:
+    def row(self, code: str, texts: JudgedModel) -> tuple[Cell, ...]:
         """The figures of one language, in the order of the header."""
-        posts = self._enc.posts(told.sentences)
+        posts = self._enc.posts(texts.sentences)
         return (
             NAMES[code],
-            first(self._enc.posts(told.originals), self._originals),
-            topic(posts, self._enc.articles(told.sentences), told.topics),
-            topic(posts, self._sentences, told.topics),
+            first(self._enc.posts(texts.originals), self._originals),
+            topic(posts, self._enc.articles(texts.sentences), texts.topics),
+            topic(posts, self._sentences, texts.topics),
             first(posts, self._sentences),
-            self._passing(told.posts, self._articles(NAMES[code])),
-            self._passing(told.posts, self._english),
-            len(told.posts),
+            self._passing(texts.posts, self._articles(NAMES[code])),
+            self._passing(texts.posts, self._english),
+            len(texts.posts),
         )
 
     def _articles(self, language: str) -> encoder.Embeddings:
@@ -124,8 +126,8 @@ def first(posts: encoder.Embeddings, articles: encoder.Embeddings) -> float | No
     return 100 * float((best == np.arange(len(posts))).mean())
 
 
-def topic(posts: encoder.Embeddings, articles: encoder.Embeddings, told: Sequence[str]) -> float:
+def topic(posts: encoder.Embeddings, articles: encoder.Embeddings, topics: Sequence[str]) -> float:
     """AUC × 100; every second sentence is a post, the others articles: none meets itself."""
     score = posts.similarity(articles)[1::2, ::2]
-    same = np.equal.outer(told[1::2], told[::2])
+    same = np.equal.outer(topics[1::2], topics[::2])
     return 100 * auc_of(score[same], score[~same])

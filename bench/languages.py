@@ -9,8 +9,8 @@ import yaml
 from numpy.typing import NDArray
 
 import encoder
-from bench.part import Cell, Part
-from train.protocol.ranking import Bool, auc_of
+from bench.measure import Cell, ResultTable
+from train.protocol.metrics import Bool, auc_of
 
 TEXTS = Path(__file__).with_suffix(".yaml")
 REFERENCE = "English"
@@ -28,7 +28,7 @@ REMARKS = (
 )
 
 
-class Story(NamedTuple):
+class LanguageEvent(NamedTuple):
     """One event as one language tells it."""
 
     event: str
@@ -37,78 +37,85 @@ class Story(NamedTuple):
     other: str  # a post on another event of the same kind
 
 
-class Finding(NamedTuple):
+class SearchFigures(NamedTuple):
     """How well some articles find posts: two AUC and two shares of pairs, each within 0 and 1."""
 
     auc: float
     alike: float
-    found: float
+    recall: float
     false: float
 
 
-def measure_languages(model: str) -> Part:
+def measure_languages(model: str) -> ResultTable:
     """Measure a model on every language of the shipped texts."""
     stories = read_stories()
     rows: list[tuple[Cell, ...]] = [
         (language, *(100 * share for finding in both for share in finding))
         for language, both in findings(encoder.load(model, device="cpu"), stories).items()
     ]
-    told = stories[REFERENCE]
-    posts = sum(len(story.posts) for story in told)
-    title = f"{posts} posts of {len(told)} invented events in each language, model {model}"
-    return Part("languages", title, HEADER, rows, REMARKS)
+    reference = stories[REFERENCE]
+    posts = sum(len(story.posts) for story in reference)
+    title = f"{posts} posts of {len(reference)} invented events in each language, model {model}"
+    return ResultTable("languages", title, HEADER, rows, REMARKS)
 
 
-def read_stories(file: Path = TEXTS) -> dict[str, list[Story]]:
+def read_stories(file: Path = TEXTS) -> dict[str, list[LanguageEvent]]:
     """The stories of every language, the events everywhere in the order of the reference."""
-    found: Mapping[str, Mapping[str, Any]] = yaml.safe_load(file.read_text("utf-8"))
+    languages: Mapping[str, Mapping[str, Any]] = yaml.safe_load(file.read_text("utf-8"))
     return {
         language: [
-            Story(event, told[event]["article"], tuple(told[event]["posts"]), told[event]["other"])
-            for event in found[REFERENCE]
+            LanguageEvent(
+                event,
+                events[event]["article"],
+                tuple(events[event]["posts"]),
+                events[event]["other"],
+            )
+            for event in languages[REFERENCE]
         ]
-        for language, told in found.items()
+        for language, events in languages.items()
     }
 
 
 def findings(
-    enc: encoder.Encoder, stories: Mapping[str, Sequence[Story]]
-) -> dict[str, tuple[Finding, Finding]]:
+    enc: encoder.Encoder, stories: Mapping[str, Sequence[LanguageEvent]]
+) -> dict[str, tuple[SearchFigures, SearchFigures]]:
     """The posts of each language, looked for with English articles and with the language's own."""
     articles = {
-        language: enc.articles([story.article for story in told])
-        for language, told in stories.items()
+        language: enc.articles([story.article for story in own])
+        for language, own in stories.items()
     }
-    found = {}
-    for language, told in stories.items():
-        posts = enc.posts([post for story in told for post in story.posts])
-        others = enc.posts([story.other for story in told])
+    result = {}
+    for language, own in stories.items():
+        posts = enc.posts([post for story in own for post in story.posts])
+        others = enc.posts([story.other for story in own])
         english, same = (
             finding(
                 posts.similarity(a),
-                belonging(told),
+                belonging(own),
                 np.diagonal(others.similarity(a)),
                 enc.thresholds(a, rate=RATE),
             )
             for a in (articles[REFERENCE], articles[language])
         )
-        found[language] = english, same
-    return found
+        result[language] = english, same
+    return result
 
 
-def belonging(told: Sequence[Story]) -> Bool:
+def belonging(stories: Sequence[LanguageEvent]) -> Bool:
     """Whether a post tells of the event of an article: [posts, articles]."""
-    counts = [len(story.posts) for story in told]
-    return np.repeat(np.eye(len(told), dtype=np.bool_), counts, axis=0)
+    counts = [len(story.posts) for story in stories]
+    return np.repeat(np.eye(len(stories), dtype=np.bool_), counts, axis=0)
 
 
-def finding(score: NDArray[Any], own: Bool, alike: NDArray[Any], cut: NDArray[Any]) -> Finding:
+def finding(
+    score: NDArray[Any], own: Bool, alike: NDArray[Any], cut: NDArray[Any]
+) -> SearchFigures:
     """What the scores [posts, articles] are worth, with a threshold for each article.
 
     `alike` are the scores of each article with a post on another event of its kind.
     """
     reached = score >= cut
-    return Finding(
+    return SearchFigures(
         auc_of(score[own], score[~own]),
         auc_of(score[own], alike),
         float(reached[own].mean()),

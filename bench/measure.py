@@ -1,10 +1,18 @@
-"""Measuring: every row once a round, ratios within the round, medians over the rounds."""
+"""Measuring: rows in turn, ratios within a round, medians over the rounds; and tables."""
 
+import math
 import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from math import ceil
+from pathlib import Path
+from typing import Any
+
+from train.protocol.report import aligned
 
 Run = Callable[[], int]
 """One batch of work; it says how many items that was."""
@@ -79,3 +87,83 @@ def set_threads(threads: int) -> None:
 
     torch.set_num_threads(threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
+
+
+FLAGS = ("avx2", "avx512f", "avx512bw", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_int8")
+PACKAGES = ("numpy", "numba", "torch", "entmax", "sentence-transformers")
+
+
+def describe() -> dict[str, str]:
+    """The CPU, its vector instructions, and the versions of what computes."""
+    facts = cpu_facts()
+    name, held = facts.get("model name", platform.machine()), facts.get("flags", "").split()
+    packages = (f"{package} {_version(package)}" for package in PACKAGES)
+    return {
+        "cpu": f"{name}, {os.cpu_count()} cores",
+        "flags": " ".join(flag for flag in FLAGS if flag in held) or "none known",
+        "versions": ", ".join([f"Python {platform.python_version()}", *packages]),
+    }
+
+
+def cpu_facts() -> dict[str, str]:
+    """What the system says of its first processor; nothing where it says nothing."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().strip().split("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """A title, a table and what is to be said about it."""
+
+    key: str
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    remarks: Sequence[str] = ()
+
+    def render(self) -> str:
+        """The part for a terminal; without a header the remarks alone."""
+        rows = [[shown(cell) for cell in row] for row in self.rows]
+        return "\n".join([self.title, "", *aligned(self.header, rows), *self.remarks])
+
+    def plain(self) -> dict[str, Any]:
+        """The part as plain data."""
+        rows = [dict(zip(self.header, row, strict=True)) for row in self.rows]
+        return {"rows": rows, "remarks": list(self.remarks)}
+
+    @classmethod
+    def where(cls, facts: Mapping[str, str]) -> "ResultTable":
+        """Where and on what something was measured."""
+        lines = [f"{key}: {value}" for key, value in facts.items()]
+        return cls("where", "Where and on what", (), (), lines)
+
+
+def shown(cell: Cell) -> str:
+    """A cell as it is printed; of a float three digits count."""
+    if isinstance(cell, float):
+        return number(cell)
+    return "" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def number(value: float) -> str:
+    """A figure with three digits that count: 61,234 stays whole, 0.0123 keeps what it has."""
+    if not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    places = max(0, 2 - math.floor(math.log10(abs(float(f"{value:.3g}")))))
+    return f"{value:,.{places}f}" if places < 6 else f"{value:.1e}"

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import encoder
-from bench.measure import Say
-from bench.part import Part
+from bench.measure import ResultTable, Say
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SLOTS, SparseRows
-from train.data.folder import crisis_posts, reports
-from train.data.readers import Passed
+from train.data.readers import SkippedRows, crisis_posts, reports
 from worker.match.groups import ALIKE, Stories
-from worker.match.records import Telling
+from worker.match.records import StoryKey
 
 CUTS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 NEAR, UNLIKE = 0.7, 0.4  # of the shingles of two posts that they share
@@ -62,7 +60,7 @@ class Grouped(NamedTuple):
     unlike: float | None
 
 
-class Pairs(NamedTuple):
+class TextPairs(NamedTuple):
     """All pairs of an event's matches: their scores, and what their letters say."""
 
     score: Matrix  # [p]
@@ -72,7 +70,7 @@ class Pairs(NamedTuple):
     unlike: Bools
 
 
-def measure_stories(data: Path, model: str, say: Say) -> list[Part]:
+def measure_stories(data: Path, model: str, say: Say) -> list[ResultTable]:
     """The pairs of matches by score, and the groups as a worker makes them."""
     judged, grouped, sizes = list[PairShares](), list[Grouped](), Counter[str]()
     with encoder.load(model, device="cpu") as enc:
@@ -86,8 +84,10 @@ def measure_stories(data: Path, model: str, say: Say) -> list[Part]:
     counted = "{retweet:,} retweets, {same:,} same words, {near:,} near copies.".format(**sizes)
     title = f"Matches in the order of their file, groups at a score of {ALIKE:g}, model {model}"
     return [
-        Part("pairs", f"Pairs of matches, model {model}", HEADER, judged, [*REMARKS, counted]),
-        Part("groups", title, GROUPS, grouped),
+        ResultTable(
+            "pairs", f"Pairs of matches, model {model}", HEADER, judged, [*REMARKS, counted]
+        ),
+        ResultTable("groups", title, GROUPS, grouped),
     ]
 
 
@@ -96,16 +96,16 @@ def matches_by_event(
 ) -> Iterator[tuple[str, list[str], Embeddings]]:
     """The posts gathered for each event that match its reports at the automatic threshold."""
     texts: defaultdict[str, list[str]] = defaultdict(list)
-    for post in crisis_posts(data, Passed()):
+    for post in crisis_posts(data, SkippedRows()):
         texts[post.event].append(post.text)
-    for event, stories in sorted(reports(data, Passed()).items()):
+    for event, stories in sorted(reports(data, SkippedRows()).items()):
         articles, posts = enc.articles(stories), enc.posts(texts[event])
         reach = (posts.similarity(articles) >= enc.thresholds(articles)).any(axis=1)
         rows = np.flatnonzero(reach)
         yield event, [texts[event][row] for row in rows.tolist()], posts[rows]
 
 
-def pairs_of(texts: Sequence[str], vectors: Embeddings) -> Pairs:
+def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
     """Every two matches, once."""
     bare = [bare_words(text) for text in texts]
     first, second = np.triu_indices(len(texts), 1)
@@ -116,7 +116,7 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> Pairs:
     copied = (whole[first] != whole[second]) & long[first] & long[second]
     equal = (number[first] == number[second]) & copied
     one_retweet = passed_on[first] != passed_on[second]
-    return Pairs(
+    return TextPairs(
         vectors.similarity(vectors)[first, second],
         equal & one_retweet,
         equal & ~one_retweet,
@@ -125,7 +125,7 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> Pairs:
     )
 
 
-def judge(event: str, pairs: Pairs, cut: float) -> PairShares:
+def judge(event: str, pairs: TextPairs, cut: float) -> PairShares:
     """Which pairs reach a score, in per cent of their kind."""
     reach = pairs.score >= np.float32(cut)
     retweets, same = percent(reach[pairs.retweet]), percent(reach[pairs.same])
@@ -133,10 +133,10 @@ def judge(event: str, pairs: Pairs, cut: float) -> PairShares:
     return PairShares(event, cut, retweets, same, near, unlike, 1e6 * float(reach.mean()))
 
 
-def judge_groups(event: str, pairs: Pairs, vectors: Embeddings) -> Grouped:
+def judge_groups(event: str, pairs: TextPairs, vectors: Embeddings) -> Grouped:
     """The groups of the matches as they come, and which pairs stand in one."""
-    told = [Telling(str(number), frozenset([event])) for number in range(len(vectors))]
-    names = np.array([int(story.match_id) for story in Stories().place(told, vectors)])
+    keys = [StoryKey(str(number), frozenset([event])) for number in range(len(vectors))]
+    names = np.array([int(story.match_id) for story in Stories().place(keys, vectors)])
     first, second = np.triu_indices(len(names), 1)
     together = names[first] == names[second]
     sizes = Counter(names.tolist()).values()
@@ -144,9 +144,9 @@ def judge_groups(event: str, pairs: Pairs, vectors: Embeddings) -> Grouped:
     return Grouped(event, len(names), len(sizes), max(sizes), *shares)
 
 
-def percent(found: Bools) -> float | None:
+def percent(holds: Bools) -> float | None:
     """How many of these hold; None where there are none."""
-    return 100 * float(found.mean()) if len(found) else None
+    return 100 * float(holds.mean()) if len(holds) else None
 
 
 def numbered(texts: Sequence[str]) -> NDArray[np.int64]:

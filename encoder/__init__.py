@@ -1,4 +1,4 @@
-"""Text to unit vectors: the Adaptive Siamese Transformer and the words themselves."""
+"""Text to unit vectors: the Adaptive Siamese Transformer and a sparse vector of words."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

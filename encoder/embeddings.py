@@ -1,26 +1,113 @@
-"""What a text becomes: a dense unit vector and its own words, side by side, one score."""
+"""The file of embeddings: safetensors, written in parts in bounded memory."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
-from safetensors import SafetensorError
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
-from encoder.embeddings_file import opened, saving
 from encoder.errors import InputError, MismatchError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.score.lexical import SLOTS, SparseRows, spans
-from encoder.support.blas import one_thread
-from encoder.support.readonly import frozen, kept
+from encoder.support.files import replacing
+from encoder.support.readonly import frozen, read_only
+from encoder.support.threads import one_thread
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
+FORMAT = "newsift.embeddings/1"
+# By falling width, so that every number stands at a multiple of its own.
+KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
+    "lexical.indptr": ("I64", np.dtype("<i8")),
+    "dense": ("F32", np.dtype("<f4")),
+    "lexical.slots": ("I32", np.dtype("<i4")),
+    "lexical.weights": ("F32", np.dtype("<f4")),
+}
+
+
+class EmbeddingsWriter:
+    """Takes the rows of one model's embeddings in parts; made by `saving`."""
+
+    def __init__(self, spools: Mapping[str, IO[bytes]], dim: int) -> None:
+        self._spools, self._dim = spools, dim
+        self._entries = 0
+        self._append("lexical.indptr", np.zeros(1, np.int64))
+
+    def add(self, dense: F32, words: SparseRows) -> None:
+        """Append rows of both halves."""
+        self._append("lexical.indptr", words.indptr[1:] + self._entries)
+        self._append("dense", dense)
+        self._append("lexical.slots", words.slots)
+        self._append("lexical.weights", words.weights)
+        self._entries += len(words.slots)
+
+    def write(self, file: IO[bytes], note: Mapping[str, str]) -> None:
+        """Write everything that was added as one file with a note on its origin."""
+        header = self._header(note)
+        file.write(len(header).to_bytes(8, "little") + header)
+        for spool in self._spools.values():
+            spool.seek(0)
+            shutil.copyfileobj(spool, file, 2**20)
+
+    def _append(self, name: str, array: NDArray[Any]) -> None:
+        self._spools[name].write(np.ascontiguousarray(array, KINDS[name][1]).data)
+
+    def _header(self, note: Mapping[str, str]) -> bytes:
+        header: dict[str, Any] = {"__metadata__": note}
+        begin = 0
+        for name, (kind, dtype) in KINDS.items():
+            size = self._spools[name].tell()
+            count, end = size // dtype.itemsize, begin + size
+            shape = [count // self._dim, self._dim] if name == "dense" else [count]
+            header[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
+            begin = end
+        text = json.dumps(header, separators=(",", ":")).encode()
+        return text + b" " * (-len(text) % 8)
+
+
+@contextmanager
+def saving(
+    path: Path, dim: int, mix: float, digest: str, note: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[EmbeddingsWriter]:
+    """A file of embeddings that replaces the old one only if all went well.
+
+    Parts wait on the disk of the file, which needs twice its size until it is complete.
+    """
+    try:
+        with ExitStack() as stack:
+            spools = {
+                name: stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for name in KINDS
+            }
+            writer = EmbeddingsWriter(spools, dim)
+            yield writer
+            with replacing(path) as file:
+                writer.write(file, {**note, "format": FORMAT, "mix": repr(mix), "digest": digest})
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def opened(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
+    """The note and the arrays of a file of embeddings."""
+    if path.exists() and not path.is_file():
+        raise InputError("it is no regular file")
+    with safe_open(path, framework="numpy") as file:
+        note = file.metadata() or {}
+        if note.get("format") != FORMAT:
+            raise InputError(f"it holds no {FORMAT}; make it with `newsift embed`")
+        return note, {name: frozen(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+
 
 WORTH_THREADS = 2**20  # scores
 BLOCK = 2**22  # scores at a time
@@ -29,7 +116,7 @@ UNIT_SLACK = 1e-3
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
-    """Rows of a matrix of scores in turn, as many at a time as one may hold twice."""
+    """The rows of a score matrix in blocks of bounded memory."""
     step = max(1, BLOCK // max(1, columns))
     return (slice(start, start + step) for start in range(0, rows, step))
 
@@ -45,21 +132,22 @@ def dense_rows(
     forward: Callable[[I32, I64, Side], F32], ids: I32, offsets: I64, side: Side, lead: int,
     out: F32 | None = None,
 ) -> F32:  # fmt: skip
-    """The unit rows [n, d] of texts, into `out` if given; of an article its lead counts twice.
+    """The unit rows [n, d] of texts, into `out` if given; the lead of an article counts twice.
 
-    News say first what they are about. An article that is all lead has the row of its whole.
+    News articles begin with what they are about. An article within the lead has the row of its
+    whole.
     """
-    found = forward(ids, offsets, side)
+    whole = forward(ids, offsets, side)
     if side is Side.POST or not lead:
-        return unit_rows(found, out)
+        return unit_rows(whole, out)
     lengths = np.minimum(np.diff(offsets), lead)
     first, ends = spans(offsets[:-1], lengths), np.cumsum([0, *lengths], dtype=np.int64)
-    return unit_rows(unit_rows(found) + unit_rows(forward(ids[first], ends, side)), out)
+    return unit_rows(unit_rows(whole) + unit_rows(forward(ids[first], ends, side)), out)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embeddings:
-    """The embeddings of some texts by one model; comparable with that model's others alone."""
+    """The embeddings of texts by one model; comparable only with that model's."""
 
     dense: F32  # [n, d], unit rows or zero
     lexical: SparseRows  # [n, slots], unit rows or empty
@@ -71,7 +159,7 @@ class Embeddings:
         dense = np.asarray(self.dense)
         if dense.ndim != 2 or dense.dtype != np.float32:
             raise InputError(f"dense: {dense.dtype} {dense.shape}, expected float32 [n, d]")
-        object.__setattr__(self, "dense", kept(dense))
+        object.__setattr__(self, "dense", read_only(dense))
         if len(self.lexical) != len(self.dense):
             raise InputError(f"lexical: {len(self.lexical)} rows for {len(self.dense)} texts")
         if not 0 <= self.mix < 1:
@@ -100,11 +188,11 @@ class Embeddings:
         return type(self), (self.dense, self.lexical, self.mix, self.digest, self.ends)
 
     def by_language(self) -> "list[Self]":
-        """The rows of each language of a background, or these rows where nothing tells them."""
+        """The rows of each language of a background, or all rows if languages are not marked."""
         return [self[begin:end] for begin, end in pairwise((0, *self.ends))] or [self]
 
     def is_unit(self) -> bool:
-        """Whether of every row both halves have length one or are empty, or they have together."""
+        """Whether both halves of every row are unit or empty, or the whole row is unit."""
         words = self.lexical
         rows = np.repeat(np.arange(len(self)), np.diff(words.indptr))
         squares = np.bincount(rows, np.square(words.weights, dtype=np.float64), len(self))
@@ -115,7 +203,7 @@ class Embeddings:
         return bool((halves.all(axis=0) | (abs(whole - 1) <= UNIT_SLACK)).all())
 
     def similarity(self, other: "Embeddings") -> F32:
-        """The score of every text of this with every text of the other: [n, k] in [-1, 1]."""
+        """The score of every text with every text of the other: [n, k] in [-1, 1]."""
         self._same_model(other)
         with one_thread() if len(self) * len(other) < WORTH_THREADS else nullcontext():
             score: F32 = self.dense @ other.dense.T  # [n, k]
@@ -126,9 +214,9 @@ class Embeddings:
         return np.clip(score, -1, 1, out=score)
 
     def search(self, other: "Embeddings", k: int = 10) -> tuple[F32, I64]:
-        """The k best of the other for every text: scores and their places [n, k], falling.
+        """The k best texts of the other for every text: scores and positions [n, k], falling.
 
-        Of equal scores the first comes first; where the other has fewer than k there are fewer.
+        Equal scores are in order of position. With fewer than k texts there are fewer columns.
         """
         if k != int(k) or k < 1:
             raise InputError(f"k: {k!r} is not a whole number of at least 1")
@@ -137,13 +225,13 @@ class Embeddings:
         k = min(int(k), len(other))
         scores, places = np.empty((len(self), k), np.float32), np.empty((len(self), k), np.int64)
         for rows in row_blocks(len(self), len(other)):
-            found = self[rows].similarity(other)  # [step, others]
-            best = _highest(found, k)  # [step, k]
-            scores[rows], places[rows] = np.take_along_axis(found, best, axis=1), best
+            block = self[rows].similarity(other)  # [step, others]
+            best = _highest(block, k)  # [step, k]
+            scores[rows], places[rows] = np.take_along_axis(block, best, axis=1), best
         return scores, places
 
     def as_vectors(self) -> "csr_matrix":
-        """Both halves in one sparse row a text [n, d + slots]: a dot product is a score."""
+        """Both halves in one sparse row for each text [n, d + slots]: a dot product is a score."""
         try:
             from scipy.sparse import csr_matrix, hstack
         except ImportError as error:
@@ -155,26 +243,26 @@ class Embeddings:
         return hstack([dense, lexical], format="csr")
 
     def save(self, path: str | Path) -> None:
-        """Write the embeddings to a safetensors file, whole or not at all."""
+        """Write the embeddings to a safetensors file, atomically."""
         with saving(Path(path), self.dense.shape[1], self.mix, self.digest) as file:
             file.add(self.dense, self.lexical)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The embeddings out of a file that `save` wrote."""
+        """Read embeddings from a file that `save` wrote."""
         try:
             note, named = opened(Path(path))
             rows = SparseRows(*(named[f"lexical.{p}"] for p in ("indptr", "slots", "weights")))
-            found = cls(named["dense"], rows, float(note["mix"]), note["digest"])
+            embeddings = cls(named["dense"], rows, float(note["mix"]), note["digest"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: cannot be read as embeddings ({error})") from error
-        if not found.is_unit():
+        if not embeddings.is_unit():
             raise InputError(f"{path}: a row is neither of length 1 nor zero; embed the texts anew")
-        return found
+        return embeddings
 
     @classmethod
     def concat(cls, parts: "Iterable[Embeddings]") -> Self:
-        """Several embeddings of one model, one after the other."""
+        """Several embeddings of one model in a row."""
         parts = list(parts)
         if not parts:
             raise InputError("concat: no embeddings given; there is no model to take")
@@ -196,16 +284,17 @@ class Embeddings:
 
 
 def refuse_odd(**named: Embeddings) -> None:
-    """Refuse embeddings that no text has, by their names."""
-    for name, given in named.items():
-        if not given.is_unit():
+    """Refuse arrays, by name, that are not embeddings of texts."""
+    for name, embeddings in named.items():
+        if not embeddings.is_unit():
             raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them anew")
 
 
 def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:
     """The score that this share of the background posts reaches, for each article: [k].
 
-    Of a background in several languages it is the highest of theirs: no language passes more.
+    For a background in several languages it is the highest of theirs, so that no language passes
+    more.
     """
     if not 0 < rate < 1:
         raise InputError(f"rate: {rate!r} is no share between 0 and 1")
@@ -222,7 +311,7 @@ def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32
 
 
 def _reached_by(rate: float, background: Embeddings, articles: Embeddings) -> F32:
-    """The highest score that this share of some posts reaches, or one of them: [k]."""
+    """The highest score that this share of the posts reaches, or one of them: [k]."""
     count = max(1, round(rate * len(background)))
     blocks = (articles[start : start + CUTS] for start in range(0, len(articles), CUTS))
     cuts = [_reached_by_count(count, background, block) for block in blocks]
@@ -230,10 +319,10 @@ def _reached_by(rate: float, background: Embeddings, articles: Embeddings) -> F3
 
 
 def _reached_by_count(count: int, background: Embeddings, articles: Embeddings) -> F32:
-    """The highest score that so many background posts reach: [k].
+    """The highest score that this many background posts reach: [k].
 
-    What the product says may be among them is summed up again in one order, so that an article
-    has the same threshold whatever articles stand beside it.
+    Candidates by the matrix product are summed again in a fixed order, so that an article has the
+    same threshold whatever articles are computed with it.
     """
     score = articles.similarity(background)  # [k, background]
     least = np.partition(score, -count, axis=1)[:, [-count]]  # [k, 1]
@@ -247,13 +336,13 @@ def _reached_by_count(count: int, background: Embeddings, articles: Embeddings) 
 
 
 def _highest(scores: F32, k: int) -> I64:
-    """Where the k highest of each row stand, by falling score and then by place: [n, k]."""
+    """The positions of the k highest of each row, by falling score and then by position: [n, k]."""
     if k == 0:
         return np.zeros((len(scores), 0), np.int64)
     least = np.partition(scores, -k, axis=1)[:, [-k]]  # [n, 1]
     above, level = scores > least, scores == least
     room = k - above.sum(axis=1, keepdims=True)  # [n, 1]
-    kept = above | (level & (level.cumsum(axis=1) <= room))
-    places = np.nonzero(kept)[1].reshape(-1, k)
+    best = above | (level & (level.cumsum(axis=1) <= room))
+    places = np.nonzero(best)[1].reshape(-1, k)
     order = np.argsort(-np.take_along_axis(scores, places, axis=1), axis=1, kind="stable")
     return np.take_along_axis(places, order, axis=1)

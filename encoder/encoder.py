@@ -1,4 +1,4 @@
-"""The encoder: texts in, embeddings, thresholds and explanations out."""
+"""The encoder: from texts to embeddings, thresholds and explanations."""
 
 import math
 from bisect import bisect_left
@@ -12,12 +12,12 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from encoder.backends.choose import Backend, open_backend
-from encoder.directory import Model, read_model
 from encoder.embeddings import Embeddings, dense_rows, thresholds
 from encoder.errors import InputError, ModelError
 from encoder.explain.words import Explainer
 from encoder.model.config import Side
 from encoder.model.weights import F32
+from encoder.model_directory import Model, read_model
 from encoder.score.lexical import NO_SLOT, SparseRows
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
@@ -39,7 +39,7 @@ class Encoder:
     def __init__(
         self, model: Model, backend: Backend, path: str, source: "partial[Encoder] | None" = None
     ) -> None:
-        """Put an encoder together; `source` loads it again, for a pickle."""
+        """Internal; use `load`. `source` loads the model again after unpickling."""
         self.model = model
         self.path = path
         self._backend, self._source, self._closed = backend, source, False
@@ -55,7 +55,7 @@ class Encoder:
         return f"Encoder({name}, {self.path}, dim {self.dim}, model {self.digest[:12]})"
 
     def close(self) -> None:
-        """End its threads; whatever is asked of it from now on is refused."""
+        """End the threads; later calls are refused."""
         self._closed = True
         self._crew.close()
 
@@ -77,7 +77,7 @@ class Encoder:
 
     @property
     def mix(self) -> float:
-        """λ: how much of a score the lexical half makes."""
+        """λ: the weight of the words half in a score."""
         return self.model.mix
 
     @property
@@ -87,12 +87,12 @@ class Encoder:
 
     @property
     def background(self) -> Embeddings:
-        """The everyday posts that ship with the model: what automatic thresholds are found on."""
+        """The everyday posts of the model, for automatic thresholds."""
         return self._background
 
     @property
     def threads(self) -> int:
-        """On how many threads the CPU kernel works; 1 where torch has its own."""
+        """The number of threads of the CPU kernel; 1 if torch has its own."""
         return int(getattr(self._backend, "threads", 1))
 
     def posts(self, texts: Iterable[str]) -> Embeddings:
@@ -106,29 +106,29 @@ class Encoder:
     def thresholds(
         self, articles: Embeddings, rate: float = 0.001, background: Embeddings | None = None
     ) -> F32:
-        """The score that this share of everyday posts, or of the background, reaches: [k]."""
+        """The score that this share of the model's or the given background reaches: [k]."""
         _ = self._tokenizer  # refuses when closed
         return thresholds(self._background if background is None else background, articles, rate)
 
     def tokenize(self, text: str) -> list[tuple[str, float]]:
-        """The words of a post, each with its weight in the lexical half.
+        """The words of a post, each with its weight in the words half.
 
-        A "…" stands where the dense half reads no further, and at the end of a post that is cut.
+        A "…" marks where the dense half stops reading, and the end of a post that is cut.
         """
         words, row = self._tokenizer.words(text, Side.POST), self._tokenizer.posts([text]).lexical
         weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
-        told = [(word.text, weights.get(word.slot, 0.0)) for word in words]
+        weighted = [(word.text, weights.get(word.slot, 0.0)) for word in words]
         room, ends = self.model.weights.config.post_tokens, accumulate(len(w.ids) for w in words)
         read = sum(end <= room for end in ends)
-        unread = [CUT, *told[read:]] if read < len(told) else []
-        return [*told[:read], *unread, *([CUT] if len(text) > POST_CHARS else [])]
+        unread = [CUT, *weighted[read:]] if read < len(weighted) else []
+        return [*weighted[:read], *unread, *([CUT] if len(text) > POST_CHARS else [])]
 
     def explain(
         self, text: str, articles: Embeddings | None = None, k: int = 0
     ) -> list[tuple[str, float]]:
-        """Each word's share of the post's vector, or its part of the score with article k.
+        """Each word's share of the post's vector, or its contribution to the score with article k.
 
-        Last "" with the rest of the score: the biases, and what another path rounded differently.
+        The last entry, "", has the rest of the score: the biases and the rounding of another path.
         """
         if articles is None:
             return self._explainer.attention(self._tokenizer.words(text, Side.POST))
@@ -141,12 +141,12 @@ class Encoder:
     def contributions(
         self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]]
     ) -> list[list[tuple[str, float]]]:
-        """Each word's part of the score, for pairs of a post and an article, without the rest."""
+        """Each word's contribution, for pairs of a post and an article, without the rest."""
         words = [self._tokenizer.words(text, Side.POST) for text in texts]
         return self._explainer.contributions(words, articles, pairs)
 
     def compile_explanations(self) -> None:
-        """Explain one token, so that no first match has to wait for it."""
+        """Explain one token, so that the first match does not wait for compilation."""
         word = Word("", (0,), NO_SLOT, 0.0)
         self._explainer.contributions([[word]], self._background[:1], [(0, 0)])
 
@@ -163,7 +163,7 @@ class Encoder:
     def _embed(
         self, read: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side
     ) -> Embeddings:
-        """Read and embed the texts, part by part, each from its letters to its unit rows."""
+        """Tokenize and embed the texts in parts."""
         forward, lead = self._backend.forward, self.model.weights.config.lead
         given = list(checked(texts, side))
         dense = np.empty((len(given), self.dim), np.float32)  # [n, d]
@@ -179,9 +179,9 @@ class Encoder:
 
 
 def _parts(texts: Sequence[Article], threads: int) -> Iterator[slice]:
-    """The texts, so many at a time that memory stays bounded, each thread's share in one piece.
+    """The texts in parts of bounded memory; each thread's share is one piece.
 
-    Smaller pieces cost more: reading and the kernel push each other's tables out of the cache.
+    Smaller pieces cost more: tokenizer and kernel evict each other's tables from the cache.
     """
     step = BLOCK * min(threads, MOST_BLOCKS)
     for start in range(0, len(texts), step):
@@ -212,7 +212,7 @@ def load(
 
 
 def _again(source: "partial[Encoder]", digest: str) -> Encoder:
-    """An encoder that was pickled: the same model, or none."""
+    """The encoder of an unpickled source."""
     enc = source()
     if enc.digest != digest:
         raise ModelError(

@@ -1,10 +1,10 @@
-"""Everything newsift refuses, as one tree.
+"""Every error that newsift raises on purpose, as one tree.
 
 NewsiftError                  the one thing a caller needs to catch
-├── InputError                what the caller passed in is refused
+├── InputError                an argument is refused
 ├── ModelError                a model directory is missing, damaged or of another kind
-├── MismatchError             embeddings of two models were put together
-└── DeviceError               the device asked for is not there
+├── MismatchError             embeddings of two models were combined
+└── DeviceError               the requested device is not available
 """
 
 
@@ -15,15 +15,15 @@ class NewsiftError(Exception):
 
 
 class InputError(NewsiftError, ValueError):
-    """An argument, a text, a file or a setting that newsift cannot work with."""
+    """An argument, a text, a file or a setting that is not valid."""
 
 
 class ModelError(NewsiftError):
-    """A model directory that is refused, with the file and the remedy in the message."""
+    """A refused model directory; the message has the file and the remedy."""
 
 
 class MismatchError(NewsiftError, ValueError):
-    """Embeddings made by different models, which cannot be compared or joined."""
+    """Embeddings of different models, which cannot be compared or joined."""
 
 
 class DeviceError(NewsiftError):
@@ -31,6 +31,6 @@ class DeviceError(NewsiftError):
 
 
 def one_line(message: str, most: int = 500) -> str:
-    """A message with what others wrote in it as one line that is no command to a terminal."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message[: most + 1])
-    return shown if len(message) <= most else f"{shown[:most]}…"
+    """A message in one line, without control characters of embedded foreign text."""
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message[: most + 1])
+    return plain if len(message) <= most else f"{plain[:most]}…"

@@ -1,20 +1,20 @@
-"""What a second process compiles on a first start: all that is done with text, but no vectors."""
+"""The work of the second process on a first start: compiles everything except the vectors."""
 
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from encoder.directory import read_model
 from encoder.encoder import Encoder
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
+from encoder.model_directory import read_model
 
 TEXTS = ["a van hits pedestrians in Toronto", "Straße 😀 #fire @someone https://example.org/"]
 
 
 class Blank:
-    """A backend that gives all texts the same vector: there is nothing to compute."""
+    """A backend that gives all texts the same vector without computing."""
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
@@ -28,7 +28,7 @@ class Blank:
 
 
 def read_texts(folder: Path) -> None:
-    """Read posts and articles as a model does, and compare them in every way."""
+    """Process posts and articles as a model does, and compare them in every way."""
     model = read_model(folder)
     enc = Encoder(model, Blank(model.weights.config.dim), "kernel")
     posts, articles = enc.posts(TEXTS), enc.articles(TEXTS)

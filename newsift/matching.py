@@ -1,4 +1,4 @@
-"""Which posts match which articles: the worker's own scores and thresholds, in one call."""
+"""`newsift.match`: which posts match which articles."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,13 +13,14 @@ import encoder
 from encoder import Encoder
 from encoder.errors import InputError
 from encoder.score.exact import pair_scores
-from newsift.given import Given, Post, read_articles, read_posts
-from worker.background.file import read_background
+from newsift.inputs import InputItem, Post, read_articles, read_posts
+from worker.background_file import read_background
 from worker.match.matcher import Matcher
 from worker.match.records import shortest, why_tokens
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedBook, SeedSet
+from worker.seeds.set import SeedSet
+from worker.seeds.state import control_state
 
 BLOCK = 4096  # posts
 COLUMNS = ("id", "score", "threshold", "matched", "event", "why")
@@ -27,7 +28,7 @@ COLUMNS = ("id", "score", "threshold", "matched", "event", "why")
 
 def match(
     posts: Iterable[Any],
-    articles: Iterable[Given] | Mapping[str, Given],
+    articles: Iterable[InputItem] | Mapping[str, InputItem],
     *,
     text: str = "text",
     id: str | None = None,
@@ -64,19 +65,18 @@ def match(
 
 
 def _seeds(
-    enc: Encoder, articles: Iterable[Given], rate: float, threshold: float | None,
+    enc: Encoder, articles: Iterable[InputItem], rate: float, threshold: float | None,
     own: OwnBackground | None,
 ) -> SeedSet:  # fmt: skip
-    """The articles as the worker would hold them; one that it would refuse is refused."""
+    """What the worker would refuse is refused."""
     if threshold is None and own is None:
         enc.thresholds(enc.articles([]), rate)  # refuses a rate that cannot be
     if threshold is not None and not 0 < threshold <= 1:
         raise InputError(f"threshold: {threshold} is not above 0 and at most 1")
-    book, names = SeedBook(), []
-    for number, (name, record) in enumerate(read_articles(articles)):
-        book.apply(f"{number:09}".encode(), record)
-        names.append(name)
-    seeds = SeedEmbedder(enc, rate, threshold, own).make(book)
+    read = list(read_articles(articles))
+    names = [name for name, _ in read]
+    state = control_state({b"%09d" % at: record for at, (_, record) in enumerate(read)})
+    seeds = SeedEmbedder(enc, rate, threshold, own).make(state)
     for refused in seeds.refused:
         raise InputError(f"{names[int(refused.id)]}: {refused.reason}")
     if not len(seeds):
@@ -85,16 +85,16 @@ def _seeds(
 
 
 def _judged(enc: Encoder, matcher: Matcher, posts: list[Post]) -> Iterator[dict[str, Any]]:
-    """A row for each of some posts: of its best match, else of the article it comes closest to."""
+    """A row for each post: its best match, else the article with the highest score."""
     seeds, texts = matcher.seeds, [post.text for post in posts]
     P, A = enc.posts(texts), seeds.embeddings
-    found = matcher.match(P, np.zeros(len(P), np.int64))
+    matched = matcher.match(P, np.zeros(len(P), np.int64))
     closest = P.search(A, 1)[1][:, 0]  # [n]
-    closest[found.posts] = found.seeds
+    closest[matched.posts] = matched.seeds
     pairs = np.stack([np.arange(len(P)), closest], axis=1)  # [n, 2]
     scores = pair_scores((P.dense, P.lexical), (A.dense, A.lexical), P.mix, pairs)
-    matches = found.posts.tolist()
-    parts = enc.contributions(texts, A, list(zip(matches, found.seeds.tolist(), strict=True)))
+    matches = matched.posts.tolist()
+    parts = enc.contributions(texts, A, list(zip(matches, matched.seeds.tolist(), strict=True)))
     why = dict(zip(matches, map(why_tokens, parts), strict=True))
     for at, (post, seed) in enumerate(zip(posts, closest.tolist(), strict=True)):
         yield {

@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import io
 import logging
 import os
@@ -11,14 +12,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from newsift.cli import run
 from tests.worker.fake import Command, Outcome
-from worker.cli import run
 
 # The same examples in every run, so that a change is judged and not the dice; NEWSIFT_EXPLORE=1
 # draws new ones. How long they take says something of the machine alone.
 settings.register_profile(
     "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("fast", settings.get_profile("steady"), max_examples=20)  # test-fast
 if not os.environ.get("NEWSIFT_EXPLORE"):
     settings.load_profile("steady")
 
@@ -28,9 +30,10 @@ SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shar
 
 # Folders whose tests start processes and wait for them, and leave the cores to others meanwhile.
 WAITING = (
-    "broker", "faults", "hostile", "worker/actions", "worker/cli", "worker/desk", "worker/service",
-    "worker/watch",
+    "broker", "faults", "hostile", "newsift/cli", "newsift/desk", "newsift/operations",
+    "worker/metrics", "worker/process",
 )  # fmt: skip
+SLOW = ("faults", "hostile")  # folders all of whose tests are slow
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -39,19 +42,28 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(4, (os.cpu_count() or 1) + 1)
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Take files that wait and files that compute in turn, so that none waits alone at the end."""
+    for item in items:
+        if _is_in(item.path, SLOW):
+            item.add_marker(pytest.mark.slow)
     files = [list(group) for _, group in groupby(items, key=lambda item: item.path)]
-    waiting = [file for file in files if _waits(file[0].path)]
-    computing = [file for file in files if not _waits(file[0].path)]
+    waiting = [file for file in files if _is_in(file[0].path, WAITING)]
+    computing = [file for file in files if not _is_in(file[0].path, WAITING)]
     items[:] = chain.from_iterable(
         chain.from_iterable(zip_longest(waiting, computing, fillvalue=[]))
     )
 
 
-def _waits(path: Path) -> bool:
-    return path.is_relative_to(HERE) and str(path.relative_to(HERE)).startswith(WAITING)
+def _is_in(path: Path, folders: tuple[str, ...]) -> bool:
+    return path.is_relative_to(HERE) and str(path.relative_to(HERE)).startswith(folders)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
@@ -54,7 +55,7 @@ def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
 def patterns(*packages: str) -> Iterator[Used]:
     """All patterns that these packages hand to `re`, however they are written."""
     trees = dict(modules(*packages))
-    uses = [node for tree in trees.values() for node in ast.walk(tree)]
+    methods_of = methods_by_name(trees.values())
     for module, tree in trees.items():
         named = {id(n.value): n.targets[0] for n in ast.walk(tree) if isinstance(n, ast.Assign)}
         for call in ast.walk(tree):
@@ -63,15 +64,22 @@ def patterns(*packages: str) -> Iterator[Used]:
             function = ast.unparse(call.func).removeprefix("re.")
             if function in WITH_PATTERN:
                 target = named.get(id(call))
-                methods = used_by(ast.unparse(target), uses) if target is not None else {function}
+                methods = {function} if target is None else methods_of[ast.unparse(target)]
                 once = methods <= FROM_ONE_PLACE  # YAML, which is handed some, matches too
                 yield Used(compiled(module, function, call), f"{module}:{call.lineno}", once)
 
 
-def used_by(name: str, nodes: list[ast.AST]) -> set[str]:
-    """The methods of a pattern that are called under its name."""
-    calls = (node for node in nodes if isinstance(node, ast.Attribute))
-    return {node.attr for node in calls if ast.unparse(node.value).split(".")[-1] == name}
+def methods_by_name(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
+    """For each name, the attributes that are read of it anywhere: the methods of a pattern."""
+    methods: dict[str, set[str]] = defaultdict(set)
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            if isinstance(owner, ast.Name):
+                methods[owner.id].add(node.attr)
+            elif isinstance(owner, ast.Attribute):
+                methods[owner.attr].add(node.attr)
+    return methods
 
 
 def compiled(module: str, function: str, call: ast.Call) -> re.Pattern[Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import yaml
 
+from newsift.collect.collector import COLLECTED, RECONNECTS
 from train.recipe import RECIPES, Recipe
 from worker.config import KEYS, load_config
-from worker.sources.counts import COLLECTED, RECONNECTS
-from worker.watch.table import METRICS, OTHER, Exported
+from worker.metrics.registry import METRICS, OTHER, Exported
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -28,27 +28,27 @@ def labels(row: Exported) -> str:
 
 
 def test_every_key_stands_with_its_default_and_its_rule() -> None:
-    wanted = [
-        [f"`{section}.{name}`", f"`{yaml.safe_dump(key.default).splitlines()[0]}`", key.wanted]
+    requirement = [
+        [f"`{section}.{name}`", f"`{yaml.safe_dump(key.default).splitlines()[0]}`", key.requirement]
         for section, keys in KEYS.items() for name, key in keys.items()
     ]  # fmt: skip
-    assert rows("config.md", "key | default | what it may be") == wanted
+    assert rows("config.md", "key | default | what it may be") == requirement
 
 
 def test_every_metric_stands_with_its_type_and_its_labels() -> None:
-    wanted = [
+    requirement = [
         [f"`{row.name}`", row.kind.__name__.removeprefix("Batch").lower(), labels(row), row.says]
         for row in METRICS
     ]
-    assert rows("metrics.md", "metric | type | labels | meaning") == wanted
+    assert rows("metrics.md", "metric | type | labels | meaning") == requirement
 
 
 def test_every_metric_of_a_collector_stands_in_its_docs() -> None:
-    wanted = [
+    requirement = [
         [f"`{row.name}`", row.kind.__name__.lower(), ", ".join(row.labels), row.says]
         for row in (*COLLECTED, RECONNECTS)
     ]
-    assert rows("collect.md", "metric | type | labels | meaning") == wanted
+    assert rows("collect.md", "metric | type | labels | meaning") == requirement
 
 
 def test_the_example_of_a_login_is_right(tmp_path: Path) -> None:

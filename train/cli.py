@@ -1,9 +1,13 @@
-"""`newsift train`: a recipe, a folder of data, a model."""
+"""Commands of training: `newsift train`, `evaluate` and `figures`."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import click
+import msgspec
+
+from encoder.errors import InputError
+from train.data.readers import Split
 
 
 @click.command()
@@ -42,12 +46,120 @@ def train(
 
     import torch
 
-    from train.loop.progress import Talk
+    from train.loop.progress import ProgressLog
     from train.run import Order, train_model
 
     if threads:
         torch.set_num_threads(threads)
-    kept = work or out.with_name(f"{out.name}.run")
-    order = Order(read, recipe, data, out, kept, device, cache, vectors)
-    digest = train_model(order, Talk())
+    run_folder = work or out.with_name(f"{out.name}.run")
+    order = Order(read, recipe, data, out, run_folder, device, cache, vectors)
+    digest = train_model(order, ProgressLog())
     click.echo(f"{out}: digest {digest}")
+
+
+SPLITS: dict[str, Split | None] = {"test": "test", "dev": "dev", "train": "train", "all": None}
+RATE = click.option(
+    "--rate", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.001,
+    show_default=True, help="The share of everyday posts that the automatic threshold lets pass.",
+)  # fmt: skip
+DEVICE = click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]))
+
+
+@click.command()
+@click.argument("models", nargs=-1, metavar="MODEL…")
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True), required=True,
+    help="A folder with pairs/ and crisis/, laid out as docs/training.md says.",
+)  # fmt: skip
+@click.option(
+    "--split", default="test", type=click.Choice(list(SPLITS)), show_default=True,
+    help="Which pairs and events; `all` for data that was never trained on.",
+)  # fmt: skip
+@click.option("--peers/--no-peers", default=True, help="BM25, TF-IDF, and MiniLM where installed.")
+@click.option("--draws", type=click.IntRange(0), default=200, show_default=True, help="0: none.")
+@RATE
+@click.option(
+    "--mix", type=click.FloatRange(0, 1, max_open=True),
+    help="λ for all models in place of their own; 0 judges the dense half alone.",
+)  # fmt: skip
+@DEVICE
+@click.option(
+    "--wrong", type=click.IntRange(0, 200), default=0, metavar="N",
+    help="Show the N wrong posts of each set that score highest, and the words that carry them.",
+)  # fmt: skip
+@click.option("--card", is_flag=True, help="What a model's card says of it, in Markdown.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array in place of tables.")
+def evaluate(
+    models: tuple[str, ...], data: Path, split: str, peers: bool, draws: int, rate: float,
+    mix: float | None, device: str, wrong: int, card: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Judge models on pairs of post and article, and on crises, beside what one could take instead.
+
+    A MODEL is a name or a directory; the default one if none is given. The first is the one with
+    which the others are compared. Pairs of the test split belong to articles that no recipe here
+    trains on.
+    """
+    from train.loop.progress import ProgressLog
+    from train.protocol.evaluate import Evaluation, judge_all
+    from train.protocol.report import as_markdown, as_text, examples
+
+    evaluation = Evaluation(
+        models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix, wrong
+    )
+    judged, passed = judge_all(evaluation, log := ProgressLog())
+    log.line(f"newsift: {len(judged)} sets judged, {passed}")
+    # msgspec writes what could not be measured, a nan, as null
+    if as_json:
+        click.echo(msgspec.json.encode(judged))
+        return
+    click.echo(as_markdown(judged) if card else as_text(judged))
+    if wrong and (text := examples(judged)):
+        click.echo(f"\n{text}")
+
+
+@click.command()
+@click.argument("model", default="default")
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder with pairs/ and crisis/, laid out as docs/training.md says.",
+)  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where files go.")
+@click.option(
+    "--case", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
+    help="A case study: seeds/*.md and posts.jsonl; the samples if not given.",
+)  # fmt: skip
+@click.option(
+    "--only", default="", metavar="NAMES",
+    help="attention, tsne, alpha, case, appendix, reliability, by commas.",
+)  # fmt: skip
+@click.option("--split", default="test", type=click.Choice(list(SPLITS)), show_default=True)
+@RATE
+@DEVICE
+def figures(
+    model: str, data: Path | None, out: Path, case: Path | None, only: str,
+    split: str, rate: float, device: str,
+) -> None:  # fmt: skip
+    """Draw the paper's figures for MODEL, a name or a directory, as SVG and PNG.
+
+    A figure whose data is not there is passed over, with a line that says what it needs.
+    """
+    try:
+        from train.figures.draw import chosen, draw
+        from train.figures.subject import Subject
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f'{error.name} is not installed; figures need it: pip install "newsift[figures]"'
+        ) from error
+    subject = Subject(model, data, case, SPLITS[split], rate, device)
+    written = 0
+    for file in draw(subject, chosen(only), out, _say):
+        click.echo(file)
+        written += 1
+    if subject.passed.count:
+        _say(str(subject.passed))
+    if not written:
+        raise InputError("nothing to draw: none of the figures has the data that it needs")
+
+
+def _say(line: str) -> None:
+    click.echo(f"newsift: {line}", err=True)

@@ -28,7 +28,7 @@ KINDS = ("pairs", *TAUGHT, "cloze")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class TokenOptions:
     """What a token is, and the vectors it starts with."""
 
     kind: Literal["wordpiece", "scripts", "words"] = "wordpiece"
@@ -57,12 +57,13 @@ class Losses:
     neighbours: Weight = 0.0
     scores: Weight = 0.0
     cloze: Weight = 0.0
+    tokens: Weight = 0.0  # of single tokens, against the teacher's states
     margin: Positive = 0.075
     temperature: Positive = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batches:
+class BatchSizes:
     """How often a step is of each kind, and how many texts it then reads."""
 
     pairs: Weight = 1.0
@@ -113,9 +114,9 @@ class Recipe:
 
     encoder: str = "ast"
     model: AstConfig = field(default_factory=AstConfig)
-    tokens: Tokens = field(default_factory=Tokens)
+    tokens: TokenOptions = field(default_factory=TokenOptions)
     losses: Losses = field(default_factory=Losses)
-    batches: Batches = field(default_factory=Batches)
+    batches: BatchSizes = field(default_factory=BatchSizes)
     steps: Steps = field(default_factory=Steps)
     mix: tuple[Share, ...] = (0.0,)  # λ; of several the best on the dev split
     seed: int = 0
@@ -125,12 +126,14 @@ class Recipe:
             raise ValueError(f"encoder {self.encoder!r} is not one of {', '.join(ENCODERS)}")
         if not self.mix:
             raise ValueError("mix is empty; name at least one λ")
-        if not self.losses.vectors and any(map(self.asked, TAUGHT)):
+        if not self.losses.vectors and any(map(self.has, TAUGHT)):
             raise ValueError(f"batches: {', '.join(TAUGHT)} need losses.vectors above 0")
-        if not self.losses.cloze and self.asked("cloze"):
+        if self.losses.tokens and (self.encoder != "ast" or self.tokens.kind != "wordpiece"):
+            raise ValueError("losses.tokens: needs encoder ast and tokens.kind wordpiece")
+        if not self.losses.cloze and self.has("cloze"):
             raise ValueError("batches.cloze: needs losses.cloze above 0")
 
-    def asked(self, kind: str) -> bool:
+    def has(self, kind: str) -> bool:
         """Whether steps of this kind are wanted."""
         return bool(getattr(self.batches, kind))
 
@@ -138,7 +141,9 @@ class Recipe:
     def needs_teacher(self) -> bool:
         """Whether the teacher's vectors are read."""
         losses = self.losses
-        return bool(losses.vectors or losses.scores) or self.tokens.vectors == TEACHER
+        return (
+            bool(losses.vectors or losses.scores or losses.tokens) or self.tokens.vectors == TEACHER
+        )
 
     @property
     def digest(self) -> str:
@@ -156,16 +161,16 @@ def read_recipe(name: str) -> Recipe:
 
 def read_values(file: Path) -> dict[str, Any]:
     """The keys and values of a recipe's file, laid over those of the `base` beside it."""
-    found = read_yaml(file)
-    if not isinstance(found, dict):
+    values = read_yaml(file)
+    if not isinstance(values, dict):
         raise InputError(f"{file}: a recipe must hold keys and values")
-    base = found.pop("base", None)
+    base = values.pop("base", None)
     if base is None:
-        return found
+        return values
     below = read_yaml(file.with_name(f"{base}.yaml"))
     if not isinstance(below, dict) or "base" in below:
         raise InputError(f"{file}: base: {base!r} must be a recipe without a base of its own")
-    return below | {key: laid_over(below.get(key), value) for key, value in found.items()}
+    return below | {key: laid_over(below.get(key), value) for key, value in values.items()}
 
 
 def laid_over(below: object, value: object) -> object:
@@ -186,22 +191,22 @@ def read_yaml(file: Path) -> object:
         raise InputError(f"{file}: is no YAML ({' '.join(str(error).split())})") from error
 
 
-def parse(found: object, source: str) -> Recipe:
+def parse(values: object, source: str) -> Recipe:
     """A recipe out of plain values; an unknown key is refused and the nearest one named."""
-    refuse_unknown(found, Recipe, source)
+    refuse_unknown(values, Recipe, source)
     try:
-        return msgspec.convert(found, Recipe)
+        return msgspec.convert(values, Recipe)
     except (msgspec.ValidationError, InputError) as error:
         fault = str(error).replace("`$.", "`").replace(" - at `$`", "")
         raise InputError(f"{source}: {fault}") from error
 
 
-def refuse_unknown(found: object, kind: type, source: str, at: str = "") -> None:
+def refuse_unknown(values: object, kind: type, source: str, at: str = "") -> None:
     """Refuse a key that a recipe does not have."""
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise InputError(f"{source}: {at.rstrip('.') or 'a recipe'} must hold keys and values")
     hints = get_type_hints(kind)
-    for key, value in found.items():
+    for key, value in values.items():
         if key not in hints:
             near = get_close_matches(str(key), hints, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(hints)}"

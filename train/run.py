@@ -10,25 +10,22 @@ from typing import Any
 import torch
 from torch import nn
 
-from encoder.directory import snap, write_model
 from encoder.errors import DeviceError, InputError, ModelError
-from encoder.manifest import MANIFEST
 from encoder.model.siamese import Siamese
+from encoder.model_directory import MANIFEST, write_model
 from encoder.text.tokenizer import Tokenizer
 from train.data.corpus import Corpus, read_corpus, read_everyday
-from train.data.readers import Passed
-from train.data.splits import share
+from train.data.readers import SkippedRows, share
+from train.loop.datasets import make_datasets, start_in_context
 from train.loop.dev import Dev
-from train.loop.lessons import shelve
-from train.loop.progress import Talk
-from train.loop.steps import Drill
+from train.loop.progress import ProgressLog
+from train.loop.steps import BatchSampler
 from train.loop.trainer import Trainer
-from train.model.baseline import BASELINE, Baseline, write_baseline
-from train.model.encoders import COMPARED, make_encoder
+from train.model.encoders import BASELINE, COMPARED, Baseline, make_encoder, write_baseline
 from train.model.export import CHECKED_TEXTS, export
-from train.model.start import Start, make_start
+from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
-from train.teacher.choose import open_store
+from train.teacher.use import open_store, open_targets
 
 BACKGROUND_POSTS = 20_000
 LANGUAGE_POSTS = 3_500  # of each language at most, where they come to more than that
@@ -48,28 +45,34 @@ class Order:
     vectors: Path | None = None
 
 
-def train_model(order: Order, talk: Talk) -> str:
+def train_model(order: Order, log: ProgressLog) -> str:
     """Train, tune λ on dev, and write the model; its digest."""
-    recipe, passed = order.recipe, Passed()
+    recipe, passed = order.recipe, SkippedRows()
     check(order)
-    talk.progress("reading")
+    log.progress("reading")
     background = everyday(order.data, passed)
     texts = read_corpus(order.data, passed)
     if passed.count:
-        talk.line(str(passed))
+        log.line(str(passed))
     if not texts.pairs and not texts.posts and not texts.articles:
         raise InputError(f"{order.data}: holds no pairs, posts or articles to train on")
     store = open_store(recipe.tokens.kind, order.cache) if recipe.needs_teacher else None
-    talk.progress("counting words")
+    log.progress("counting words")
     start = make_start(recipe, texts, store, order.vectors)
-    model = begin(recipe, start).to(order.device)
     reader = Tokenizer(start.vocabulary, start.idf, recipe.model)
-    dev = Dev(order.data, reader, recipe, Passed())
+    dev = Dev(order.data, reader, recipe, SkippedRows())
     if not len(dev):
-        talk.line("nothing falls into the dev split: no early stop, and the first λ is taken")
-    drill = Drill(recipe, shelve(texts, reader, store), start.directions)
-    made_of = fingerprint(texts, start)
-    trainer = Trainer(model, recipe, drill.step, dev.judge, order.work, talk, made_of)
+        log.line("nothing falls into the dev split: no early stop, and the first λ is taken")
+    targets = None
+    if recipe.losses.tokens and store is not None:
+        targets = open_targets(store, start.vocabulary)
+    datasets = make_datasets(texts, reader, store, targets)
+    if targets is not None:
+        start = start_in_context(start, datasets, targets)
+    model = begin(recipe, start).to(order.device)
+    sampler = BatchSampler(recipe, datasets, start.directions, targets)
+    data = fingerprint(texts, start)
+    trainer = Trainer(model, recipe, sampler.step, dev.judge, order.work, log, data)
     return finish(order, trainer.run().cpu().eval(), start, dev, background)
 
 
@@ -88,14 +91,14 @@ def check(order: Order) -> None:
         raise ModelError(f"{order.out}: cannot be written ({error.strerror})") from error
 
 
-def everyday(data: Path, passed: Passed) -> list[list[str]]:
+def everyday(data: Path, passed: SkippedRows) -> list[list[str]]:
     """Everyday posts that never train, for the automatic threshold: as many of each language.
 
     A threshold is the highest of several, which chance lifts where each comes from few posts.
     """
-    found = read_everyday(data, passed)
-    room = max(BACKGROUND_POSTS // max(1, len(found)), LANGUAGE_POSTS)
-    chosen = [sorted(posts, key=share)[:room] for _, posts in sorted(found.items())]
+    by_language = read_everyday(data, passed)
+    room = max(BACKGROUND_POSTS // max(1, len(by_language)), LANGUAGE_POSTS)
+    chosen = [sorted(posts, key=share)[:room] for _, posts in sorted(by_language.items())]
     if (count := sum(map(len, chosen))) < CHECKED_TEXTS:
         raise InputError(
             f"{data}/tweets: {count} everyday posts that do not train; a model needs at least "
@@ -104,7 +107,7 @@ def everyday(data: Path, passed: Passed) -> list[list[str]]:
     return chosen
 
 
-def begin(recipe: Recipe, start: Start) -> nn.Module:
+def begin(recipe: Recipe, start: StartingPoint) -> nn.Module:
     """The untrained model, its gates at the idf of their tokens."""
     model = make_encoder(recipe.encoder, recipe.model, start.vectors, recipe.seed)
     if isinstance(model, Siamese) and model.residual is not None:
@@ -114,18 +117,18 @@ def begin(recipe: Recipe, start: Start) -> nn.Module:
     return model
 
 
-def fingerprint(texts: Corpus, start: Start) -> str:
+def fingerprint(texts: Corpus, start: StartingPoint) -> str:
     """What tells a run's data from every other: its texts, and the vectors that it starts with."""
-    seen = hashlib.sha256(start.vectors.tobytes())
+    digest = hashlib.sha256(start.vectors.tobytes())
     pairs: Iterable[tuple[str, ...]] = ((pair.post, *pair.story) for pair in texts.pairs)
     alone = ((text,) for text in (*texts.posts, *texts.sentences))
     for row in (*alone, *texts.articles, *texts.claims, *pairs):
-        seen.update("\0".join(row).encode("utf-8", "surrogatepass") + b"\n")
-    return seen.hexdigest()[:12]
+        digest.update("\0".join(row).encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()[:12]
 
 
 def finish(
-    order: Order, model: nn.Module, start: Start, dev: Dev, background: list[list[str]]
+    order: Order, model: nn.Module, start: StartingPoint, dev: Dev, background: list[list[str]]
 ) -> str:
     """Write what was trained with its figures on dev, as it is served, and where it comes from."""
     recipe = order.recipe
@@ -137,11 +140,11 @@ def finish(
     }
     if not isinstance(model, Siamese):
         figures = dev.judge(model)
-        made = Baseline(
+        baseline = Baseline(
             recipe.encoder, recipe.model, model, start.vocabulary, start.idf, figures["mix"]
         )
-        return write_baseline(order.out, made, {"dev": figures} | provenance)
-    weights = snap(model.weights())
+        return write_baseline(order.out, baseline, {"dev": figures} | provenance)
+    weights = model.weights()
     figures = dev.judge(Siamese.from_weights(weights).eval())
     served = export(
         weights, start.vocabulary, start.idf, figures["mix"], background, {"dev": figures},

@@ -1,9 +1,10 @@
 """The teacher's vectors of all public text, made once and kept outside the repository.
 
-python -m train.teach --data ../shared/data [--recipe NAME] [--cache DIR]
+python -m train.teach --data ../shared/data [--recipe NAME] [--cache DIR] [--states COUNT]
 
 It may be stopped at any time and goes on where it was. A post has one vector; an article one for
-each of its chunks, the first with the title.
+each of its chunks, the first with the title. For a recipe with `losses.tokens` the teacher's states
+of single tokens are kept too, of so many posts and sentences.
 """
 
 import time
@@ -11,47 +12,95 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import numpy as np
 import torch
 
-from train.data.corpus import read_corpus
-from train.data.readers import Passed
-from train.loop.bf16 import halves
+from encoder.errors import InputError
+from encoder.model.config import AstConfig
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import WordPiece
+from train.data.corpus import Corpus, read_corpus
+from train.data.readers import SkippedRows, share
+from train.loop.token_rows import halves
+from train.model.start import blocks_of, frequent_words
 from train.plainly import plainly
 from train.recipe import read_recipe
-from train.teacher.choose import open_store, reader
-from train.teacher.chunks import chunks, readable
-from train.teacher.minilm import blocks_by_length
+from train.teacher.minilm import WIDTH, Teacher, blocks_by_length, chunks, readable
+from train.teacher.store import BLOCK, FEWEST, MOST, STATES, Pieces, TokenStates, pieces_key
+from train.teacher.use import open_store, reader
+
+STATES_BLOCK = 4096  # texts whose states are added at a time
 
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--cache", type=click.Path(path_type=Path), help="Where the vectors are kept.")
 @click.option("--recipe", default="default", show_default=True, help="Whose tokens name it.")
+@click.option("--states", type=click.IntRange(0), default=0, help="Of so many short texts.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
-def main(data: Path, cache: Path | None, recipe: str, threads: int) -> None:
+def main(data: Path, cache: Path | None, recipe: str, states: int, threads: int) -> None:
     """Embed every post, title and article's chunk of the data by the teacher."""
     torch.set_num_threads(threads)
-    kind = read_recipe(recipe).tokens.kind
-    store = open_store(kind, cache)
-    wanted = store.missing(texts(data))
-    read = reader(kind)
-    began, done = time.monotonic(), 0
-    for block in blocks_by_length(wanted):
+    tokens = read_recipe(recipe).tokens
+    corpus = read_corpus(data, SkippedRows())
+    store = open_store(tokens.kind, cache)
+    if states:
+        if tokens.kind != WordPiece.kind:
+            raise InputError(f"--states: the teacher of {tokens.kind!r} tokens has no states")
+        add_states(corpus, tokens.whole_words, TokenStates(store.folder / STATES, WIDTH), states)
+    missing = store.missing(texts(corpus))
+    read = reader(tokens.kind)
+    progress = TeachProgress(len(missing))
+    for block in blocks_by_length(missing):
         with halves("cpu"):
             store.add(block, read([readable(text) for text in block]))
-        done += len(block)
-        rate = done / (time.monotonic() - began)
-        left = (len(wanted) - done) / rate / 60
-        click.echo(f"{done:,} of {len(wanted):,} texts, {rate:.0f}/s, {left:.0f} min left")
+        click.echo(progress.add(len(block)))
 
 
-def texts(data: Path) -> Iterator[str]:
+class TeachProgress:
+    """How many texts have been read, how fast, and how long the others will take."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._done, self._start = count, 0, time.monotonic()
+
+    def add(self, texts: int) -> str:
+        self._done += texts
+        rate = self._done / (time.monotonic() - self._start)
+        left = (self._count - self._done) / rate / 60
+        return f"{self._done:,} of {self._count:,} texts, {rate:.0f}/s, {left:.0f} min left"
+
+
+def add_states(corpus: Corpus, whole_words: int, states: TokenStates, count: int) -> None:
+    """Add the states of this many posts and sentences, those of posts before others."""
+    teacher = Teacher()
+    lines = teacher.vocabulary()
+    more = frequent_words(corpus, WordPiece.from_lines(lines), whole_words)
+    vocabulary = WordPiece.from_lines([*lines, *more])
+    tokenizer = Tokenizer(vocabulary, None, AstConfig())
+    pieces = Pieces(vocabulary, len(lines))
+    chosen = [*sorted(corpus.posts, key=share), *sorted(corpus.sentences, key=share)][:count]
+    short = {
+        pieces_key(own): own
+        for tokens in map(tokenizer.posts, blocks_of(chosen))
+        for ids in np.split(tokens.ids, tokens.offsets[1:-1])
+        if FEWEST <= len(own := pieces.of(ids)) <= MOST and states.start(own) < 0
+    }
+    missing = sorted(short.values(), key=len)
+    progress = TeachProgress(len(missing))
+    for part in blocks_of(missing, STATES_BLOCK):
+        if part:
+            with halves("cpu"):
+                read = [one for block in blocks_of(part, BLOCK) for one in teacher.states(block)]
+            states.add(part, read)
+            click.echo(f"states: {progress.add(len(part))}")
+
+
+def texts(corpus: Corpus) -> Iterator[str]:
     """Every text that training asks the teacher about."""
-    found = read_corpus(data, Passed())
-    yield from found.posts
-    yield from found.sentences
-    yield from found.pair_posts
-    for title, text in (*found.articles, *found.claims, *found.pair_stories):
+    yield from corpus.posts
+    yield from corpus.sentences
+    yield from corpus.pair_posts
+    for title, text in (*corpus.articles, *corpus.claims, *corpus.pair_stories):
         yield from chunks(title, text)
 
 

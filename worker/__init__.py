@@ -1,4 +1,4 @@
-"""The stream, and the command line around it: posts of a topic, matched with articles of another.
+"""The stream processor: posts of a topic, matched with the articles of another.
 
 A post enters by `stream.ingest` and leaves by `kafka.delivery`; `app` is Faust's, made when asked.
 """
@@ -6,7 +6,7 @@ A post enters by `stream.ingest` and leaves by `kafka.delivery`; `app` is Faust'
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from worker.service.app import App
+    from worker.process import App
 
     app: App
 
@@ -15,7 +15,7 @@ def __getattr__(name: str) -> Any:
     """The Faust app, for `faust -A worker`: made when it is first asked for."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from worker.service.app import make_app
+    from worker.process import make_app
 
-    made = globals()["app"] = make_app()
-    return made
+    app = globals()["app"] = make_app()
+    return app

@@ -1,4 +1,4 @@
-"""The durable boundaries of a batch, by name, where a test can make the worker fail or die."""
+"""The durable steps of a batch, by name, where a test can make the worker fail or die."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,26 +11,26 @@ BOUNDARIES = ("ingested", "decoded", "encoded", "matched", "produced", "committe
 
 
 def _nothing(_name: str) -> None:
-    """What happens at a boundary of a worker that no test watches."""
+    """The default: no test is listening."""
 
 
 _hook: Hook = _nothing
 
 
 def reached(name: str) -> None:
-    """Say that a batch has reached this boundary; nothing happens unless a test set a hook."""
+    """Report that a batch has reached this step; only a test's hook acts on it."""
     _hook(name)
 
 
 def set_hook(hook: Hook | None) -> None:
-    """Call this at every boundary from now on; None takes the hook away."""
+    """Call this at every step; None removes the hook."""
     global _hook
     _hook = hook or _nothing
 
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """Pass boundaries without a word, for what is no batch."""
+    """Suspend the hook, for work that is not a batch."""
     hook = _hook
     set_hook(None)
     try:

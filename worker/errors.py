@@ -5,6 +5,7 @@ NewsiftError                  the one thing a caller needs to catch (encoder.err
 ├── AccessError               the broker or a platform refuses: login, topic, rights (exit 2)
 └── RunError                  something failed while running (exit 1)
     ├── BrokerError           the broker cannot be reached, or fails
+    ├── ConflictError         somebody else published first
     ├── OutputError           what was found cannot be written
     └── StalledError          no progress while there is lag
 """
@@ -17,7 +18,7 @@ class ConfigError(NewsiftError, ValueError):
 
 
 class AccessError(NewsiftError):
-    """Who is asked is there and refuses: a login, a certificate, a right or a topic is missing."""
+    """The broker or a platform refuses: login, certificate, right or topic."""
 
 
 class RunError(NewsiftError):
@@ -30,9 +31,13 @@ class BrokerError(RunError):
     """The broker cannot be reached or fails, with its address and the remedy in the message."""
 
 
+class ConflictError(RunError):
+    """Another person replaced the record after it was read; nothing was published."""
+
+
 class OutputError(RunError):
-    """What was found cannot be written, with the file and the reason in the message."""
+    """A result cannot be written; the message has the file and the reason."""
 
 
 class StalledError(RunError):
-    """No batch has finished although posts are waiting and the broker answers."""
+    """No batch has finished although there is lag and the broker answers."""

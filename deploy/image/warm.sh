@@ -5,9 +5,7 @@ PATH=$1/bin:$PATH
 
 newsift --version
 echo 'smoke over the harbour' | newsift embed --device "${DEVICE:-auto}" >/dev/null
-python -c 'import sys, encoder; from worker.service.prepare import warm_up
+python -c 'import sys, encoder; from worker.process.prepare import warm_up
 warm_up(encoder.load(device=sys.argv[1]), why=True)' "${DEVICE:-auto}"
 faust -A worker worker --help >/dev/null
-# The model's arrays are quickly made again, and larger than all else in the image.
-find "$NEWSIFT_CACHE" -name '*.array' -delete
 echo "warm: $(find "$NEWSIFT_CACHE" -type f | wc -l) files in $NEWSIFT_CACHE"

@@ -1,4 +1,4 @@
-"""Ids in, dense vectors out: which code computes them, and the code that torch runs.
+"""The code that computes dense vectors from token ids.
 
-`choose` takes the kernel on a CPU and torch on a GPU. The vectors go on to `encoder.Embeddings`.
+`choose` takes the kernel on a CPU and torch on a GPU.
 """

@@ -1,4 +1,4 @@
-"""Which code computes the vectors: the CPU kernel, or torch on a CPU or GPU."""
+"""Chooses the code that computes the vectors: the CPU kernel, or torch on a CPU or GPU."""
 
 import ctypes
 import logging
@@ -6,11 +6,11 @@ from typing import Protocol
 
 import numpy as np
 
-from encoder.directory import Model, SelfCheck
 from encoder.embeddings import unit_rows
 from encoder.errors import DeviceError, InputError, one_line
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
+from encoder.model_directory import Model, SelfCheck
 from encoder.support.threads import available_cpus
 
 CHECK_TOLERANCE = 1e-3
@@ -18,7 +18,7 @@ log = logging.getLogger("newsift.encoder")
 
 
 class Backend(Protocol):
-    """Token ids in, one vector a text out, not yet normalised."""
+    """From token ids to one vector for each text, not normalised."""
 
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """The vectors of the texts whose tokens lie between consecutive offsets: [n, d]."""
@@ -43,7 +43,7 @@ def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backen
 
 
 def cuda_present() -> bool:
-    """Whether a CUDA driver with a device answers; asked of the driver, as torch loads slowly."""
+    """Whether a CUDA driver with a device answers. Asks the driver, since torch loads slowly."""
     count = ctypes.c_int(0)
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -54,19 +54,19 @@ def cuda_present() -> bool:
 
 
 def check_error(backend: Backend, model: Model) -> float:
-    """The largest distance between a stored unit vector and the one that the backend computes."""
+    """The largest distance between a stored unit vector and the backend's."""
     return max(_error(backend, check) for check in (model.check, model.article_check))
 
 
 def _error(backend: Backend, check: SelfCheck) -> float:
-    found = backend.forward(check.ids, check.offsets, check.side)
-    gap = unit_rows(found) - unit_rows(check.vectors)  # [texts, d]
+    vectors = backend.forward(check.ids, check.offsets, check.side)
+    gap = unit_rows(vectors) - unit_rows(check.vectors)  # [texts, d]
     worst = float(np.sqrt((gap**2).sum(axis=1)).max())
     return worst if np.isfinite(worst) else float("inf")
 
 
 def _gpu(model: Model, threads: int | None) -> Backend | None:
-    """The GPU where PyTorch can use it; else nothing, and one warning."""
+    """The GPU if PyTorch can use it; otherwise None and one warning."""
     try:
         return _torch(model, "cuda", threads)
     except Exception as error:  # noqa: BLE001 - a driver can fail in as many ways as there are
@@ -75,7 +75,7 @@ def _gpu(model: Model, threads: int | None) -> Backend | None:
 
 
 def _kernel(model: Model, threads: int) -> Backend | None:
-    """The kernel where it proves itself; else nothing, and one warning."""
+    """The kernel if it passes its check; otherwise None and one warning."""
     if model.weights.config.has_star:
         return None  # a star runs by torch alone
     try:

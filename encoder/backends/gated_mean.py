@@ -1,7 +1,7 @@
-"""The gated mean on a CPU: token vectors in int8, weighed and summed by compiled code.
+"""The gated mean on a CPU: token vectors in int8, weighted and summed by compiled code.
 
-Safe to call from several threads at once; each call works in its own thread. A text's vector is
-summed in the order of its tokens, so it has the same bits in any batch.
+Thread-safe; each call works in its own thread. A text's vector is summed in token order, so it has
+the same bits in any batch.
 """
 
 from collections.abc import Sequence
@@ -9,20 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import float32
-from numpy.typing import NDArray
 
-from encoder.backends.asked import refuse_outside
+from encoder.backends.validate import refuse_outside
 from encoder.errors import InputError
 from encoder.model.config import MAX_TOKENS, Side
-from encoder.model.weights import F32, I32, I64, Weights, position_buckets, quantised_rows
+from encoder.model.weights import CODES, F32, I8, I32, I64, SCALES, Weights, position_buckets
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed
 
-I8 = NDArray[np.int8]
-
 
 class TokenTables(NamedTuple):
-    """What belongs to tokens and positions on one side of the pair."""
+    """The tables by token and position on one side of the pair."""
 
     codes: I8  # [vocabulary, d], the token vectors over their scales
     scales: F32  # [vocabulary]
@@ -32,14 +29,16 @@ class TokenTables(NamedTuple):
 
 def token_tables(weights: Weights) -> Sequence[TokenTables]:
     """The tables of each side, for a model without a star."""
-    gated = weights.residual
-    if gated is None or len(gated.gain):
+    if weights.config.has_star:
         raise InputError("star: the model has one; use the torch backend")
-    codes, scales = quantised_rows(weights.embedding)
+    codes, scales = weights[CODES], weights[SCALES]
     buckets = position_buckets(MAX_TOKENS)
+    gates, positions = weights["residual.gates"], weights["residual.positions"]
     return [
-        TokenTables(fixed(codes), fixed(scales), fixed(gates), fixed(positions[buckets]))
-        for gates, positions in zip(gated.gates, gated.positions, strict=True)
+        TokenTables(
+            fixed(codes), fixed(scales), fixed(gates[side]), fixed(positions[side][buckets])
+        )
+        for side in Side
     ]
 
 
@@ -61,7 +60,7 @@ class GatedMeanKernel:
 
 
 def checked_texts(ids: I32, offsets: I64, vocabulary: int) -> tuple[I32, I64]:
-    """The texts as compiled code reads them, which checks no index."""
+    """The texts for compiled code, which checks no index."""
     ids, offsets = fixed(np.asarray(ids, np.int32)), fixed(np.asarray(offsets, np.int64))
     refuse_outside(ids, offsets, vocabulary)
     longest = np.diff(offsets).max(initial=0)

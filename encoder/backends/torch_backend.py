@@ -1,6 +1,6 @@
-"""The torch path of serving, for a GPU, and for a CPU that cannot run the kernel.
+"""The serving path by torch, for a GPU, and for a CPU that cannot run the kernel.
 
-It is the reference as `star.py` has it, over parts of a batch that bound its memory.
+It runs the reference model over parts of a batch that bound its memory.
 """
 
 import os
@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from encoder.backends.asked import refuse_outside
+from encoder.backends.validate import refuse_outside
 from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import F32, I32, I64, Weights
 from encoder.support.threads import PerProcess
 
-TOKENS_AT_ONCE = {"cuda": 2**16, "cpu": 2**11}  # a CPU's fit its cache
+TOKENS_AT_ONCE = {"cuda": 2**15, "cpu": 2**11}  # a CPU's fit its cache
 FEWEST_TOKENS = 64
 
 
@@ -28,7 +28,7 @@ class TorchBackend:
         self._device = torch.device(device)
         if self._device.type == "cuda" and not torch.cuda.is_available():
             raise DeviceError(f"device: {device} does not answer; use auto or cpu")
-        self._dim, self._vocabulary = weights.config.dim, len(weights.embedding)
+        self._dim, self._vocabulary = weights.config.dim, weights.vocabulary
         self.model: nn.Module = Siamese.from_weights(weights).requires_grad_(False).to(self._device)
         self.tokens_at_once = TOKENS_AT_ONCE[self._device.type]
         self._process, self._lock = os.getpid(), PerProcess(self._enter_process)
@@ -49,13 +49,13 @@ class TorchBackend:
 
     def _part(self, ids: I32, offsets: I64, side: Side) -> F32:
         """The vectors of some texts [n, d], all at once."""
-        known = torch.tensor(ids[offsets[0] : offsets[-1]], dtype=torch.int64)
+        tokens = torch.tensor(ids[offsets[0] : offsets[-1]], dtype=torch.int64)
         begins = torch.tensor(offsets - offsets[0])
-        y = self.model(known.to(self._device), begins.to(self._device), side)
+        y = self.model(tokens.to(self._device), begins.to(self._device), side)
         return np.asarray(y.cpu())
 
     def _take_less(self, error: Exception) -> None:
-        """Go on with smaller parts, where the device's memory ran out."""
+        """Retry with smaller parts after the device's memory was exhausted."""
         if self.tokens_at_once <= FEWEST_TOKENS:
             raise DeviceError(f"device: {self._device} has too little free memory") from error
         self.tokens_at_once //= 2
@@ -64,7 +64,7 @@ class TorchBackend:
             torch.cuda.empty_cache()
 
     def _enter_process(self) -> threading.Lock:
-        """The lock on what calls share; in a forked child after giving up what stayed behind."""
+        """The lock on shared state; a forked child resets what it inherited."""
         if os.getpid() != self._process:
             if self._device.type == "cuda":
                 raise DeviceError("device: a forked process has no GPU; start processes by spawn")
@@ -73,6 +73,6 @@ class TorchBackend:
 
 
 def fitting(offsets: I64, most: int) -> int:
-    """How many of the first texts have at most so many tokens together: at least one."""
+    """How many of the first texts have at most this many tokens together; at least one."""
     count = int(np.searchsorted(offsets, offsets[0] + most, "right")) - 1
     return min(max(count, 1), most)

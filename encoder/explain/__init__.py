@@ -1,5 +1,5 @@
-"""The words that carry a vector or a score.
+"""Explanations: the words that make a vector or a score.
 
-`words` is what users call; `gated_mean` is the closed form of a model without a star, `reference`
-torch's own way back through one. What they say is a match's `why` (`worker.match.records`).
+`words` is the interface; `gated_mean` is the closed form of a model without a star, `reference`
+uses torch's gradients.
 """

@@ -28,7 +28,7 @@ def write_contributions(
     ids: I32, offsets: I64, tables: TokenTables, shares: F32, lengths: F32,
     pairs: I64, rows: F32, ends: I64, out: F32,
 ) -> None:  # fmt: skip
-    """Each token's part of the cosine of its text's y with a row: share · vector · row / |y|."""
+    """Each token's part of the cosine of y with a row: share · vector · row / |y|."""
     for pair in range(len(pairs)):
         text, row = pairs[pair, 0], rows[pairs[pair, 1]]
         first = offsets[text]
@@ -42,17 +42,17 @@ def write_contributions(
 
 
 class GatedMeanReader:
-    """Which tokens made a mean, and which a score: in closed form, as both are sums."""
+    """The contributions of tokens to a mean and to a score, in closed form."""
 
     def __init__(self, kernel: GatedMeanKernel) -> None:
         self._kernel = kernel
 
     def attention(self, ids: I32, side: Side) -> F32:
-        """The share of each token in the mean of one text: ≥ 0, they sum to 1 [n]."""
+        """The share of each token in the mean of one text: ≥ 0 with sum 1 [n]."""
         return self.shares(ids, np.array([0, len(ids)]), side)
 
     def shares(self, ids: I32, offsets: I64, side: Side) -> F32:
-        """The share of each token in its text's mean: ≥ 0, those of a text sum to 1."""
+        """The share of each token in its text's mean: ≥ 0 with sum 1 for each text."""
         tables = self._kernel.tables[side]
         ids, offsets = checked_texts(ids, offsets, len(tables.codes))
         shares = np.empty(len(ids), np.float32)

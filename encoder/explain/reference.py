@@ -1,7 +1,7 @@
-"""Explanations by the reference: torch's own way back through it, for a model of any depth.
+"""Explanations by torch's gradients, for a model of any depth.
 
-With all attention and the choices of max-pooling held fixed, y is affine in the token vectors, and
-a token's part of a product with y is its own vector times the gradient there.
+With all attention, norms and max-pooling choices held fixed, y is affine in the token vectors. A
+token's part of a product with y is its vector times the gradient there.
 """
 
 import os
@@ -9,9 +9,11 @@ from threading import Lock
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from encoder.model.config import Side
+from encoder.model.pooling_star import Norm, PoolingStar
 from encoder.model.siamese import Siamese
 from encoder.model.star import Attention
 from encoder.model.weights import F32, I32, I64, Weights
@@ -22,27 +24,31 @@ PAIRS_AT_ONCE = 32  # of long texts, so many are a few hundred MB
 
 
 class ReferenceReader:
-    """Reads texts with the model as it is trained, and keeps what they were read with."""
+    """Runs the trainable model and records what an explanation needs."""
 
     def __init__(self, weights: Weights) -> None:
         self._model = Siamese.from_weights(weights).requires_grad_(False)
-        self._seen: list[Tensor] = []
+        self._attention: list[Tensor] = []
         for module in self._model.modules():
-            if isinstance(module, Attention):
+            if isinstance(module, Attention | PoolingStar):
                 module.shares.register_forward_hook(self._hold)
+            if isinstance(module, Norm):
+                module.statistics.register_forward_hook(lambda _module, _given, x: x.detach())
         self._process, self._lock = os.getpid(), PerProcess(self._enter_process)
 
     def looks(self, ids: I32, side: Side) -> tuple[F32, F32]:
         """The attention of the last ring [n, h, 2c+2] and star [h, 1+n] over one text."""
         with self._lock.get():
             self._read(ids, np.array([0, len(ids)]), side)
-            ring, star = self._seen[-2:]
+            ring, star = self._attention[-2:]
+        if self._model.pooling is not None:  # 2c+2 times [h, n], and no relay of its own
+            return ring.permute(2, 1, 0).numpy(), F.pad(star.T, (1, 0)).numpy()
         *window, first, relay = ring  # 2c+3 times [n, h]
         window[len(window) // 2] = window[len(window) // 2] + first
         return torch.stack([*window, relay], 2).numpy(), star.T.numpy()
 
     def attention(self, ids: I32, side: Side) -> F32:
-        """How much the last star looked at each token: weights ≥ 0 that sum to 1, many 0 [n]."""
+        """The attention of the last star on each token: ≥ 0 with sum 1, many 0 [n]."""
         if len(ids) == 0:
             return np.zeros(0, np.float32)
         ring, star = self.looks(ids, side)
@@ -56,16 +62,16 @@ class ReferenceReader:
 
         For pairs [pairs, 2] of a text, none without tokens, and a row; y's length is held fixed.
         """
-        found = [np.zeros(0, np.float32)]
+        parts = [np.zeros(0, np.float32)]
         for first in range(0, len(pairs), PAIRS_AT_ONCE):
             text, row = pairs[first : first + PAIRS_AT_ONCE].T
             lengths = np.diff(offsets)[text]
             there = ids[spans(offsets[text], lengths)]
-            found.append(self._parts(there, np.append(0, np.cumsum(lengths)), side, rows[row]))
-        return np.concatenate(found)
+            parts.append(self._parts(there, np.append(0, np.cumsum(lengths)), side, rows[row]))
+        return np.concatenate(parts)
 
     def _parts(self, ids: I32, offsets: I64, side: Side, rows: F32) -> F32:
-        """The parts of texts with a row each."""
+        """The parts for texts with one row each."""
         with self._lock.get():
             tokens, y = self._read(ids, offsets, side)  # [N, d], [n, d]
             length = y.norm(dim=1, keepdim=True).clamp(min=torch.finfo(y.dtype).tiny)
@@ -73,16 +79,16 @@ class ReferenceReader:
         return (gradient * tokens.detach()).sum(1).numpy()
 
     def _read(self, ids: I32, offsets: I64, side: Side) -> tuple[Tensor, Tensor]:
-        """The token vectors [N, d] of texts, and y [n, d], which has a way back to them."""
-        self._seen.clear()
-        known = torch.tensor(ids, dtype=torch.int64)
-        tokens = self._model.embedding[known].requires_grad_()
-        return tokens, self._model.read(tokens, known, torch.tensor(offsets), side)
+        """The token vectors [N, d] of texts, and y [n, d] with its graph."""
+        self._attention.clear()
+        index = torch.tensor(ids, dtype=torch.int64)
+        tokens = self._model.embedding[index].requires_grad_()
+        return tokens, self._model.read(tokens, index, torch.tensor(offsets), side)
 
     def _hold(self, _module: nn.Module, _given: object, p: Tensor) -> Tensor:
-        """Keep what an attention looked at, and let no gradient through it."""
-        self._seen.append(p.detach())
-        return self._seen[-1]
+        """Record an attention and stop its gradient."""
+        self._attention.append(p.detach())
+        return self._attention[-1]
 
     def _enter_process(self) -> Lock:
         if os.getpid() != self._process:
@@ -91,7 +97,7 @@ class ReferenceReader:
 
 
 def received(ring: F32) -> F32:
-    """The attention of the ring [n, h, 2c+2] that each token drew on itself: [n]."""
+    """The attention [n, h, 2c+2] of the ring that each token received: [n]."""
     window = ring[:, :, :-1].sum(axis=1)  # [n, 2c+1]
     n, width = window.shape
     there = np.arange(n)[:, None] + np.arange(width) - width // 2

@@ -1,25 +1,119 @@
-"""Which words made a text's vector, and its score with an article."""
+"""The contribution of each word of a post to a score, for many pairs."""
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import Protocol
+from itertools import chain, islice
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
-from encoder.explain.totals import Parts, word_parts
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64, Weights
+from encoder.score.exact import slot_place
+from encoder.score.lexical import SparseRows, post_rows
+from encoder.support.jit import jit
 from encoder.text.tokenizer import Word
+
+F64 = NDArray[np.float64]
+Parts = list[tuple[str, float]]
+
+
+class RowArrays(NamedTuple):
+    """Sparse rows for compiled code."""
+
+    indptr: I64
+    slots: I32
+    weights: F32
+
+
+def word_parts(
+    texts: Sequence[Sequence[Word]], articles: Embeddings, pairs: I64, tokens: F32, cap: int
+) -> list[Parts]:
+    """Each word with its contribution, for pairs [pairs, 2] of a text and an article.
+
+    `tokens` has the parts of the tokens that were read, at most `cap` of a text, pair after pair.
+    """
+    words = list(chain.from_iterable(texts))
+    offsets = np.cumsum([0, *map(len, texts)])
+    slots = np.array([word.slot for word in words], np.int32)
+    idf = np.array([word.weight for word in words], np.float32)
+    pieces = np.array([len(word.ids) for word in words], np.int64)
+    own = post_rows(slots, idf, offsets)  # a word without a slot has no weight either
+    parts = add_parts(
+        *(pairs, tokens, pieces, slots, offsets, cap),
+        *(arrays_of(own), arrays_of(articles.lexical), articles.mix),
+    ).tolist()
+    named, end = [], 0
+    for text in pairs[:, 0].tolist():
+        first, end = end, end + len(texts[text])
+        names = (word.text for word in texts[text])
+        named.append(list(zip(names, parts[first:end], strict=True)))
+    return named
+
+
+def arrays_of(rows: SparseRows) -> RowArrays:
+    """The arrays of sparse rows."""
+    return RowArrays(rows.indptr, rows.slots, rows.weights)
+
+
+@jit()
+def place_of(rows: Any, row: int, slot: int) -> int:
+    """The position of this slot in a row, or -1."""
+    end = rows.indptr[row + 1]
+    at = slot_place(rows.slots, rows.indptr[row], end, slot)
+    return at if at < end and rows.slots[at] == slot else -1
+
+
+@jit()
+def even_shares(slots: I32, offsets: I64, own: Any) -> F64:
+    """Each word's equal share of the weight of its slot in its text: [words]."""
+    places, counts = np.empty(len(slots), np.int64), np.zeros(len(own.slots), np.int64)
+    for text in range(len(offsets) - 1):
+        for word in range(offsets[text], offsets[text + 1]):
+            places[word] = place_of(own, text, slots[word])
+            if places[word] >= 0:
+                counts[places[word]] += 1
+    shares = np.zeros(len(slots), np.float64)
+    for word in range(len(slots)):
+        if places[word] >= 0:
+            shares[word] = np.float64(own.weights[places[word]]) / counts[places[word]]
+    return shares
+
+
+@jit()
+def add_parts(
+    pairs: I64, tokens: F32, pieces: I64, slots: I32, offsets: I64, cap: int,
+    own: Any, articles: Any, mix: float,
+) -> F64:  # fmt: skip
+    """The parts of every pair's words, pair after pair: those of their tokens and slots."""
+    shares, count = even_shares(slots, offsets, own), 0
+    for pair in range(len(pairs)):
+        count += offsets[pairs[pair, 0] + 1] - offsets[pairs[pair, 0]]
+    out, end, token = np.empty(count, np.float64), 0, 0
+    for pair in range(len(pairs)):
+        text, article = pairs[pair, 0], pairs[pair, 1]
+        room = cap
+        for word in range(offsets[text], offsets[text + 1]):
+            near, same, read = 0.0, 0.0, min(pieces[word], room)
+            for i in range(token, token + read):
+                near += tokens[i]
+            if shares[word] > 0:
+                at = place_of(articles, article, slots[word])
+                same = shares[word] * articles.weights[at] if at >= 0 else 0.0
+            out[end] = (1 - mix) * near + mix * same
+            end, token, room = end + 1, token + read, room - read
+    return out
+
 
 PAIRS_AT_ONCE = 256
 
 
 class Reader(Protocol):
-    """Says what the model looks at in a text, and which tokens made which part of a score."""
+    """The attention of a model, and the contribution of each token to a score."""
 
     def attention(self, ids: I32, side: Side) -> F32:
-        """How much the model looks at each token: weights ≥ 0 that sum to 1 [n]."""
+        """The attention on each token: ≥ 0 with sum 1 [n]."""
         ...
 
     def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
@@ -31,7 +125,7 @@ class Reader(Protocol):
 
 
 def open_reader(weights: Weights, backend: object) -> Reader:
-    """The closed form of a gated mean, or torch's way back through a star."""
+    """The closed form for a gated mean, or torch's gradients for a star."""
     if not weights.config.has_star:
         from encoder.backends.gated_mean import GatedMeanKernel
         from encoder.explain.gated_mean import GatedMeanReader
@@ -45,7 +139,7 @@ def open_reader(weights: Weights, backend: object) -> Reader:
 
 
 class Explainer:
-    """Says which words of a post drew attention, and what each gave to a score."""
+    """The attention on each word of a post, and its contribution to a score."""
 
     def __init__(self, weights: Weights, backend: object) -> None:
         self._reader = open_reader(weights, backend)
@@ -62,14 +156,14 @@ class Explainer:
         articles: Embeddings,
         pairs: Sequence[tuple[int, int]],
     ) -> list[Parts]:
-        """Each word's part of the score, for pairs of a post and an article; not the biases' part.
+        """Each word's contribution, for pairs of a post and an article, without the biases.
 
         Every post is read once for all its articles within a block of pairs.
         """
-        told: list[Parts] = []
+        parts: list[Parts] = []
         for start in range(0, len(pairs), PAIRS_AT_ONCE):
-            told += self._block(texts, articles, pairs[start : start + PAIRS_AT_ONCE])
-        return told
+            parts += self._block(texts, articles, pairs[start : start + PAIRS_AT_ONCE])
+        return parts
 
     def _block(
         self,
@@ -81,18 +175,18 @@ class Explainer:
         rows, places = distinct([article for _, article in pairs])
         words = [texts[i] for i in used]
         ids = [self._ids(each) for each in words]
-        asked = np.array(list(zip(posts, places, strict=True)))
+        index = np.array(list(zip(posts, places, strict=True)))
         read, offsets = np.concatenate(ids), np.cumsum([0, *map(len, ids)])
-        tokens = self._reader.parts(read, offsets, Side.POST, asked, articles.dense[rows])
-        asked[:, 1] = np.array(rows)[places] % len(articles)
-        return word_parts(words, articles, asked, tokens, self._cap)
+        tokens = self._reader.parts(read, offsets, Side.POST, index, articles.dense[rows])
+        index[:, 1] = np.array(rows)[places] % len(articles)
+        return word_parts(words, articles, index, tokens, self._cap)
 
     def _ids(self, words: Sequence[Word]) -> I32:
-        """The ids that the model reads of these words: [n]."""
+        """The ids of these words that the model reads: [n]."""
         return np.array([i for word in words for i in word.ids][: self._cap], np.int32)
 
 
 def distinct(values: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The different ones as they come, and for each of all its place among them."""
+    """The distinct items in order, and the position of each item among them."""
     places = {value: place for place, value in enumerate(dict.fromkeys(values))}
     return list(places), [places[value] for value in values]

@@ -1,5 +1,6 @@
-"""The reference: the Adaptive Siamese Transformer in torch, to be read from top to bottom.
+"""The reference model: the Adaptive Siamese Transformer in torch.
 
-`config` and `weights` are what a model directory holds; `star`, `siamese` and `entmax` what is made
-of them. Training optimises this code; `encoder.backends` computes the same, faster.
+`config` and `weights` are the content of a model directory; `star`, `pooling_star`, `siamese` and
+`entmax` compute with them. Training optimises this code; `encoder.backends` computes the same
+faster.
 """

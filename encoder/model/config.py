@@ -1,4 +1,4 @@
-"""The shape of a model: what has to be known before any weight is read."""
+"""The settings of a model, needed before any weight is read."""
 
 from dataclasses import asdict, dataclass, fields
 from enum import IntEnum
@@ -10,20 +10,21 @@ MAX_TOKENS = 2048
 
 
 class Side(IntEnum):
-    """Which side of the Siamese pair a text stands on; gates and positions are kept per side."""
+    """The side of a text in the Siamese pair; gates and positions differ by side."""
 
     POST = 0
     ARTICLE = 1
 
 
-STARS = ("paper", "none")
+STARS = ("paper", "pooling", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class AstConfig:
     """The settings of an Adaptive Siamese Transformer.
 
-    `star`: "paper" is the published one, "none" leaves it out: the model is its gated mean alone.
+    `star`: "paper" is the published form; "pooling" replaces the weights of the gated mean; "none"
+    leaves only the gated mean.
     """
 
     dim: int = 300
@@ -55,8 +56,10 @@ class AstConfig:
             raise InputError(f"residual: {self.residual!r} is neither true nor false")
         if self.star not in STARS:
             raise InputError(f"star: {self.star!r} is not one of {', '.join(STARS)}")
-        if self.star == "none" and not self.residual:
-            raise InputError("star: none leaves nothing of the model; set residual: true")
+        if self.star != "paper" and not self.residual:
+            raise InputError(f"star: {self.star} stands on the gated mean; set residual: true")
+        if self.star == "pooling" and (self.layers > 1 or self.dim % self.heads):
+            raise InputError("star: pooling needs layers: 1, and heads that divide dim")
 
     @property
     def has_star(self) -> bool:
@@ -68,18 +71,18 @@ class AstConfig:
         return self.heads * self.head_dim
 
     def cap(self, side: Side) -> int:
-        """How many tokens of a text on this side are read, from its head."""
+        """How many tokens of a text on this side are read."""
         return self.article_tokens if side is Side.ARTICLE else self.post_tokens
 
     def as_dict(self) -> dict[str, int | bool | str]:
-        """The settings as plain values, for a manifest."""
+        """The settings as plain values for a manifest."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The settings out of a manifest; an unknown or missing key is refused."""
-        known = {f.name for f in fields(cls)}
-        if set(values) != known:
-            odd = ", ".join(map(repr, sorted(known ^ set(values))))
+        """The settings of a manifest; an unknown or missing key is refused."""
+        names = {f.name for f in fields(cls)}
+        if set(values) != names:
+            odd = ", ".join(map(repr, sorted(names ^ set(values))))
             raise InputError(f"model settings: unknown or missing key {odd}")
         return cls(**values)

@@ -35,7 +35,7 @@ class Dense:
         return x.amax(0)
 
     def spread(self, r: Tensor) -> Tensor:
-        """A value per row, for each of its entries."""
+        """Each row's value for each of its entries."""
         return r
 
 
@@ -57,7 +57,7 @@ class Ragged:
         return lowest.scatter_reduce(0, index, x, "amax")
 
     def spread(self, r: Tensor) -> Tensor:
-        """A value per row, for each of its entries."""
+        """Each row's value for each of its entries."""
         return r.index_select(0, self.member)
 
 
@@ -89,7 +89,7 @@ class Entmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
-        """p; it is all that the way back needs."""
+        """p, which is all that the backward pass needs."""
         p = newton(z, alpha, rows) if z.numel() else torch.zeros_like(z)
         ctx.save_for_backward(p, alpha)
         ctx.rows = rows
@@ -139,12 +139,12 @@ def newton(z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
 
 
 def iterations(z: Tensor) -> int:
-    """How many Newton steps to allow; only on a CPU can it be seen for free that fewer will do."""
+    """How many Newton steps to allow; only a CPU can check cheaply that fewer suffice."""
     return MOST_ITERATIONS if z.device.type == "cpu" else enough(len(z))
 
 
 def enough(entries: int) -> int:
-    """A number of Newton steps that reaches the solution without looking, two in reserve."""
+    """A number of Newton steps that always reaches the solution, with two in reserve."""
     return 6 + entries.bit_length() // 2
 
 

@@ -1,15 +1,26 @@
-"""The Adaptive Siamese Transformer, trainable: token vectors, star and, if configured, residual."""
+"""The Adaptive Siamese Transformer, trainable: token vectors, gated mean and star."""
 
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
+from encoder.model.pooling_star import PoolingStar
 from encoder.model.star import AdaptiveStar, Attention, Texts
-from encoder.model.weights import F32, POSITION_BUCKETS, Weights, position_buckets, shapes
+from encoder.model.weights import (
+    CODES,
+    F32,
+    POSITION_BUCKETS,
+    SCALES,
+    Weights,
+    position_buckets,
+    quantised_rows,
+    shapes,
+)
 
 LAST_PLACE = 2047  # from here on every position has the same weight
 NEAREST = float(np.finfo(np.float32).eps)  # α - 1 keeps this distance from 0, where α leaves (1, 2]
@@ -21,7 +32,7 @@ class GatedMean(nn.Module):
     def __init__(self, config: AstConfig, vocabulary: int) -> None:
         super().__init__()
         sides = len(Side)
-        if config.has_star:
+        if config.star == "paper":
             self.gain = nn.Parameter(torch.zeros(config.dim))
         self.log_gates = nn.Parameter(torch.zeros(sides, vocabulary))
         self.log_positions = nn.Parameter(torch.zeros(sides, POSITION_BUCKETS))
@@ -32,22 +43,27 @@ class GatedMean(nn.Module):
     def forward(self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
         """The weighted mean of every text [n, d]; zero for a text without tokens."""
         texts = Texts.at(offsets, len(ids))
-        place = torch.arange(len(ids), device=ids.device) - texts.spread(offsets[:-1])
-        bucket = self.buckets[place.clamp(max=LAST_PLACE)]
-        log_weight = self.log_gates[side][ids] + self.log_positions[side][bucket]  # [N]
+        log_weight = self.log_weight(ids, offsets, texts, side)
         highest = texts.max(log_weight.detach().unsqueeze(1))  # [n, 1]
         weight = (log_weight.unsqueeze(1) - texts.spread(highest)).exp()  # [N, 1], at most 1
         return texts.sum(weight * embedded) / texts.sum(weight).clamp(min=1)
 
+    def log_weight(self, ids: Tensor, offsets: Tensor, texts: Texts, side: Side) -> Tensor:
+        """The logarithm of each token's weight by its gate and position: [N]."""
+        place = torch.arange(len(ids), device=ids.device) - texts.spread(offsets[:-1])
+        bucket = self.buckets[place.clamp(max=LAST_PLACE)]
+        return self.log_gates[side][ids] + self.log_positions[side][bucket]
+
 
 class Siamese(nn.Module):
-    """Both sides of the pair: the same parameters, but for the gates and positions of each side."""
+    """Both sides of the pair: shared parameters except gates and positions."""
 
     def __init__(self, config: AstConfig, vocabulary: int) -> None:
         super().__init__()
         self.config = config
         self.embedding = nn.Parameter(torch.zeros(vocabulary, config.dim))
-        self.star = AdaptiveStar(config) if config.has_star else None
+        self.star = AdaptiveStar(config) if config.star == "paper" else None
+        self.pooling = PoolingStar(config) if config.star == "pooling" else None
         self.residual = GatedMean(config, vocabulary) if config.residual else None
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
@@ -59,17 +75,29 @@ class Siamese(nn.Module):
         if self.residual is None:
             assert self.star is not None
             return cast(Tensor, self.star(embedded, offsets))
+        if self.pooling is not None:
+            return self.states(embedded, ids, offsets, side)[1]
         mean = cast(Tensor, self.residual(embedded, ids, offsets, side))
         if self.star is None:
             return mean
         return mean + self.residual.gain * cast(Tensor, self.star(embedded, offsets))
 
+    def states(
+        self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side
+    ) -> tuple[Tensor, Tensor]:
+        """The states of the tokens [N, d], which training can teach one by one, and y [n, d]."""
+        if self.pooling is None:
+            return embedded, self.read(embedded, ids, offsets, side)
+        assert self.residual is not None
+        weight = self.residual.log_weight(ids, offsets, Texts.at(offsets, len(ids)), side)
+        return cast(tuple[Tensor, Tensor], self.pooling(embedded, weight, offsets))
+
     @classmethod
     def initial(cls, config: AstConfig, vectors: F32, seed: int = 0) -> Self:
         """A model to start training from: these token vectors, α from U(1, 2), a gain of 0."""
         if vectors.ndim != 2 or vectors.shape[1] != config.dim:
-            found, expected = list(vectors.shape), f"[words, {config.dim}]"
-            raise InputError(f"vectors: shape {found}, expected {expected}")
+            shape, expected = list(vectors.shape), f"[words, {config.dim}]"
+            raise InputError(f"vectors: shape {shape}, expected {expected}")
         model = cls(config, len(vectors))
         draw = torch.Generator().manual_seed(seed)
         with torch.no_grad():
@@ -78,44 +106,54 @@ class Siamese(nn.Module):
                 if isinstance(module, nn.Linear):
                     nn.init.xavier_uniform_(module.weight, generator=draw)
                     nn.init.zeros_(module.bias)
-                if isinstance(module, Attention):
-                    share = torch.rand(config.heads, generator=draw)
+                if isinstance(module, Attention | PoolingStar):
+                    share = torch.rand(module.raw_alpha.shape, generator=draw)
                     module.raw_alpha.copy_(share.logit(0.01))
+            if model.pooling is not None:  # it begins as a mean, and changes no token
+                nn.init.zeros_(model.pooling.output.weight)
+                nn.init.zeros_(model.pooling.star_query.weight)
         return model
 
     @classmethod
     def from_weights(cls, weights: Weights) -> Self:
         """The same model, trainable."""
-        model = cls(weights.config, len(weights.embedding))
+        model = cls(weights.config, weights.vocabulary)
         parameters = dict(model.named_parameters())
         with torch.no_grad():
-            for name, value in weights.tensors().items():
-                kept, raw = stored(name, torch.tensor(value))
-                parameters[kept].copy_(raw)
+            model.embedding.copy_(torch.from_numpy(weights.embedding))
+            for name, value in weights.tensors.items():
+                if name in (CODES, SCALES):
+                    continue
+                parameter, raw = stored(name, torch.tensor(value))
+                parameters[parameter].copy_(raw)
         return model
 
     def weights(self) -> Weights:
-        """The parameters as they are now, in the form that is saved and served."""
+        """The current parameters in the form that is saved and served."""
         parameters = dict(self.named_parameters())
-        named = {}
-        for name in shapes(self.config, len(self.embedding)):
-            kept, _ = stored(name, torch.empty(0))
-            named[name] = served(name, parameters[kept].detach().float().cpu().clone()).numpy()
-        return Weights.from_tensors(self.config, named)
+        rows = self.embedding.detach().float().cpu().numpy()
+        codes, scales = quantised_rows(rows)
+        named: dict[str, NDArray[Any]] = {CODES: codes, SCALES: scales}
+        for name in shapes(self.config, len(rows)):
+            if name in named:
+                continue
+            parameter, _ = stored(name, torch.empty(0))
+            named[name] = served(name, parameters[parameter].detach().float().cpu().clone()).numpy()
+        return Weights(self.config, named)
 
 
 def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
-    """A weight's name and value as the parameter that is trained: α and gates before their bend."""
+    """The trained parameter of a weight: α and gates before their nonlinearity."""
     if name.endswith(".alpha"):
         raw = (value.double() - 1).logit(NEAREST).to(value.dtype)
-        return f"star.{name.removesuffix('alpha')}raw_alpha", raw
+        name, value = f"{name.removesuffix('alpha')}raw_alpha", raw
     if name in ("residual.gates", "residual.positions"):
         return name.replace("residual.", "residual.log_"), value.log()
     return (f"star.{name}" if name.startswith("layers.") else name), value
 
 
 def served(name: str, raw: Tensor) -> Tensor:
-    """The value of a weight from its trained parameter, inside its range also after rounding."""
+    """A weight from its trained parameter, within its range after rounding too."""
     if name.endswith(".alpha"):
         return (raw.double().sigmoid() + 1).float().clamp(1 + NEAREST, 2)
     if name in ("residual.gates", "residual.positions"):

@@ -1,8 +1,8 @@
-"""The adaptive Star Transformer, read from top to bottom: ragged, trainable, of any size.
+"""The adaptive Star Transformer as published: ragged, trainable, of any size.
 
-The texts of a batch lie one after another in flat arrays, with the offsets where each begins: no
-padding, so that a text's vector cannot depend on its neighbours. In the shapes N is the number of
-the batch's tokens, n of its texts, h of heads, k the width of a head and d that of the model.
+The texts of a batch follow one another in flat arrays, with the offsets where each begins. There is
+no padding, so a text's vector cannot depend on its neighbours. In the shapes N is the number of the
+batch's tokens, n of its texts, h of heads, k the width of a head and d that of the model.
 """
 
 import math
@@ -19,7 +19,7 @@ from encoder.model.entmax import entmax, entmax_ragged
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Which text each token belongs to."""
+    """The text of each token."""
 
     count: int  # n
     tokens: int  # N
@@ -49,7 +49,7 @@ class Texts:
         return zeros.scatter_reduce(0, index, x, "amax", include_self=False)
 
     def spread(self, x: Tensor) -> Tensor:  # [n, …] -> [N, …]
-        """Each token's copy of what its text has."""
+        """Each text's value for each of its tokens."""
         return x.index_select(0, self.text)
 
     def outside(self, window: int) -> Tensor:  # [2c+1, N, 1]
@@ -65,7 +65,7 @@ def neighbours(padded: Tensor, window: int) -> list[Tensor]:
 
 
 class Attention(nn.Module):
-    """The projections that ring and star have in common, and an α in (1, 2) for every head."""
+    """The projections shared by ring and star, and an α in (1, 2) for every head."""
 
     def __init__(self, config: AstConfig) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Attention(nn.Module):
 
     @property
     def alpha(self) -> Tensor:  # [h]
-        """α = 1 + sigmoid(raw): it can approach softmax and sparsemax, and leave neither's side."""
+        """α = 1 + sigmoid(raw): it approaches softmax and sparsemax but stays between."""
         return torch.sigmoid(self.raw_alpha) + 1
 
     def ask(self, x: Tensor) -> Tensor:  # [N, d] -> [N, h, k]
@@ -122,7 +122,7 @@ class Ring(Attention):
 
 
 def single(x: Tensor) -> Tensor:
-    """At least single precision: shares are found and summed in it also where products are not."""
+    """At least single precision: shares are computed and summed in it."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

@@ -1,8 +1,8 @@
-"""The parameters of a model as numpy arrays: what artifact, kernel, device and star exchange."""
+"""The parameters of a model as numpy arrays, independent of the code that computes with them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 
+I8 = NDArray[np.int8]
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
+CODES, SCALES = "embedding.int8", "embedding.scale"
 PROJECTIONS = ("query", "key", "value", "output")
 POSITION_BUCKETS = 9
 
@@ -24,126 +26,90 @@ def position_buckets(count: int) -> I64:
     return np.minimum(octave, POSITION_BUCKETS - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """One affine map, x → weight·x + bias."""
-
-    weight: F32  # [out, in]
-    bias: F32  # [out]
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionWeights:
-    """The four projections of one multi-head attention, and the α of each head."""
-
-    query: Linear
-    key: Linear
-    value: Linear
-    output: Linear
-    alpha: F32  # [heads], in (1, 2]
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One round of the Star Transformer: the ring, then the star."""
-
-    ring: AttentionWeights
-    star: AttentionWeights
-
-
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """The gated mean of the token vectors, to which the star is added with a gain."""
-
-    gain: F32  # [dim], of the star; empty without one
-    gates: F32  # [sides, vocabulary], > 0
-    positions: F32  # [sides, POSITION_BUCKETS], > 0
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """All parameters of one model, checked for shape, finiteness and range."""
+    """All parameters of one model by name, checked for shape, finiteness and range.
+
+    Token vectors are in int8 with a scale for each, as in the model file.
+    """
 
     config: AstConfig
-    embedding: F32  # [vocabulary, dim]
-    layers: tuple[Layer, ...]
-    residual: Residual | None = None
+    tensors: Mapping[str, NDArray[Any]]
 
     def __post_init__(self) -> None:
-        if self.config.residual != (self.residual is not None):
-            raise InputError("residual: the settings and the weights disagree; use one model's")
-        tensors = self.tensors()
-        for name, shape in shapes(self.config, len(self.embedding)).items():
-            refuse_unfit(name, tensors[name], shape)
-
-    def tensors(self) -> dict[str, F32]:
-        """Every parameter by name, as a model file holds it."""
-        return {name: self._parameter(name) for name in shapes(self.config, len(self.embedding))}
-
-    def _parameter(self, name: str) -> F32:
-        found: Any = self
-        for part in name.split("."):
-            found = found[int(part)] if part.isdecimal() else getattr(found, part)
-        return np.asarray(found)
-
-    @classmethod
-    def from_tensors(cls, config: AstConfig, named: Mapping[str, F32]) -> Self:
-        """The parameters out of a model file's arrays; a missing or extra name is refused."""
-        odd = set(named) ^ set(shapes(config, 1))
-        if odd:
+        rows = len(self.tensors.get(CODES, ()))
+        expected = shapes(self.config, rows)
+        if odd := set(self.tensors) ^ set(expected):
             raise InputError(
                 f"weights: unknown or missing tensor {', '.join(map(repr, sorted(odd)))}"
             )
+        for name, shape in expected.items():
+            refuse_unfit(name, self.tensors[name], shape)
 
-        def attention(prefix: str) -> AttentionWeights:
-            linears = {
-                p: Linear(named[f"{prefix}.{p}.weight"], named[f"{prefix}.{p}.bias"])
-                for p in PROJECTIONS
-            }
-            return AttentionWeights(**linears, alpha=named[f"{prefix}.alpha"])
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.tensors[name]
 
-        layers = tuple(
-            Layer(attention(f"layers.{i}.ring"), attention(f"layers.{i}.star"))
-            for i in range(config.layers if config.has_star else 0)
-        )
-        residual = None
-        if config.residual:
-            gain = named["residual.gain"] if config.has_star else np.zeros(0, np.float32)
-            residual = Residual(gain, named["residual.gates"], named["residual.positions"])
-        return cls(config, named["embedding"], layers, residual)
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens."""
+        return len(self.tensors[CODES])
+
+    @property
+    def embedding(self) -> F32:
+        """The token vectors [vocabulary, dim] in full, made at each call."""
+        return dequantised(self.tensors[CODES], self.tensors[SCALES])
 
 
-def quantised_rows(rows: F32) -> tuple[NDArray[np.int8], F32]:
-    """The rows in int8 and a scale for each: what a model file holds of the token vectors."""
+def quantised_rows(rows: F32) -> tuple[I8, F32]:
+    """The rows in int8 and a scale for each."""
     scales = (np.abs(rows).max(axis=1, initial=0) / 127).astype(np.float32)  # [n]
     safe = np.where(scales > 0, scales, 1)[:, None]
     return np.rint(rows / safe).astype(np.int8), scales
 
 
+def dequantised(rows: I8, scales: F32) -> F32:
+    """The rows in full precision of these int8 rows."""
+    if rows.dtype != np.int8 or rows.ndim != 2 or scales.shape != rows.shape[:1]:
+        raise InputError(f"{rows.dtype} {rows.shape} by {scales.shape}: no int8 rows with a scale")
+    return np.asarray(rows * scales[:, None], dtype=np.float32)
+
+
 def shapes(config: AstConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """The name and shape of every parameter of a model with these settings."""
+    """The name and shape of every parameter of a model with these settings.
+
+    `residual` is the gated mean, to which the star is added with a gain.
+    """
     d, inner = config.dim, config.inner
-    named: dict[str, tuple[int, ...]] = {"embedding": (vocabulary, d)}
-    for i in range(config.layers if config.has_star else 0):
+    named: dict[str, tuple[int, ...]] = {CODES: (vocabulary, d), SCALES: (vocabulary,)}
+    for i in range(config.layers if config.star == "paper" else 0):
         for part in ("ring", "star"):
             named[f"layers.{i}.{part}.alpha"] = (config.heads,)
             for p in PROJECTIONS:
                 out, into = (d, inner) if p == "output" else (inner, d)
                 named[f"layers.{i}.{part}.{p}.weight"] = (out, into)
                 named[f"layers.{i}.{part}.{p}.bias"] = (out,)
+    if config.star == "pooling":
+        named["pooling.alpha"] = (2, config.heads)  # of the ring, of the star
+        named["pooling.near"] = (2 * config.window + 2, config.heads)
+        named["pooling.norm.weight"] = named["pooling.norm.bias"] = (d,)
+        for p in (*PROJECTIONS, "star_query", "star_key"):
+            out, into = (d, inner) if p == "output" else (inner, d)
+            named[f"pooling.{p}.weight"] = (out, into)
+            named[f"pooling.{p}.bias"] = (out,)
     if config.residual:
-        if config.has_star:
+        if config.star == "paper":
             named["residual.gain"] = (d,)
         named["residual.gates"] = (len(Side), vocabulary)
         named["residual.positions"] = (len(Side), POSITION_BUCKETS)
     return named
 
 
-def refuse_unfit(name: str, value: F32, shape: tuple[int, ...]) -> None:
+def refuse_unfit(name: str, value: NDArray[Any], shape: tuple[int, ...]) -> None:
     """Refuse an array of another shape or type, with a NaN, or outside its range."""
-    if value.shape != shape or value.dtype != np.float32:
+    kind = "int8" if name == CODES else "float32"
+    if value.shape != shape or value.dtype != kind:
         raise InputError(
-            f"{name}: {value.dtype} of shape {list(value.shape)}, expected float32 {list(shape)}"
+            f"{name}: {value.dtype} of shape {list(value.shape)}, expected {kind} {list(shape)}"
         )
     if not np.isfinite(value).all():
         raise InputError(f"{name}: holds NaN or infinity; use a model that trained to an end")
@@ -165,5 +131,9 @@ def random_weights(config: AstConfig, vocabulary: int, seed: int = 0) -> Weights
         scale = 1.0 if name == "embedding" else 1.5 * shape[-1] ** -0.5
         return (rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)).astype(np.float32)
 
-    named = {name: draw(name, shape) for name, shape in shapes(config, vocabulary).items()}
-    return Weights.from_tensors(config, named)
+    named = shapes(config, vocabulary)
+    rows = draw("embedding", named.pop(CODES))
+    named.pop(SCALES)
+    drawn: dict[str, NDArray[Any]] = {name: draw(name, shape) for name, shape in named.items()}
+    drawn[CODES], drawn[SCALES] = quantised_rows(rows)
+    return Weights(config, drawn)

@@ -1,4 +1,1 @@
-"""What a score is made of, beside the dense product: sparse rows of words, and exact sums.
-
-Rows come from `encoder.text`; `encoder.Embeddings` puts both halves together.
-"""
+"""Scores: sparse word rows and exact sums."""

@@ -1,7 +1,7 @@
-"""The score of a pair, summed in one order: a function of the two texts and the model alone.
+"""The exact score of a pair, summed in a fixed order: it depends on the texts and the model alone.
 
-A matrix product may round differently from one shape to the next. Where a score is held against a
-threshold, it is this one: float64 sums over the dense axes, then over the common slots, in order.
+Matrix products round differently from shape to shape. A score that is compared with a threshold is
+computed here: float64 sums over the dense axes, then over the common slots, in order.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from encoder.support.readonly import fixed
 
 
 def rounding(terms: int) -> float:
-    """How far a float32 sum of so many products of two unit rows may be off, and then some."""
+    """A bound on the error of a float32 sum of this many products of two unit rows."""
     return (terms + 64) * 2.0**-23
 
 
@@ -32,7 +32,7 @@ def pair_scores(
 
 @jit()
 def slot_place(slots: I32, first: int, end: int, slot: int) -> int:
-    """Where a slot stands between two places, or would; np.searchsorted compiles for seconds."""
+    """The position of a slot between two positions; np.searchsorted compiles for seconds."""
     while first < end:
         middle = (first + end) // 2
         if slots[middle] < slot:

@@ -1,4 +1,4 @@
-"""The lexical half: words hashed into slots, weighted by a fixed idf, as sparse rows."""
+"""The words half: words hashed into slots, weighted by a fixed idf, as sparse rows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from encoder.model.weights import F32, I32, I64
 from encoder.support.jit import jit
 from encoder.support.letters import fold
-from encoder.support.readonly import frozen, kept
+from encoder.support.readonly import frozen, read_only
 
 SLOT_BITS = 18
 SLOTS = 2**SLOT_BITS
@@ -25,7 +25,7 @@ SHELL_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
 
 
 def slot(word: str) -> int:
-    """The slot of a word, whatever its case and accents; NO_SLOT without a letter or digit."""
+    """The slot of a word, ignoring case and accents; NO_SLOT without a letter or digit."""
     folded = fold(word)
     if not any(map(str.isalnum, folded)):
         return NO_SLOT
@@ -53,7 +53,7 @@ class SparseRows:
             array = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
                 raise InputError(f"sparse rows: {name} is no flat array of {kind.__name__}")
-            object.__setattr__(self, name, kept(array))
+            object.__setattr__(self, name, read_only(array))
         if not well_formed(self.indptr, self.slots, self.weights):
             raise InputError(
                 f"sparse rows: each needs ascending slots below {SLOTS} and finite weights"
@@ -81,7 +81,7 @@ class SparseRows:
 
     @classmethod
     def empty(cls, rows: int) -> Self:
-        """So many rows without an entry."""
+        """This many empty rows."""
         none = frozen(np.zeros(0, np.int32))
         return cls(frozen(np.zeros(rows + 1, np.int64)), none, frozen(none.astype(np.float32)))
 
@@ -96,7 +96,7 @@ class SparseRows:
         return cls(frozen(indptr), frozen(slots), frozen(weights))
 
     def unit(self) -> Self:
-        """The same rows, each scaled to length 1; an empty or zero row stays as it is."""
+        """The same rows scaled to length 1; an empty or zero row stays unchanged."""
         return type(self)(self.indptr, self.slots, frozen(scaled(self.indptr, self.weights)))
 
     def dot(self, other: "SparseRows") -> F32:
@@ -108,14 +108,14 @@ class SparseRows:
 
     @cached_property
     def inverted(self) -> tuple[I32, I32, F32]:
-        """Where each slot's entries begin, and their rows and weights, slot by slot."""
+        """The entries by slot: where each slot begins, their rows and weights."""
         starts, rows, weights = invert(self.indptr, self.slots, self.weights)
         return frozen(starts), frozen(rows), frozen(weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Idf:
-    """How much a word tells, by slot: rare words much, common ones little."""
+    """The weight of a word by slot: high for rare words, low for common ones."""
 
     table: F32  # [SLOTS]
 
@@ -142,7 +142,7 @@ def post_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
 
 
 def article_rows(slots: I32, idf: F32, offsets: I64, lead: int) -> SparseRows:
-    """The same of articles: repeats are bounded, and what is among the first words counts twice."""
+    """The unit rows of articles: repeats are bounded, and the first words count twice."""
     place = np.arange(len(slots)) - np.repeat(offsets[:-1], np.diff(offsets))
     return word_rows(slots, np.where(place < lead, 2 * idf, idf), offsets, MOST_REPEATS)
 
@@ -199,25 +199,25 @@ def sort(slots: I32, idf: F32) -> None:
 
 
 @jit()
-def weighted(slots: I32, given: F32, offsets: I64, most: int) -> tuple[I64, I32, F32]:
+def weighted(slots: I32, idf: F32, offsets: I64, most: int) -> tuple[I64, I32, F32]:
     """The rows of texts: each slot once, its highest weight times 1 + log min(tf, most)."""
-    indptr, kept, weights = np.zeros_like(offsets), slots.copy(), given.copy()
+    indptr, sorted_slots, weights = np.zeros_like(offsets), slots.copy(), idf.copy()
     end = 0
     for text in range(len(offsets) - 1):
         first, stop = offsets[text], offsets[text + 1]
-        sort(kept[first:stop], weights[first:stop])
+        sort(sorted_slots[first:stop], weights[first:stop])
         while first < stop:
             last, weight = first + 1, weights[first]
-            while last < stop and kept[last] == kept[first]:
+            while last < stop and sorted_slots[last] == sorted_slots[first]:
                 weight = max(weight, weights[last])
                 last += 1
             if weight > 0:
                 times = min(last - first, most)
-                kept[end], weights[end] = kept[first], (1 + np.log(times)) * weight
+                sorted_slots[end], weights[end] = sorted_slots[first], (1 + np.log(times)) * weight
                 end += 1
             first = last
         indptr[text + 1] = end
-    return indptr, kept[:end].copy(), weights[:end].copy()
+    return indptr, sorted_slots[:end].copy(), weights[:end].copy()
 
 
 @jit()

@@ -52,12 +52,12 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
 def read_regular(path: Path, most: int) -> bytes:
     """The bytes of a file; OSError, unread, where there are more, or it is a pipe or a device."""
     with open(path, "rb", opener=without_waiting) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "no regular file, but a pipe or a device", str(path))
-        if found.st_size > most:
+        if facts.st_size > most:
             raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
-        return file.read(found.st_size)
+        return file.read(facts.st_size)
 
 
 def without_waiting(path: str, flags: int) -> int:
@@ -90,17 +90,17 @@ def private_folder(path: Path) -> Path:
     return real
 
 
-def refuse_public(path: Path, found: os.stat_result, *, replaceable: bool = True) -> None:
+def refuse_public(path: Path, facts: os.stat_result, *, replaceable: bool = True) -> None:
     """Refuse what others own or can write; of an outer folder, where they can replace what is ours.
 
     They cannot in a sticky folder; and many a home belongs to a group that its user is alone in.
     """
-    if found.st_uid not in (os.geteuid(), 0):
+    if facts.st_uid not in (os.geteuid(), 0):
         raise InputError(f"{path}: belongs to another user")
-    writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if not replaceable and found.st_gid == os.getegid():
+    writers = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not replaceable and facts.st_gid == os.getegid():
         writers &= stat.S_IWOTH
-    if writers and (replaceable or not found.st_mode & stat.S_ISVTX):
+    if writers and (replaceable or not facts.st_mode & stat.S_ISVTX):
         raise InputError(f"{path}: others can write to it")
 
 
@@ -108,9 +108,9 @@ def refuse_public_content(folder: Path) -> None:
     """Refuse a private folder in which anything is a link, another's, or writable by others."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            found = entry.stat(follow_symlinks=False)
-            refuse_public(Path(entry.path), found)
-            if stat.S_ISDIR(found.st_mode):
+            facts = entry.stat(follow_symlinks=False)
+            refuse_public(Path(entry.path), facts)
+            if stat.S_ISDIR(facts.st_mode):
                 refuse_public_content(Path(entry.path))
-            elif not stat.S_ISREG(found.st_mode):
+            elif not stat.S_ISREG(facts.st_mode):
                 raise InputError(f"{entry.path}: is no regular file")

@@ -28,9 +28,9 @@ def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., 
         options["inline"] = "always"
 
     def compiled(function: Callable[..., Any]) -> Any:
-        made = numba.njit(**options)(function)
-        if FOLDER is not None and made is not function:  # numba may be told not to compile
-            made._cache = FunctionCache(function)
-        return made
+        dispatcher = numba.njit(**options)(function)
+        if FOLDER is not None and dispatcher is not function:  # numba may be told not to compile
+            dispatcher._cache = FunctionCache(function)
+        return dispatcher
 
     return compiled

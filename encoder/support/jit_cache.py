@@ -24,33 +24,34 @@ from encoder.errors import InputError
 from encoder.support.files import cache_root, private_folder, refuse_public_content, replacing
 
 NAME = re.compile(r"jit-[0-9a-f]{16}")
-IMPORT = re.compile(r"^[ \t]*from (encoder[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+COMPILED = ("encoder", "worker/match/simd")  # folders with functions that others compile in
+IMPORT = re.compile(r"^[ \t]*from ((?:encoder|worker)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 COMPILES = re.compile(r"^from encoder\.support\.jit import jit$", re.MULTILINE)
-KEPT = 4
+NEWEST = 4
 UNUSED_S = 24 * 3600
 log = logging.getLogger("newsift.encoder")
 
 
 def sources_digest() -> str:
     """A digest of all that is compiled in: numba itself does not notice an edited import."""
-    here = Path(__file__).parents[1]
-    files = {_module(here, file): file for file in here.rglob("*.py")}
+    files = {_module(file): file for name in COMPILED for file in (ROOT / name).rglob("*.py")}
     texts = {module: file.read_bytes() for module, file in files.items()}
-    wanted = [module for module, text in texts.items() if COMPILES.search(text.decode())]
-    seen: set[str] = set()
-    while wanted:
-        module = wanted.pop()
-        if module in texts and module not in seen:
-            seen.add(module)
-            wanted += _imports(texts[module].decode())
+    waiting = [module for module, text in texts.items() if COMPILES.search(text.decode())]
+    reached: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module in texts and module not in reached:
+            reached.add(module)
+            waiting += _imports(texts[module].decode())
     digest = hashlib.sha256()
-    for module in sorted(seen):
+    for module in sorted(reached):
         digest.update(hashlib.sha256(texts[module]).digest())
     return digest.hexdigest()[:16]
 
 
-def _module(here: Path, file: Path) -> str:
-    parts = file.relative_to(here.parent).with_suffix("").parts
+def _module(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
 
 
@@ -93,9 +94,11 @@ def _hold(folder: Path) -> None:
 
 def _remove_old(root: Path) -> None:
     """Remove the code of other versions that nobody has used for a day, but for the newest few."""
-    found = [path for path in root.iterdir() if NAME.fullmatch(path.name) and not path.is_symlink()]
-    dated = sorted(((path.stat().st_mtime, path) for path in found), reverse=True)
-    for used, path in dated[KEPT:]:
+    paths = (path for path in root.iterdir() if NAME.fullmatch(path.name))
+    dated = sorted(
+        ((path.stat().st_mtime, path) for path in paths if not path.is_symlink()), reverse=True
+    )
+    for used, path in dated[NEWEST:]:
         if path.stat().st_uid != os.geteuid() or time.time() - used < UNUSED_S:
             continue
         with suppress(OSError):

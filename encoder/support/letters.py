@@ -66,8 +66,8 @@ def bearable(text: str) -> str:
     """The text with no more marks on a letter than are read: to put n in order takes n² steps."""
     if len(text) <= MOST_MARKS or most_marks(text) <= MOST_MARKS:
         return text
-    kept = mark_numbers(text) <= MOST_MARKS
-    return "".join(compress(text, kept.tolist()))
+    plain = mark_numbers(text) <= MOST_MARKS
+    return "".join(compress(text, plain.tolist()))
 
 
 def fold(word: str) -> str:

@@ -20,12 +20,12 @@ def added_folder() -> Path:
 
 def named_models() -> dict[str, Path]:
     """Every model that has a name, and its directory: what ships comes before what was added."""
-    found: dict[str, Path] = {}
+    models: dict[str, Path] = {}
     for folder in (MODELS, added_folder()):
         for path in sorted(folder.glob("*")):
             if NAME.fullmatch(path.name) and path.is_dir():
-                found.setdefault(path.name, path)
-    return found
+                models.setdefault(path.name, path)
+    return models
 
 
 def model_directory(name_or_path: str | Path) -> Path:
@@ -37,9 +37,9 @@ def model_directory(name_or_path: str | Path) -> Path:
     path = Path(name_or_path)
     if not path.is_dir():
         how = "; `newsift models add FILE|URL --digest HEX` adds it" if str(path) in EXTRAS else ""
-        known = ", ".join(named_models()) or "none"
-        told = f"no such directory, nor a model that is here ({known}){how}"
-        raise ModelError(f"model {str(name_or_path)!r}: {told}")
+        names = ", ".join(named_models()) or "none"
+        fault = f"no such directory, nor a model that is here ({names}){how}"
+        raise ModelError(f"model {str(name_or_path)!r}: {fault}")
     return path
 
 

@@ -19,7 +19,7 @@ def fixed(array: NDArray[T]) -> NDArray[T]:
     return frozen(np.ascontiguousarray(array).view())
 
 
-def kept(array: NDArray[T]) -> NDArray[T]:
+def read_only(array: NDArray[T]) -> NDArray[T]:
     """The array as a value object keeps it: a copy, unless nobody can write to it anyway."""
     array = np.ascontiguousarray(array)
     return frozen(array.copy()) if array.flags.writeable else array

@@ -5,9 +5,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Generic, TypeVar
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,19 +23,19 @@ class PerProcess(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._made: tuple[int, T] | None = None
+        self._instance: tuple[int, T] | None = None
 
     def get(self) -> T:
         """This process's own; made now if there is none yet."""
-        made, process = self._made, os.getpid()
-        if made is None or made[0] != process:
-            made = self._made = (process, self._make())
-        return made[1]
+        instance, process = self._instance, os.getpid()
+        if instance is None or instance[0] != process:
+            instance = self._instance = (process, self._make())
+        return instance[1]
 
     def take(self) -> T | None:
         """This process's own, if it was made, which is forgotten here."""
-        made, self._made = self._made, None
-        return made[1] if made is not None and made[0] == os.getpid() else None
+        instance, self._instance = self._instance, None
+        return instance[1] if instance is not None and instance[0] == os.getpid() else None
 
 
 class Crew:
@@ -101,11 +106,11 @@ def _quotas(root: Path) -> Iterator[float]:
 
 def _quota(group: Path) -> Iterator[float]:
     """The quota of one cgroup, of version 2 or 1, if it has one."""
-    found = _words(group / "cpu.max")
-    if not found:
-        found = [*_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")]
-    if len(found) == 2 and found[0].isdecimal() and found[1].isdecimal() and int(found[1]):
-        yield int(found[0]) / int(found[1])
+    words = _words(group / "cpu.max")
+    if not words:
+        words = [*_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")]
+    if len(words) == 2 and words[0].isdecimal() and words[1].isdecimal() and int(words[1]):
+        yield int(words[0]) / int(words[1])
 
 
 def _words(file: Path, between: str | None = None) -> list[str]:
@@ -114,3 +119,45 @@ def _words(file: Path, between: str | None = None) -> list[str]:
         return file.read_text().strip().split(between)
     except (OSError, ValueError):
         return []
+
+
+@cache
+def libraries() -> ThreadpoolController:
+    """The BLAS libraries that are loaded; found once, as looking for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+class Limit:
+    """The limit of the whole process: set by the first block that begins, undone by the last."""
+
+    def __init__(self) -> None:
+        self._lock, self._blocks = Lock(), 0
+        self._set: Any = None
+
+    def begin(self) -> None:
+        """A block begins."""
+        with self._lock:
+            if self._blocks == 0:
+                self._set = libraries().limit(limits=1, user_api="blas")
+            self._blocks += 1
+
+    def end(self) -> None:
+        """A block ends."""
+        with self._lock:
+            self._blocks -= 1
+            if self._blocks == 0:
+                self._set.restore_original_limits()
+
+
+limit = PerProcess(Limit)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A block in which numpy's matrix products stay on the calling thread."""
+    ours = limit.get()
+    ours.begin()
+    try:
+        yield
+    finally:
+        ours.end()

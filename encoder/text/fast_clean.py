@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT
 from encoder.support.jit import jit
+from encoder.support.pointers import bare
 from encoder.text.clean import plain
 from encoder.text.fast_wordpiece import ELLIPSIS, alphanumeric, write_word
 
@@ -32,7 +33,7 @@ PIC = tuple(b"pic.")
 SMALL = 32  # the bit that makes a letter of ASCII a small one, and leaves `.` and `/` as they are
 
 
-class Desk(NamedTuple):
+class ScanBuffers(NamedTuple):
     """What one reading of texts writes on: the chunk cleaned, and in lower case, and its slots."""
 
     cased: Any  # uint8 [LONGEST]
@@ -47,19 +48,19 @@ def plain_characters() -> NDArray[np.int8]:
     table = np.full(BEYOND, OTHER, np.int8)
     table[33:127] = np.arange(33, 127)
     for code in SYMBOLS:
-        made = plain(chr(code))
-        if made == "":
+        letters = plain(chr(code))
+        if letters == "":
             table[code] = NOTHING
-        elif made == "…":
+        elif letters == "…":
             table[code] = ELLIPSIS
-        elif len(made) == 1 and " " <= made <= "~":
-            table[code] = ord(made)
+        elif len(letters) == 1 and " " <= letters <= "~":
+            table[code] = ord(letters)
     return table
 
 
-def make_desk() -> Desk:
-    """A desk of its own for every reading; whoever calls compiled code keeps it alive."""
-    return Desk(
+def make_buffers() -> ScanBuffers:
+    """A buffers of its own for every reading; whoever calls compiled code keeps it alive."""
+    return ScanBuffers(
         np.empty(LONGEST, np.uint8),
         np.empty(LONGEST, np.uint8),
         np.empty(LONGEST, np.int64),
@@ -118,8 +119,8 @@ def link(data: Any, start: int, stop: int) -> bool:
 
 
 @jit()
-def cleaned(data: Any, start: int, stop: int, characters: Any, desk: Any) -> int:
-    """Write the characters of a chunk to the desk; how many, or OTHER if it is not everyday."""
+def cleaned(data: Any, start: int, stop: int, characters: Any, buffers: Any) -> int:
+    """Write the characters of a chunk to the buffers; how many, or OTHER if it is not everyday."""
     end, at, entity = 0, start, 0
     while at < stop:
         code = int(data[at])
@@ -139,8 +140,8 @@ def cleaned(data: Any, start: int, stop: int, characters: Any, desk: Any) -> int
         if char == OTHER:
             return OTHER
         if char != NOTHING:
-            desk.cased[end] = char
-            desk.low[end] = char | 32 if 65 <= char <= 90 else char
+            buffers.cased[end] = char
+            buffers.low[end] = char | 32 if 65 <= char <= 90 else char
             end += 1
     return OTHER if entity == 3 else end
 
@@ -225,53 +226,160 @@ def part_end(cased: Any, first: int, stop: int) -> int:
 
 @jit()
 def write_whole(
-    lexicon: Any, desk: Any, first: int, stop: int, out: Any, end: int, slots: int
+    lexicon: Any, buffers: Any, first: int, stop: int, out: Any, end: int, slots: int
 ) -> tuple[int, int]:
-    """Write a word's ids to out[end:], and its slot to the desk; how many there are now of both."""
-    end, slot = write_word(lexicon, desk.low, first, stop, desk.crcs, out, end)
+    """Write a word's ids to out[end:], and its slot to the buffers; the counts of both."""
+    end, slot = write_word(lexicon, buffers.low, first, stop, buffers.crcs, out, end)
     if slot != NO_SLOT:
-        desk.slots[slots] = slot
+        buffers.slots[slots] = slot
         slots += 1
     return end, slots
 
 
 @jit()
 def write_tag(
-    lexicon: Any, desk: Any, first: int, stop: int, out: Any, end: int, slots: int
+    lexicon: Any, buffers: Any, first: int, stop: int, out: Any, end: int, slots: int
 ) -> tuple[int, int]:
     """Write a hashtag as one word, followed by the words it is made of if there are several."""
-    end, slots = write_whole(lexicon, desk, first, stop, out, end, slots)
-    several = part_end(desk.cased, first, stop) < stop
+    end, slots = write_whole(lexicon, buffers, first, stop, out, end, slots)
+    several = part_end(buffers.cased, first, stop) < stop
     while several and first < stop:
-        last = part_end(desk.cased, first, stop)
-        end, slots = write_whole(lexicon, desk, first, last, out, end, slots)
+        last = part_end(buffers.cased, first, stop)
+        end, slots = write_whole(lexicon, buffers, first, last, out, end, slots)
         first = last
     return end, slots
 
 
 @jit()
 def read_everyday(
-    lexicon: Any, characters: Any, desk: Any, data: Any, start: int, stop: int, out: Any, at: int
+    lexicon: Any, characters: Any, buffers: Any, data: Any, start: int, stop: int, out: Any, at: int
 ) -> int:
     """Write a chunk's body as in fast_scan to out[at:]; where it ends, or OTHER: not everyday."""
-    if not lexicon.known or stop - start > LONGEST:
+    if not lexicon.usable or stop - start > LONGEST:
         return OTHER
-    length = cleaned(data, start, stop, characters, desk)
-    if length < 0 or needs_rules(desk.low, length):
+    length = cleaned(data, start, stop, characters, buffers)
+    if length < 0 or needs_rules(buffers.low, length):
         return OTHER
     end, slots, first = at + 2, 0, 0
     while first < length:
-        if desk.cased[first] == HASH and first + 1 < length and word_sign(desk.cased[first + 1]):
-            last = tag_end(desk.cased, first + 1, length)
+        if (
+            buffers.cased[first] == HASH
+            and first + 1 < length
+            and word_sign(buffers.cased[first + 1])
+        ):
+            last = tag_end(buffers.cased, first + 1, length)
             if last == OTHER:
                 return OTHER
-            end, slots = write_tag(lexicon, desk, first + 1, last, out, end, slots)
+            end, slots = write_tag(lexicon, buffers, first + 1, last, out, end, slots)
         else:
-            last = word_end(desk.cased, first, length)
-            if desk.cased[first] != SPACE:
-                end, slots = write_whole(lexicon, desk, first, last, out, end, slots)
+            last = word_end(buffers.cased, first, length)
+            if buffers.cased[first] != SPACE:
+                end, slots = write_whole(lexicon, buffers, first, last, out, end, slots)
         first = last
     out[at], out[at + 1] = end - at - 2, slots
     for k in range(slots):
-        out[end + k] = desk.slots[k]
+        out[end + k] = buffers.slots[k]
     return end + slots
+
+
+MISSED = -1
+LARGEST = 4  # numbers of a body for each byte of its chunk, but for the two counts
+
+
+@jit()
+def space(data: Any, at: int) -> int:
+    """How many bytes of white space, as str.split knows it, begin here: a character's, or none."""
+    first = data[at]
+    if first <= 32:
+        return 1 if first == 32 or 9 <= first <= 13 or first >= 28 else 0
+    if first == 0xC2:
+        return 2 if data[at + 1] == 0x85 or data[at + 1] == 0xA0 else 0
+    if not 0xE1 <= first <= 0xE3:
+        return 0
+    code = (data[at + 1] & 63) << 6 | data[at + 2] & 63 | (first & 15) << 12
+    if 0x2000 <= code <= 0x200A or code in (0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000):
+        return 3
+    return 0
+
+
+@jit()
+def chunk_stop(data: Any, at: int, stop: int) -> int:
+    """Where the chunk that begins here ends."""
+    while at < stop and space(data, at) == 0:
+        at += 1
+    return at
+
+
+@jit()
+def longer(array: Any, least: int) -> Any:
+    """A copy of the array with room for twice as much as is needed."""
+    copy = np.empty(2 * least, array.dtype)
+    for i in range(len(array)):  # for a slice numba compiles its error's text, for two seconds
+        copy[i] = array[i]
+    return copy
+
+
+@jit()
+def scan(
+    text: Any, bounds: I64, lexicon: Any, characters: Any, held: Any, post: bool
+) -> tuple[I32, I64, I64, I64]:
+    """The bodies of everyday chunks, where each chunk's is or MISSED, chunks up to each text's end.
+
+    Last the starts and stops of what was missed, in turn.
+    """
+    most = (len(text) + len(bounds)) // 2
+    places, misses = np.empty(most, np.int64), np.empty(2 * most, np.int64)
+    bodies, ends = np.empty(len(text) + 64, np.int32), np.empty_like(bounds[1:])
+    data, chars, words, buffers = bare(text), bare(characters), bare(lexicon), bare(held)
+    end = chunks = missed = 0
+    for i in range(len(ends)):
+        at, stop = bounds[i], bounds[i + 1]
+        while at < stop:
+            gap = space(data, at)
+            if gap > 0:
+                at += gap
+                continue
+            start, at = at, chunk_stop(data, at, stop)
+            if passing(data, start, at, post):
+                continue
+            needed = end + LARGEST * (at - start) + 2
+            if needed > len(bodies):
+                bodies = longer(bodies, needed)
+            last = read_everyday(words, chars, buffers, data, start, at, bare(bodies), end)
+            places[chunks] = MISSED if last == OTHER else end
+            if last == OTHER:
+                misses[missed], misses[missed + 1] = start, at
+                missed += 2
+            else:
+                end = last
+            chunks += 1
+        ends[i] = chunks
+    return bodies[:end], places[:chunks], ends, misses[:missed]
+
+
+@jit()
+def expand(bodies: I32, places: I64, ends: I64, cap: int) -> tuple[I32, I64, I32, I64]:
+    """The ids of every text, at most `cap`, and all its words' slots, each with offsets."""
+    id_offsets, slot_offsets = np.zeros(len(ends) + 1, np.int64), np.zeros(len(ends) + 1, np.int64)
+    chunk = 0
+    for text in range(len(ends)):
+        ids = slots = 0
+        while chunk < ends[text]:
+            ids += bodies[places[chunk]]
+            slots += bodies[places[chunk] + 1]
+            chunk += 1
+        id_offsets[text + 1] = id_offsets[text] + min(ids, cap)
+        slot_offsets[text + 1] = slot_offsets[text] + slots
+    all_ids, all_slots = np.empty(id_offsets[-1], np.int32), np.empty(slot_offsets[-1], np.int32)
+    chunk = place = 0
+    for text in range(len(ends)):
+        free, stop = id_offsets[text], id_offsets[text + 1]
+        while chunk < ends[text]:
+            at = places[chunk]
+            ids, slots = bodies[at], bodies[at + 1]
+            for i in range(min(ids, stop - free)):
+                all_ids[free + i] = bodies[at + 2 + i]
+            for i in range(slots):
+                all_slots[place + i] = bodies[at + 2 + ids + i]
+            free, place, chunk = free + min(ids, stop - free), place + slots, chunk + 1
+    return all_ids, id_offsets, all_slots, slot_offsets

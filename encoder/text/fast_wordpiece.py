@@ -31,9 +31,9 @@ class Entries(NamedTuple):
 
 
 class Lexicon(NamedTuple):
-    """All that makes ids, slots and weights of plain words; `known` is false for other kinds."""
+    """All that makes ids, slots and weights of plain words; `usable` is false for other kinds."""
 
-    known: bool
+    usable: bool
     heads: Entries
     tails: Entries
     unknown: int
@@ -48,10 +48,10 @@ LEXICONS: WeakKeyDictionary[Vocabulary, Lexicon] = WeakKeyDictionary()
 
 def make_lexicon(vocabulary: Vocabulary, idf: Idf | None) -> Lexicon:
     """The arrays of a vocabulary, and whether its words have slots too."""
-    made = LEXICONS.get(vocabulary)
-    if made is None:
-        made = LEXICONS[vocabulary] = lexicon_of(vocabulary)
-    return made._replace(slots=idf is not None)
+    lexicon = LEXICONS.get(vocabulary)
+    if lexicon is None:
+        lexicon = LEXICONS[vocabulary] = lexicon_of(vocabulary)
+    return lexicon._replace(slots=idf is not None)
 
 
 def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
@@ -62,7 +62,7 @@ def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
     tails = {entry[2:]: i for entry, i in heads.items() if entry[:2] == "##" != entry}
     ellipsis = vocabulary.pieces("…") if heads else (0,)
     return Lexicon(
-        known=bool(heads) and len(ellipsis) == 1,
+        usable=bool(heads) and len(ellipsis) == 1,
         heads=make_entries(heads),
         tails=make_entries(tails),
         unknown=vocabulary.unknown or 0,
@@ -135,9 +135,9 @@ def write_crcs(table: Any, word: Any, start: int, stop: int, crcs: Any) -> None:
 def longest(entries: Any, crcs: Any, word: Any, start: int, stop: int) -> tuple[int, int]:
     """The id of the longest entry that word[start:stop] begins with, or -1, and where it ends."""
     for last in range(stop, start, -1):
-        found = find(entries, crcs[last - 1], word, start, last)
-        if found >= 0:
-            return found, last
+        entry = find(entries, crcs[last - 1], word, start, last)
+        if entry >= 0:
+            return entry, last
     return -1, stop
 
 
@@ -152,11 +152,11 @@ def write_word(
     write_crcs(lexicon.crc, word, start, stop, crcs)
     whole, entries, first, at = crcs[stop - 1], lexicon.heads, end, start
     while at < stop:
-        found, last = longest(entries, crcs, word, at, stop)
-        if found < 0:
+        entry, last = longest(entries, crcs, word, at, stop)
+        if entry < 0:
             ids[first], end = lexicon.unknown, first + 1
             break
-        ids[end] = found
+        ids[end] = entry
         entries, at, end = lexicon.tails, last, end + 1
         write_crcs(lexicon.crc, word, at, stop, crcs)
     if not lexicon.slots or not alphanumeric(word[start]):

@@ -22,7 +22,7 @@ RUN = re.compile(
 JOINED = re.compile(f"[{UNSPACED}]")
 # A consonant of Thai with the vowels and tones around it is one sign.
 SIGN = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]{0,4}|.")
-KEPT_MARKS = re.compile("[\u0e31-\u0e3a\u0e47-\u0e4e\u3099\u309a]")
+SPELLING_MARKS = re.compile("[\u0e31-\u0e3a\u0e47-\u0e4e\u3099\u309a]")
 
 SHORTEST_STEM = 3
 ARABIC = re.compile("[\u0621-\u064a]+")
@@ -35,7 +35,7 @@ MOST_ENDING = 3
 CYRILLIC_STEM = 4
 
 
-class Part(NamedTuple):
+class ScriptPart(NamedTuple):
     """A word as it is shown, the letters that its ids are made of, and those of its slot."""
 
     text: str
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 def without_mark(char: str) -> str:
     """What folding leaves of one character: nothing of an accent that is no letter by itself."""
-    gone = unicodedata.category(char) == "Mn" and not KEPT_MARKS.match(char)
+    gone = unicodedata.category(char) == "Mn" and not SPELLING_MARKS.match(char)
     return "" if gone else char
 
 
@@ -76,11 +76,11 @@ def runs(word: str) -> list[str]:
     """A word between white space as its plain parts and its runs, in turn."""
     if word.isascii() or not JOINED.search(word):
         return [word]
-    found, end = [], 0
+    parts, end = [], 0
     for run in RUN.finditer(word):
-        found += [word[end : run.start()], run[0]]
+        parts += [word[end : run.start()], run[0]]
         end = run.end()
-    return [part for part in (*found, word[end:]) if part]
+    return [part for part in (*parts, word[end:]) if part]
 
 
 def pairs(run: str) -> list[str]:

@@ -20,17 +20,16 @@ from encoder.text.clean import (
     post_chunks,
     post_text,
 )
-from encoder.text.fast_clean import make_desk, plain_characters
-from encoder.text.fast_scan import MISSED, expand, scan
+from encoder.text.fast_clean import MISSED, expand, make_buffers, plain_characters, scan
 from encoder.text.fast_wordpiece import make_lexicon
-from encoder.text.scripts import Part
+from encoder.text.scripts import ScriptPart
 from encoder.text.vocabulary import Vocabulary
 
-CHUNKS_KEPT = 2**16
-WORDS_KEPT = 2**16
-SPLITS_KEPT = 2**14  # chunks, in their words
-LETTERS_KEPT = 32  # of a word
-BYTES_KEPT = 64  # of a chunk
+CACHED_CHUNKS = 2**16
+CACHED_WORDS = 2**16
+CACHED_SPLITS = 2**14  # chunks, in their words
+CACHED_LETTERS = 32  # of a word
+CACHED_BYTES = 64  # of a chunk
 BYTES = 4  # of a number in a body
 
 
@@ -58,9 +57,9 @@ class Tokenizer:
     def __init__(self, vocabulary: Vocabulary, idf: Idf | None, config: AstConfig) -> None:
         self.vocabulary, self.idf, self._config = vocabulary, idf, config
         self._idf = np.array([] if idf is None else idf.table, np.float32)
-        self._word = lru_cache(WORDS_KEPT)(self._look_at)
-        self._known = lru_cache(CHUNKS_KEPT)(self._body)
-        self._split = lru_cache(SPLITS_KEPT)(self._read)
+        self._word = lru_cache(CACHED_WORDS)(self._look_at)
+        self._bodies = lru_cache(CACHED_CHUNKS)(self._body)
+        self._split = lru_cache(CACHED_SPLITS)(self._read)
         self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
 
     def posts(self, texts: Sequence[str]) -> Tokens:
@@ -69,8 +68,8 @@ class Tokenizer:
 
     def articles(self, texts: Sequence[Article]) -> Tokens:
         """The tokens of articles, each a text or a (title, text)."""
-        found = [article_text(text) for text in checked(texts, Side.ARTICLE)]
-        return self._tokens(found, Side.ARTICLE)
+        joined = [article_text(text) for text in checked(texts, Side.ARTICLE)]
+        return self._tokens(joined, Side.ARTICLE)
 
     def words(self, text: Article, side: Side) -> list[Word]:
         """The words of one text as posts() or articles() read it, those beyond the cap too."""
@@ -79,17 +78,17 @@ class Tokenizer:
         return [
             word
             for chunk in chunks
-            for word in (self._split if len(chunk) <= LETTERS_KEPT else self._read)(side, chunk)
+            for word in (self._split if len(chunk) <= CACHED_LETTERS else self._read)(side, chunk)
         ]
 
     def _read(self, side: Side, chunk: str) -> list[Word]:
         """The words of a chunk."""
         return [
-            self._word(word) if len(word) <= LETTERS_KEPT else self._look_at(word)
+            self._word(word) if len(word) <= CACHED_LETTERS else self._look_at(word)
             for word in self.vocabulary.split(clean_chunk(chunk, side))
         ]
 
-    def _look_at(self, word: str | Part) -> Word:
+    def _look_at(self, word: str | ScriptPart) -> Word:
         """A word of the split with all that is known about it."""
         text, letters, term = (word, word, word) if isinstance(word, str) else word
         ids = self.vocabulary.pieces(letters)
@@ -101,8 +100,8 @@ class Tokenizer:
     def _tokens(self, texts: list[str], side: Side) -> Tokens:
         encoded = in_utf8(texts)
         bounds = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-        data, desk = b"".join(encoded), make_desk()
-        rules = self._lexicon, self._characters, desk
+        data, buffers = b"".join(encoded), make_buffers()
+        rules = self._lexicon, self._characters, buffers
         bodies, places, ends, misses = scan(
             np.frombuffer(data, np.uint8), bounds, *rules, side is Side.POST
         )
@@ -116,14 +115,14 @@ class Tokenizer:
 
     def _add(self, bodies: I32, places: I64, missed: list[bytes], side: Side) -> I32:
         """The bodies with those of the chunks that were missed, whose places are written."""
-        made = dict.fromkeys(missed, b"")
-        for chunk in made:
-            read = self._known if len(chunk) <= BYTES_KEPT else self._body
-            made[chunk] = read(chunk, side)
-        ends = len(bodies) + np.cumsum([0, *map(len, made.values())]) // BYTES
-        place = dict(zip(made, ends.tolist(), strict=False))
+        added = dict.fromkeys(missed, b"")
+        for chunk in added:
+            read = self._bodies if len(chunk) <= CACHED_BYTES else self._body
+            added[chunk] = read(chunk, side)
+        ends = len(bodies) + np.cumsum([0, *map(len, added.values())]) // BYTES
+        place = dict(zip(added, ends.tolist(), strict=False))
         places[places == MISSED] = [place[chunk] for chunk in missed]
-        return np.concatenate([bodies, np.frombuffer(b"".join(made.values()), np.int32)])
+        return np.concatenate([bodies, np.frombuffer(b"".join(added.values()), np.int32)])
 
     def _body(self, chunk: bytes, side: Side) -> bytes:
         """What is known of a chunk, as `expand` reads it."""

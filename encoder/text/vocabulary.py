@@ -9,7 +9,7 @@ from encoder.support.letters import fold
 from encoder.text.scripts import (
     JOINED,
     RUN,
-    Part,
+    ScriptPart,
     fold_scripts,
     pairs,
     split_scripts,
@@ -56,7 +56,7 @@ class Vocabulary(ABC):
         """How many ids there are."""
         return len(self._ids)
 
-    def split(self, text: str) -> Sequence[str | Part]:
+    def split(self, text: str) -> Sequence[str | ScriptPart]:
         """The words of a text; of a plain one both ids and slot are made of all its letters."""
         return split_words(text)
 
@@ -93,16 +93,16 @@ class WordPiece(Vocabulary):
 
     def _greedy(self, word: str) -> tuple[int, ...]:
         ids: list[int] = []
-        known, start = self._ids, 0
+        entries, start = self._ids, 0
         while start < len(word) <= WORD_CHARS:
             for end in range(min(len(word), start + self._longest), start, -1):
-                found = known.get(word[start:end])
-                if found is not None:
+                entry = entries.get(word[start:end])
+                if entry is not None:
                     break
             else:
                 break
-            ids.append(found)
-            known, start = self._tails, end
+            ids.append(entry)
+            entries, start = self._tails, end
         return tuple(ids) if start == len(word) else (self.unknown,)
 
 
@@ -119,31 +119,31 @@ class Scripts(WordPiece):
         """A word as the entries are written: marks that are letters by themselves are kept."""
         return fold_scripts(word)
 
-    def split(self, text: str) -> list[str | Part]:
+    def split(self, text: str) -> list[str | ScriptPart]:
         """The words of a text, and of a run without spaces its pieces and its pairs of signs."""
-        found: list[str | Part] = []
+        words: list[str | ScriptPart] = []
         for word in split_scripts(text):
             if RUN.fullmatch(word):
-                found += [Part(piece, piece, "") for piece in self.cut(word)]
-                found += [Part(pair, "", pair) for pair in pairs(word)]
+                words += [ScriptPart(piece, piece, "") for piece in self.cut(word)]
+                words += [ScriptPart(pair, "", pair) for pair in pairs(word)]
             else:
-                found.append(word if word.isascii() or len(word) > WORD_CHARS else self._part(word))
-        return found
+                words.append(word if word.isascii() or len(word) > WORD_CHARS else self._part(word))
+        return words
 
-    def _part(self, word: str) -> str | Part:
+    def _part(self, word: str) -> str | ScriptPart:
         short = stem(self.folded(word))
-        return word if short == fold(word) else Part(word, word, short)
+        return word if short == fold(word) else ScriptPart(word, word, short)
 
     def cut(self, run: str) -> list[str]:
         """A run in the longest entries that it begins with, one after the other; else in signs."""
-        run, found, start = self.folded(run), [], 0
+        run, pieces, start = self.folded(run), [], 0
         while start < len(run):
             end = min(len(run), start + self._longest_run)
             while end > start + 1 and run[start:end] not in self._ids:
                 end -= 1
-            found.append(run[start:end])
+            pieces.append(run[start:end])
             start = end
-        return found
+        return pieces
 
 
 class WordLevel(Vocabulary):
@@ -161,9 +161,9 @@ class WordLevel(Vocabulary):
     def pieces(self, word: str) -> tuple[int, ...]:
         """The one id of a word, or none."""
         for form in (word, word.lower(), fold(word)):
-            found = self._ids.get(form)
-            if found is not None:
-                return (found,)
+            entry = self._ids.get(form)
+            if entry is not None:
+                return (entry,)
         return () if self.unknown is None or not fold(word) else (self.unknown,)
 
 

@@ -7,7 +7,7 @@ import bench.background
 from bench.background import backgrounds, event_part, outcome, passes_of
 from encoder.embeddings import thresholds
 from tests.bench.test_profiles import scene
-from worker.judge.drift import HIGH
+from worker.match.drift import HIGH
 
 RATE = 0.1
 

@@ -12,7 +12,7 @@ import encoder
 from bench.languages import (
     REFERENCE,
     REMARKS,
-    Story,
+    LanguageEvent,
     belonging,
     finding,
     findings,
@@ -100,9 +100,9 @@ def test_a_text_that_lacks_an_event_is_refused(tmp_path: Path) -> None:
 def test_the_measures_are_what_a_loop_over_all_pairs_counts() -> None:
     rng = np.random.default_rng(4)
     told = [
-        Story("a", "", ("x",) * 2, ""),
-        Story("b", "", ("x",) * 3, ""),
-        Story("c", "", ("x",), ""),
+        LanguageEvent("a", "", ("x",) * 2, ""),
+        LanguageEvent("b", "", ("x",) * 3, ""),
+        LanguageEvent("c", "", ("x",), ""),
     ]
     score = rng.integers(0, 6, (6, 3)) / 8  # many draws, some just on a threshold
     cut = np.array([0.25, 0.5, 0.375])
@@ -110,27 +110,27 @@ def test_the_measures_are_what_a_loop_over_all_pairs_counts() -> None:
     own = [(score[i, j], cut[j]) for i in range(6) for j in range(3) if event[i] == j]
     foreign = [(score[i, j], cut[j]) for i in range(6) for j in range(3) if event[i] != j]
     alike = np.array([0.25, 0.5, 0])
-    found = finding(score, belonging(told), alike, cut)
+    recall = finding(score, belonging(told), alike, cut)
     wins = [(a > b) + (a == b) / 2 for a, _ in own for b, _ in foreign]
-    assert found.auc == pytest.approx(sum(wins) / len(wins))
+    assert recall.auc == pytest.approx(sum(wins) / len(wins))
     hard = [(a > b) + (a == b) / 2 for a, _ in own for b in alike]
-    assert found.alike == pytest.approx(sum(hard) / len(hard))
+    assert recall.alike == pytest.approx(sum(hard) / len(hard))
     label = np.equal.outer(event, range(3))
-    assert found.auc == pytest.approx(roc_auc_score(label.ravel(), score.ravel()))
-    assert found.found == sum(s >= c for s, c in own) / len(own)
-    assert found.false == sum(s >= c for s, c in foreign) / len(foreign)
+    assert recall.auc == pytest.approx(roc_auc_score(label.ravel(), score.ravel()))
+    assert recall.recall == sum(s >= c for s, c in own) / len(own)
+    assert recall.false == sum(s >= c for s, c in foreign) / len(foreign)
     assert any(s == c for s, c in own + foreign)
 
 
 def test_each_language_is_met_by_english_articles_and_by_its_own() -> None:
     enc = encoder.load(device="cpu")
     english = [
-        Story("flood", "storm flood river", ("flood city",), "river"),
-        Story("final", "match", ("a",), "game"),
+        LanguageEvent("flood", "storm flood river", ("flood city",), "river"),
+        LanguageEvent("final", "match", ("a",), "game"),
     ]
     other = [
-        Story("flood", "cat", ("storm",), "dog"),
-        Story("final", "game music", ("game", "match"), "cat"),
+        LanguageEvent("flood", "cat", ("storm",), "dog"),
+        LanguageEvent("final", "game music", ("game", "match"), "cat"),
     ]
     rows = findings(enc, {"English": english, "Other": other})
     assert list(rows) == ["English", "Other"]
@@ -143,7 +143,7 @@ def test_each_language_is_met_by_english_articles_and_by_its_own() -> None:
         score = posts.similarity(enc.articles(articles))
         assert seen.auc == pytest.approx(roc_auc_score(np.ravel(label), score.ravel()))
         reached = score >= enc.thresholds(enc.articles(articles), rate=0.001)
-        assert seen.found == pytest.approx(reached[np.array(label, bool)].mean())
+        assert seen.recall == pytest.approx(reached[np.array(label, bool)].mean())
         assert seen.false == pytest.approx(reached[~np.array(label, bool)].mean())
 
 

@@ -1,5 +1,6 @@
 """Rates, ratios and percentiles, on a clock that the test turns."""
 
+import math
 import statistics
 
 import pytest
@@ -8,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import measure
-from bench.measure import Run, interleave, percentile, rate_of, ratio, set_threads, spread
+from bench.measure import (
+    ResultTable,
+    Run,
+    interleave,
+    number,
+    percentile,
+    rate_of,
+    ratio,
+    set_threads,
+    spread,
+)
 
 
 class Clock:
@@ -89,3 +100,35 @@ def test_the_median_of_an_odd_number_is_the_middle() -> None:
     values = [5.0, 1.0, 9.0, 3.0, 7.0]
     assert percentile(values, 0.5) == statistics.median(values)
     assert percentile(values, 0.99) == 9.0
+
+
+def test_a_part_as_it_is_printed() -> None:
+    rows = [("kernel", 61_000.4), ("× é", 5)]
+    part = ResultTable("speed", "Posts", ("path", "rate"), rows, ["minilm: absent"])
+    assert part.plain() == {
+        "rows": [{"path": "kernel", "rate": 61_000.4}, {"path": "× é", "rate": 5}],
+        "remarks": ["minilm: absent"],
+    }
+    assert part.render() == (
+        "Posts\n\npath      rate\n──────  ──────\nkernel  61,000\n× é          5\nminilm: absent"
+    )
+    assert ResultTable.where({"cpu": "one"}).render() == "Where and on what\n\ncpu: one"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (61_234.4, "61,234"),
+        (540.2, "540"),
+        (113.02, "113"),
+        (3.456, "3.46"),
+        (0.0421, "0.0421"),
+        (9.999, "10.0"),
+        (2e-7, "2.0e-07"),
+        (0, "0"),
+        (math.nan, "–"),
+        (-12.34, "-12.3"),
+    ],
+)
+def test_figures(value: float, shown: str) -> None:
+    assert number(value) == shown

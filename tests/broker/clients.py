@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
-PATIENCE_S = 30.0  # how long a test waits for what must happen; none waits without need
+PATIENCE_S = 60.0  # how long a test waits for what must happen; none waits without need
 
 
 @contextmanager

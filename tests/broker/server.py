@@ -24,7 +24,7 @@ class Server(Protocol):
 def opened(kind: str, folder: Path, *, auto_create: bool = True) -> Iterator[Server]:
     """The embedded broker, or Apache Kafka in this folder, while the context stands."""
     if kind == "embedded":
-        from worker.broker.running import running
+        from newsift.broker.server import running
 
         with running(clean_every_s=0.1, auto_create=auto_create) as broker:
             yield broker

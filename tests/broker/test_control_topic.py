@@ -4,9 +4,13 @@ import json
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import pytest
+
 from tests.broker.clients import admin, create, until, write
 from tests.faults.process import Worker
 from tests.faults.story import Story
+
+pytestmark = pytest.mark.slow
 
 
 def ready(worker: Worker) -> tuple[int, str]:

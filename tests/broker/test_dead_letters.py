@@ -1,7 +1,11 @@
 """Dead letters of a worker's process: the input's headers and time are in them, and bounded."""
 
+import pytest
+
 from tests.broker.clients import producer, read_to_end, until
 from tests.faults.story import Story
+
+pytestmark = pytest.mark.slow
 
 
 def test_headers_and_time_of_the_input_are_kept_and_a_hostile_header_is_left_out(

@@ -3,10 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.broker.clients import read_to_end, until
 from tests.broker.wire import Idempotent
 from tests.faults.story import Story
 from tests.worker.kafka.batches.made import bomb
+
+pytestmark = pytest.mark.slow
 
 MIB = 2**20
 UNPACKED = 48 * MIB  # a worker takes 32, the embedded broker 64

@@ -8,7 +8,7 @@ from tests.broker.workers import caught_up, matched, metric, stays
 from tests.faults.story import PARTITIONS, Story
 
 BEYOND = 900
-pytestmark = pytest.mark.usefixtures("impatient")
+pytestmark = [pytest.mark.usefixtures("impatient"), pytest.mark.slow]
 
 
 def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> None:

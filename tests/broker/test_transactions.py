@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
+from newsift.operations.seed_topic import SeedTopic
 from tests.broker.clients import until
 from tests.broker.workers import STALL_S, caught_up, configured, lag, matched, metric, status, stays
 from tests.faults.expected import SeedWanted
 from tests.faults.story import PARTITIONS, Story
-from worker.actions.seeds.topic import SeedTopic
 from worker.errors import RunError
 from worker.kafka.reading import connected
 
@@ -138,7 +138,7 @@ def test_a_seed_of_an_aborted_transaction_is_none(kafka: Story) -> None:
     assert f"{len(kafka.oracle.seeds) + 2} seeds" not in worker.said
     config = configured(kafka)
     with connected(config) as cluster:
-        keys = SeedTopic(cluster, config).latest().keys()
+        keys = SeedTopic(cluster, config).state().records.keys()
     assert {b"a"} | {seed.id.encode() for seed in kafka.oracle.seeds} == keys
 
 
@@ -153,5 +153,5 @@ def test_a_seed_behind_an_open_transaction_is_told_to_wait(kafka: Story) -> None
         with pytest.raises(RunError, match="'late': is written, and takes effect when"):
             topic.publish({b"late": b'{"text": "storm"}'})
         writer.client.abort_transaction()
-        until(lambda: b"late" in topic.latest())
-        assert b"x" not in topic.latest()
+        until(lambda: "late" in topic.state().seeds)
+        assert b"x" not in topic.state().records

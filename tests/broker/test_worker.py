@@ -5,10 +5,14 @@ import re
 from typing import Any
 from urllib.request import urlopen
 
+import pytest
+
 from tests.broker.clients import admin, consumer, read_to_end, until, write
 from tests.faults.checker import check
 from tests.faults.expected import SeedWanted
 from tests.faults.story import Story
+
+pytestmark = pytest.mark.slow
 
 
 def test_from_a_live_topic_to_matches(story: Story) -> None:

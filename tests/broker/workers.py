@@ -7,10 +7,10 @@ from urllib.request import urlopen
 
 from kafka import TopicPartition
 
+from newsift.operations.cluster_status import reading
 from tests.broker.clients import consumer, read_to_end
 from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
-from worker.actions.standing import reading
 from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.kafka.reading import connected
 from worker.kafka.topics import administering

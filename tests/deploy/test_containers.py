@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.cli.collect.command import SOURCES
+from newsift.cli.collect import collect
 from worker.config.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -116,7 +116,7 @@ def collectors() -> dict[str, dict[str, Any]]:
 def test_a_collector_is_a_command_that_there_is_and_keeps_how_far_it_came() -> None:
     for service in collectors().values():
         program, group, source = service["entrypoint"]
-        assert (program, group, source in SOURCES) == ("newsift", "collect", True)
+        assert (program, group, source in collect.commands) == ("newsift", "collect", True)
         assert service["volumes"] == [f"state:{environment()['NEWSIFT_STATE']}"]
         given = environment() | service["environment"]
         stream = load(None, given | {"NEWSIFT_CONFIG": str(ROOT / "config.yaml")}).config.stream

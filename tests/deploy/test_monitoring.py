@@ -9,11 +9,10 @@ import pytest
 import yaml
 from prometheus_client import Histogram
 
-from worker.cli.watch.counts import WATCHED, WatchCounts
-from worker.judge.drift import Drifting
-from worker.sources.counts import COLLECTED, RECONNECTS, Counts
-from worker.watch.metrics import Metrics
-from worker.watch.table import METRICS
+from newsift.cli.watch.records import WATCHED, WatchCounts
+from newsift.collect.collector import COLLECTED, RECONNECTS, Counts
+from worker.match.drift import Drifting
+from worker.metrics.registry import METRICS, Metrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text("utf-8"))

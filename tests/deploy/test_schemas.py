@@ -9,15 +9,16 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import encoder
+from newsift.statistics.labels import Label, read_label
 from tests.worker.learned import profile
-from worker.config import Limits, TopicsConfig
-from worker.judge.labels import Label, read_label
+from tests.worker.small import ControlTopic
+from worker.config import TopicsConfig
+from worker.config.limits import Limits
 from worker.match.pipeline import Pipeline
 from worker.posts.read import Post, Reason, read_post
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import Profile, read_record
 from worker.seeds.record import Seed, read_seed
-from worker.seeds.set import SeedBook
 
 SCHEMAS = Path(__file__).parents[2] / "deploy" / "schemas"
 NAMES = sorted(file.stem for file in SCHEMAS.glob("*.json"))
@@ -56,15 +57,15 @@ def accepts(name: str, value: object) -> bool:
 def outcome() -> Any:
     """What the pipeline makes of a few posts, good and bad, and two seeds."""
     enc = encoder.load("default", device="cpu")
-    book = SeedBook()
+    book = ControlTopic()
     for name, extra in (("a", {}), ("b", {"title": "Ferry", "event": "fire", "threshold": 0.01})):
         text = (SAMPLES / "seeds" / "ferry-fire.md").read_text("utf-8")
-        book.apply(name.encode(), json.dumps({"text": text} | extra).encode())
+        book.put(name.encode(), json.dumps({"text": text} | extra).encode())
     plain = {"id": 7, "text": "fire on the ferry Astrid Vane off Port Maren"}
     full = {"author": "ann", "created_at": "2026-03-01T10:00:00+02:00", "lang": "en", "url": "u"}
     values = [json.dumps(plain).encode(), json.dumps(plain | full).encode(), b"{", None, b"x" * 999]
     messages = [Sent(n, value, attempt=b"2") for n, value in enumerate(values)]
-    seeds = SeedEmbedder(enc, 0.001, None).make(book)
+    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
     pipeline = Pipeline(enc, limits=Limits(post_bytes=500))
     return pipeline.run(messages, seeds, lambda: "2026-03-01T10:00:00.000Z")
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from encoder.directory import write_model
-from encoder.manifest import digest_of
+from encoder.model_directory import digest_of, write_model
 from tests.encoder.small import small_model
 
 

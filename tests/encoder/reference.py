@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from encoder.model.config import AstConfig, Side
-from encoder.model.weights import AttentionWeights, Linear, Weights, random_weights
+from encoder.model.weights import Weights, random_weights
 
 F64 = NDArray[np.float64]
 
@@ -50,25 +50,27 @@ def bisect_entmax(z: F64, alpha: float) -> F64:
     return p
 
 
-def affine(linear: Linear, x: F64) -> F64:
-    """weight·x + bias."""
-    out: F64 = linear.weight.astype(np.float64) @ x + linear.bias.astype(np.float64)
+def affine(weights: Weights, name: str, x: F64) -> F64:
+    """weight·x + bias of the projection of this name."""
+    weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+    out: F64 = weight.astype(np.float64) @ x + bias.astype(np.float64)
     return out
 
 
-def attend(attention: AttentionWeights, asking: F64, context: Sequence[F64]) -> tuple[F64, F64]:
+def attend(weights: Weights, part: str, asking: F64, context: Sequence[F64]) -> tuple[F64, F64]:
     """One query vector over its context: the new vector, and the attention [heads, entries]."""
-    heads = len(attention.alpha)
-    q = affine(attention.query, asking).reshape(heads, -1)
-    keys = [affine(attention.key, x).reshape(heads, -1) for x in context]
-    values = [affine(attention.value, x).reshape(heads, -1) for x in context]
+    alpha = weights[f"{part}.alpha"]
+    heads = len(alpha)
+    q = affine(weights, f"{part}.query", asking).reshape(heads, -1)
+    keys = [affine(weights, f"{part}.key", x).reshape(heads, -1) for x in context]
+    values = [affine(weights, f"{part}.value", x).reshape(heads, -1) for x in context]
     shares, mixed = [], []
     for h in range(heads):
         logits = np.array([q[h] @ k[h] for k in keys]) / np.sqrt(len(q[h]))
-        p = bisect_entmax(logits, float(attention.alpha[h]))
+        p = bisect_entmax(logits, float(alpha[h]))
         shares.append(p)
         mixed.append(sum(share * v[h] for share, v in zip(p, values, strict=True)))
-    return affine(attention.output, np.concatenate(mixed)), np.stack(shares)
+    return affine(weights, f"{part}.output", np.concatenate(mixed)), np.stack(shares)
 
 
 def reference_star(weights: Weights, embedded: F64) -> Trace:
@@ -76,21 +78,71 @@ def reference_star(weights: Weights, embedded: F64) -> Trace:
     n, c = len(embedded), weights.config.window
     nodes, relay = list(embedded), embedded.mean(0)
     trace = Trace([], [], [], [], np.zeros(0))
-    for layer in weights.layers:
+    for layer in range(weights.config.layers):
         after, attended = [], []
         for i in range(n):
             around = [nodes[j] for j in range(i - c, i + c + 1) if 0 <= j < n]
-            node, shares = attend(layer.ring, nodes[i], [*around, embedded[i], relay])
+            node, shares = attend(
+                weights, f"layers.{layer}.ring", nodes[i], [*around, embedded[i], relay]
+            )
             after.append(node)
             attended.append(shares)
         nodes = after
-        relay, shares = attend(layer.star, relay, [relay, *nodes])
+        relay, shares = attend(weights, f"layers.{layer}.star", relay, [relay, *nodes])
         trace.nodes.append(np.stack(nodes))
         trace.relays.append(relay)
         trace.ring.append(attended)
         trace.star.append(shares)
     output = (np.max(np.stack(nodes), 0) + relay) / 2
     return Trace(trace.nodes, trace.relays, trace.ring, trace.star, output)
+
+
+@dataclass(frozen=True)
+class PoolingTrace:
+    """What one text goes through in the pooling star."""
+
+    ring: list[F64]  # per token [heads, entries]: the window, then the relay
+    scales: list[tuple[float, float]]  # per token: the mean and the length of its vector
+    shares: F64  # [n, heads], how much of the text each token makes
+    output: F64  # [d]
+
+
+def reference_pooling(weights: Weights, embedded: F64, token_weight: F64) -> PoolingTrace:
+    """The pooling star over one text's token vectors [n, d], n ≥ 1, chunk by chunk."""
+    n, c, heads = len(embedded), weights.config.window, weights.config.heads
+    scale, shift = (weights[f"pooling.norm.{p}"].astype(np.float64) for p in ("weight", "bias"))
+    scales = [(float(e.mean()), float(np.sqrt(e.var() + 1e-5))) for e in embedded]
+    x = np.stack([(e - m) / s * scale + shift for e, (m, s) in zip(embedded, scales, strict=True)])
+
+    def split(name: str, one: F64) -> F64:
+        return affine(weights, f"pooling.{name}", one).reshape(heads, -1)
+
+    q, k, v, ks = ([split(p, one) for one in x] for p in ("query", "key", "value", "star_key"))
+    chunks = [range(start, min(start + 128, n)) for start in range(0, n, 128)]
+    ring_alpha, star_alpha = weights["pooling.alpha"]
+    near, width = weights["pooling.near"].astype(np.float64), np.sqrt(q[0].shape[1])
+    nodes, shares, ring = [], np.zeros((n, heads)), []
+    for chunk in chunks:
+        relay_k, relay_v = (np.mean([y[j] for j in chunk], axis=0) for y in (k, v))
+        star_q = split("star_query", np.mean([x[j] for j in chunk], axis=0))
+        part = sum(token_weight[j] for j in chunk)
+        for h in range(heads):
+            logits = [star_q[h] @ ks[j][h] / width + np.log(token_weight[j]) for j in chunk]
+            shares[chunk, h] = part * bisect_entmax(np.array(logits), float(star_alpha[h]))
+        for i in chunk:
+            there = [j for j in range(i - c, i + c + 1) if 0 <= j < n]
+            attended, mixed = [], []
+            for h in range(heads):
+                logits = [q[i][h] @ k[j][h] / width + near[j - i + c, h] for j in there]
+                logits.append(q[i][h] @ relay_k[h] / width + near[-1, h])
+                p = bisect_entmax(np.array(logits), float(ring_alpha[h]))
+                values = [*(v[j][h] for j in there), relay_v[h]]
+                attended.append(p)
+                mixed.append(sum(share * value for share, value in zip(p, values, strict=True)))
+            ring.append(np.stack(attended))
+            nodes.append(embedded[i] + affine(weights, "pooling.output", np.concatenate(mixed)))
+    wide = np.repeat(shares, len(embedded[0]) // heads, axis=1)  # [n, d]
+    return PoolingTrace(ring, scales, shares, (wide * np.stack(nodes)).sum(0))
 
 
 def position_bucket(place: int) -> int:
@@ -103,8 +155,7 @@ def position_bucket(place: int) -> int:
 
 def token_shares(weights: Weights, ids: Sequence[int], side: Side) -> F64:
     """Each token's share of the residual: by its gate, and by its place."""
-    assert weights.residual is not None
-    gates, positions = weights.residual.gates[side], weights.residual.positions[side]
+    gates, positions = weights["residual.gates"][side], weights["residual.positions"][side]
     shares = [float(gates[t]) * float(positions[position_bucket(i)]) for i, t in enumerate(ids)]
     return np.asarray(shares) / sum(shares)
 
@@ -114,20 +165,22 @@ def reference(weights: Weights, ids: Sequence[int], side: Side) -> F64:
     if len(ids) == 0:
         return np.zeros(weights.config.dim)
     embedded = weights.embedding[np.asarray(ids)].astype(np.float64)
-    if not weights.layers:
+    if weights.config.star == "pooling":
+        return reference_pooling(weights, embedded, token_shares(weights, ids, side)).output
+    if not weights.config.has_star:
         mean: F64 = token_shares(weights, ids, side) @ embedded
         return mean
     star = reference_star(weights, embedded).output
-    if weights.residual is None:
+    if not weights.config.residual:
         return star
     mean = token_shares(weights, ids, side) @ embedded
-    return mean + weights.residual.gain.astype(np.float64) * star
+    return mean + weights["residual.gain"].astype(np.float64) * star
 
 
 def mild_weights(config: AstConfig, vocabulary: int, seed: int = 0) -> Weights:
     """Random weights with small logits: large ones magnify rounding from layer to layer."""
     weights = random_weights(config, vocabulary, seed)
-    for layer in weights.layers:
-        for attention in (layer.ring, layer.star):
-            attention.query.weight[:] *= np.float32(0.2)
+    for name, value in weights.tensors.items():
+        if name.endswith("query.weight"):
+            value *= np.float32(0.2)
     return weights

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from encoder.directory import Model
 from encoder.model.config import AstConfig
 from encoder.model.weights import random_weights
+from encoder.model_directory import Model
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.vocabulary import WordPiece
 from train.model.export import export

@@ -1,9 +1,11 @@
 """Embeddings as values: immutable, comparable with their own kind, and exact."""
 
 import copy
+import json
 import os
 import pickle
 import sys
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from encoder.embeddings import Embeddings, thresholds, unit_rows
+from encoder.embeddings import Embeddings, dense_rows, saving, thresholds, unit_rows
 from encoder.errors import InputError, MismatchError
+from encoder.model.config import Side
+from encoder.model.weights import F32, I32, I64
 from encoder.score.lexical import SparseRows
 
 
@@ -239,3 +244,107 @@ def test_a_background_of_several_languages_gives_the_highest_of_their_thresholds
     assert pickle.loads(pickle.dumps(background)).ends == ends
     with pytest.raises(InputError, match=r"ends: \(3, 2\) do not rise to 2 texts"):
         replace(some(2), ends=(3, 2))
+
+
+@pytest.mark.parametrize("counts", [[5], [3, 0, 4, 1], [0], [], [1] * 9])
+def test_parts_make_one_file(tmp_path: Path, counts: list[int]) -> None:
+    path, parts = tmp_path / "e.safetensors", [some(n, seed) for seed, n in enumerate(counts)]
+    with saving(path, 7, 0.5, "d") as file:
+        for part in parts:
+            file.add(part.dense, part.lexical)
+    whole, again = Embeddings.concat([some(0), *parts]), Embeddings.load(path)
+    np.testing.assert_array_equal(again.dense, whole.dense)
+    np.testing.assert_array_equal(again.lexical.indptr, whole.lexical.indptr)
+    np.testing.assert_array_equal(again.lexical.slots, whole.lexical.slots)
+    np.testing.assert_array_equal(again.lexical.weights, whole.lexical.weights)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_the_file_is_what_safetensors_reads_and_aligned(tmp_path: Path) -> None:
+    path = tmp_path / "e.safetensors"
+    some(7).save(path)
+    named = load_file(path)
+    np.testing.assert_array_equal(named["dense"], some(7).dense)
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    assert size % 8 == 0
+    for name, facts in json.loads(content[8 : 8 + size]).items():
+        if name != "__metadata__":
+            assert facts["data_offsets"][0] % named[name].itemsize == 0
+
+
+def test_memory_does_not_grow_with_the_parts(tmp_path: Path) -> None:
+    part = some(500)
+
+    def peak(parts: int) -> int:
+        tracemalloc.start()
+        with saving(tmp_path / "e.safetensors", 7, 0.5, "d") as file:
+            for _ in range(parts):
+                file.add(part.dense, part.lexical)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(1)
+    few, many = peak(200), peak(800)
+    assert many < 1.2 * few
+    assert (tmp_path / "e.safetensors").stat().st_size > 4 * many
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "e.safetensors"
+    some(3).save(path)
+    part = some(2)
+    with pytest.raises(AttributeError), saving(path, 7, 0.5, "d") as file:
+        file.add(part.dense, None)  # type: ignore[arg-type]
+    assert len(Embeddings.load(path)) == 3
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="e: cannot be written"):
+        some(2).save(tmp_path / "no folder" / "e")
+    with pytest.raises(InputError, match="cannot be written"):
+        some(2).save(Path("/dev/full/e"))
+
+
+VECTORS = np.random.default_rng(0).normal(size=(2, 9, 5))  # of each side, of nine tokens
+texts_of_ids = st.lists(st.lists(st.integers(0, 8), max_size=12), min_size=1, max_size=5)
+
+
+def forward(ids: I32, offsets: I64, side: Side) -> F32:
+    """The sums of the token vectors of each text."""
+    parts = np.split(VECTORS[side][ids], offsets[1:-1])
+    return np.array([part.sum(0) for part in parts], np.float32)
+
+
+def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    length = np.linalg.norm(vector)
+    return vector / length if length else vector
+
+
+def flat(texts: list[list[int]]) -> tuple[I32, I64]:
+    ids = np.array([i for text in texts for i in text], np.int32)
+    return ids, np.cumsum([0, *map(len, texts)]).astype(np.int64)
+
+
+@settings(deadline=None)
+@given(texts_of_ids, st.integers(0, 14), st.sampled_from(Side))
+def test_an_articles_lead_counts_twice(texts: list[list[int]], lead: int, side: Side) -> None:
+    rows = dense_rows(forward, *flat(texts), side, lead)
+    assert rows.dtype == np.float32
+    for text, row in zip(texts, rows, strict=True):
+        expected = unit(VECTORS[side][text].sum(0))
+        if side is Side.ARTICLE and lead:
+            expected = unit(expected + unit(VECTORS[side][text[:lead]].sum(0)))
+        assert row == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_rows_go_where_they_are_wanted_and_nowhere_else(side: Side) -> None:
+    told = flat([[1, 2, 3], [], [4, 4, 5, 6]])
+    kept = np.full((5, 5), 7, np.float32)
+    rows = dense_rows(forward, *told, side, 2, kept[1:4])
+    assert np.shares_memory(rows, kept)
+    assert np.array_equal(kept[1:4], dense_rows(forward, *told, side, 2))
+    assert (kept[[0, 4]] == 7).all()

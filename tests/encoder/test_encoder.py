@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import encoder
 from encoder.backends import choose as backends
-from encoder.directory import write_model
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.config import Side
+from encoder.model_directory import write_model
 from encoder.score.lexical import slot
 from tests.encoder.reference import reference
 from tests.encoder.small import TOPICS, WORDS, background, small_model
@@ -49,6 +49,12 @@ def torch_enc(enc: encoder.Encoder) -> encoder.Encoder:
     return encoder.Encoder(enc.model, backends._torch(enc.model, "cpu", None), "torch")
 
 
+@pytest.fixture(scope="module")
+def paths(enc: encoder.Encoder, torch_enc: encoder.Encoder) -> list[encoder.Encoder]:
+    """The encoder on each path that it has."""
+    return [enc] if enc.path == "torch" else [enc, torch_enc]
+
+
 def test_the_kernel_runs_a_gated_mean_and_torch_a_star(enc: encoder.Encoder) -> None:
     assert enc.path == ("torch" if enc.model.weights.config.has_star else "kernel")
     assert enc.dim == 12
@@ -67,13 +73,13 @@ def test_the_dense_half_is_the_reference(enc: encoder.Encoder, torch_enc: encode
 @settings(max_examples=40, deadline=None)
 @given(batch=st.lists(texts, min_size=1, max_size=12), data=st.data())
 def test_the_same_text_has_the_same_embedding(
-    enc: encoder.Encoder, torch_enc: encoder.Encoder, batch: list[str], data: st.DataObject
+    enc: encoder.Encoder, paths: list[encoder.Encoder], batch: list[str], data: st.DataObject
 ) -> None:
     order = data.draw(st.permutations(range(len(batch))))
     # float32 sums in another order differ in the last bits, which a second layer of random
     # weights enlarges
     near = 1e-5 if enc.model.weights.config.layers == 1 else 1e-4
-    for each in (enc, torch_enc):
+    for each in paths:
         whole = each.posts(batch)
         shuffled = each.posts([batch[i] for i in order])
         np.testing.assert_allclose(shuffled.dense, whole.dense[order], atol=near)
@@ -86,10 +92,8 @@ def test_the_same_text_has_the_same_embedding(
 
 @settings(max_examples=40, deadline=None)
 @given(text=texts, k=st.integers(0, 2))
-def test_contributions_sum_to_the_score(
-    enc: encoder.Encoder, torch_enc: encoder.Encoder, text: str, k: int
-) -> None:
-    for each in (enc, torch_enc):
+def test_contributions_sum_to_the_score(paths: list[encoder.Encoder], text: str, k: int) -> None:
+    for each in paths:
         A = each.articles(ARTICLES)
         parts = each.explain(text, A, k)
         score = each.posts([text]).similarity(A)[0, k]

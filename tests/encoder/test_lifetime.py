@@ -17,9 +17,9 @@ from numba.core.compiler_lock import global_compiler_lock
 
 import encoder
 from encoder.backends import choose as backends
-from encoder.directory import write_model
 from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
+from encoder.model_directory import write_model
 from encoder.text.fast_wordpiece import LEXICONS
 from tests.encoder.small import TOPICS, small_model
 from worker.match.matcher import pool

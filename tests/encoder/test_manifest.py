@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from encoder.directory import read_model
 from encoder.errors import ModelError
-from encoder.manifest import (
+from encoder.model_directory import (
     ARTICLE_CHECK,
     BACKGROUND,
     CHECK,
     FILE_BYTES,
     MANIFEST_BYTES,
     digest_of,
+    read_model,
 )
 from tests.encoder.directories import sign, sound
 from tests.worker.fake import Command

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.directory import read_model
 from encoder.errors import ModelError
-from encoder.manifest import (
+from encoder.model_directory import (
     ARTICLE_CHECK,
     BACKGROUND,
     CHECK,
@@ -21,6 +20,7 @@ from encoder.manifest import (
     WEIGHTS,
     Manifest,
     digest_of,
+    read_model,
 )
 from tests.encoder.directories import sign, sound
 
@@ -78,7 +78,7 @@ def with_digest(manifest: dict[str, Any]) -> None:
         return
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     name=st.sampled_from(
         [MANIFEST, CHECK, IDF, BACKGROUND, WEIGHTS, VOCABULARY, ARTICLE_CHECK]

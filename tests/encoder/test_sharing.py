@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import encoder
 from encoder import Encoder
-from encoder.directory import write_model
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
+from encoder.model_directory import write_model
 from tests.encoder.small import TOPICS, WORDS, small_model
 
 words = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)

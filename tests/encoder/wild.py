@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordPiece
 
-from encoder.manifest import VOCABULARY
+from encoder.model_directory import VOCABULARY
 from encoder.support.named import MODELS
 
 ALL = os.environ.get("NEWSIFT_ALL_POSTS") == "1"

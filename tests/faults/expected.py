@@ -14,7 +14,7 @@ from safetensors.numpy import save
 
 import encoder
 from encoder import Embeddings
-from encoder.directory import write_model
+from encoder.model_directory import write_model
 from encoder.score.lexical import SparseRows
 from tests.encoder.small import WORDS, small_model
 

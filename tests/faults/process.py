@@ -20,7 +20,7 @@ FAUST = Path(sys.executable).with_name("faust")
 ENDS_WITHIN_S = 90
 SITE = "from tests.faults import crashing\n\ncrashing.install()\n"
 # Imports take most of a start, so tests fork their workers from a process that has done them.
-PRELOADED = ["worker.service.app", "worker.watch.web", "faust.cli.faust", "tests.faults.warm"]
+PRELOADED = ["worker.process.app", "worker.metrics.web", "faust.cli.faust", "tests.faults.warm"]
 
 
 class Process(Protocol):

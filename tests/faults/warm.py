@@ -8,8 +8,8 @@ from encoder.encoder import Encoder
 from tests.encoder.small import small_model
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedBook
-from worker.stream.grouping import Grouping
+from worker.seeds.state import control_state
+from worker.stream.flow import Grouping
 from worker.stream.ledger import Batch
 
 
@@ -17,9 +17,8 @@ def warm_up() -> None:
     """Filter one post by one seed, in this thread alone: what forks must own no other."""
     model = small_model()
     enc = Encoder(model, *open_backend(model, "cpu", 1))
-    book = SeedBook()
-    book.apply(b"seed", b'{"text": "storm flood", "threshold": 0.001}')
-    seeds = SeedEmbedder(enc, 0.01, None).make(book)
+    state = control_state({b"seed": b'{"text": "storm flood", "threshold": 0.001}'})
+    seeds = SeedEmbedder(enc, 0.01, None).make(state)
     message = SimpleNamespace(
         topic="t", partition=0, offset=0, timestamp=0, key=None, headers=(),
         value=b'{"id": "1", "text": "storm flood"}',

@@ -17,13 +17,13 @@ from typing import Any
 import cramjam
 import kafka
 
-from encoder.directory import write_model
+from encoder.model_directory import write_model
 from tests.broker.clients import create, until
 from tests.broker.server import Server, opened
 from tests.encoder.small import small_model
 from tests.hostile.batches import ZSTD, batch, produce, record, varint
 from tests.hostile.target import ARTICLE, Target, post, seed
-from worker.config import DEFAULT_LIMITS
+from worker.config.limits import DEFAULT_LIMITS
 
 MATCHING = "storm flood river city "
 DRAINS_WITHIN_S = 900.0

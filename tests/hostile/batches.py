@@ -10,9 +10,9 @@ import cramjam
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.util import calc_crc32c, encode_varint
 
+from newsift.broker.server import Address
 from tests.broker.server import Server
 from tests.broker.wire import Wire
-from worker.broker.running import Address
 from worker.kafka.batches.header import HEADER, Header
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

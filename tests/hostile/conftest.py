@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from encoder.directory import write_model
+from encoder.model_directory import write_model
 from tests.broker import conftest
 from tests.broker.server import Server
 from tests.encoder.small import small_model

@@ -7,12 +7,12 @@ from hashlib import sha256
 import cramjam
 import pytest
 
+from newsift.broker.server import Address
 from tests.broker.clients import until
 from tests.broker.conftest import ASKED
 from tests.hostile.attack import Attack, attacked, headers
 from tests.hostile.batches import ZSTD, batch, bomb, planted, produce, record
 from tests.hostile.target import MIB, Target, post
-from worker.broker.running import Address
 
 SIZES = {"gzip": 512, "snappy": 128, "lz4": 512, "zstd": 1024}  # MiB; snappy packs 21 to 1
 GOOD = record(post("inside", "storm"))

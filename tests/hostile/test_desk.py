@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from newsift.desk.site import all_pages
+from newsift.desk.views import ENDPOINTS
 from tests.broker.server import Server
-from tests.worker.desk.place import DeskProcess, Place
-from worker.desk.server.pages import all_pages
-from worker.desk.views import ENDPOINTS
+from tests.newsift.desk.place import DeskProcess, Place
 
 NOBODY = 65534
 TITLE = "Fire on a ferry"

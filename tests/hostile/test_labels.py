@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from newsift.statistics.labels import ROOM, Label
 from tests.broker.clients import create, producer
 from tests.broker.server import Server
 from tests.worker.fake import Command
-from worker.judge.labels import ROOM, Label
 from worker.posts.outcome import Post
 
 HONEST = 300  # labels of each person

@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 
+from newsift.cli import run
 from tests.broker.clients import until
 from tests.hostile.attack import attacked
 from tests.hostile.conftest import MakeTarget, waits_long
 from tests.hostile.shapes import marks
 from tests.hostile.target import ARTICLE, Target, post, seed
-from worker.cli import run
 
 ARTICLES: dict[str, Callable[[], str]] = {
     "t": lambda: "t" * 24_000 + "/",

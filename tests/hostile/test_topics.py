@@ -11,13 +11,13 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
 
+from newsift.broker.server import Address
 from tests.broker.clients import create, until
 from tests.broker.conftest import ASKED
 from tests.hostile.attack import ANSWERS_WITHIN_S, attacked
 from tests.hostile.conftest import MakeTarget, waits_long
 from tests.hostile.target import ARTICLE, Target, post, seed
 from tests.hostile.witness import answer
-from worker.broker.running import Address
 
 STALL_S = 3.0
 WATCHED = {"stream": {"stall_s": STALL_S}}

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from newsift.operations.workers import Identity, kafka_cluster_id, own_workers
 from tests.broker.clients import until
 from tests.hostile.attack import attacked
 from tests.hostile.target import Target
 from tests.hostile.witness import answer
-from worker.actions.workers import Identity, kafka_cluster_id, own_workers
 from worker.config import Config, KafkaConfig
 
 FILES = 256
@@ -90,13 +90,13 @@ LARGE = {
 @pytest.mark.parametrize("lines", LARGE.values(), ids=LARGE)
 def test_headers_of_16_mib_are_refused_after_32_kib(target: Target, lines: bytes) -> None:
     with attacked(target):
-        found, sent = said_until_answered(target.port, b"GET /seeds HTTP/1.1\r\n" + lines)
-    assert found.split(b" ")[1] == b"431"
+        answer, sent = answer_while_sending(target.port, b"GET /seeds HTTP/1.1\r\n" + lines)
+    assert answer.split(b" ")[1] == b"431"
     assert sent < MIB  # what the sockets hold on both sides; the rest was not asked for
 
 
-def said_until_answered(port: int, data: bytes) -> tuple[bytes, int]:
-    """The first of an answer, and how many bytes had been sent before it came."""
+def answer_while_sending(port: int, data: bytes) -> tuple[bytes, int]:
+    """The first bytes of an answer, and how many bytes were sent before it came."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         sent = 0
         while not select.select([client], [], [], 0.001)[0]:
@@ -114,11 +114,15 @@ def said_until_answered(port: int, data: bytes) -> tuple[bytes, int]:
     ids=["trailers", "pipelined", "two lengths"],
 )
 def test_what_follows_a_request_costs_nothing(target: Target, body: bytes) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + body
     with attacked(target):
-        found, _ = said_until_answered(
-            target.port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + body
-        )
-    assert found.split(b" ")[1] in (b"411", b"200", b"400")
+        try:
+            answer, sent = answer_while_sending(target.port, request)
+        except OSError:
+            return  # the server hung up while more was being sent
+    assert sent < len(request)
+    # The server may hang up before its answer is on its way: then the client reads an end.
+    assert not answer or answer.split(b" ")[1] in (b"411", b"200", b"400")
 
 
 def test_what_is_no_request_is_refused(target: Target) -> None:

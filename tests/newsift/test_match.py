@@ -13,12 +13,12 @@ import pytest
 
 import encoder
 import newsift as face
-from encoder.directory import write_model
 from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
+from encoder.model_directory import write_model
+from newsift.cli.demo import SAMPLES, read_articles
 from tests.encoder.small import small_model
 from tests.worker.fake import Command
-from worker.cli.demo.samples import SAMPLES, read_articles
 
 POSTS = ["storm flood river city", "match game music", "cat music the a", "", "police fire"]
 ARTICLES: dict[str, Any] = {

@@ -53,7 +53,7 @@ def test_an_ablation_leaves_out_one_thing() -> None:
     assert triplet.model == star.model
     weights = {name for name, weight in asdict(triplet.losses).items() if weight}
     assert weights == {"triplet", "margin", "temperature"}
-    assert [kind for kind in KINDS if triplet.asked(kind)] == ["pairs"]
+    assert [kind for kind in KINDS if triplet.has(kind)] == ["pairs"]
 
 
 def test_a_recipe_lies_over_its_base(tmp_path: Path) -> None:

@@ -14,13 +14,16 @@ import encoder
 from tests.train import tiny
 from tests.train.folders import training_folder, write
 from tests.worker.fake import Command, Outcome
-from train.data.corpus import taught
-from train.data.readers import Passed, Story
+from train.data.corpus import read_corpus, taught
+from train.data.readers import SkippedRows, TrainingArticle
 from train.loop.checkpoint import Checkpoint
-from train.loop.steps import Drill, Step
-from train.model.baseline import BASELINE, read_baseline
+from train.loop.steps import BatchSampler, Step
+from train.model.encoders import BASELINE, read_baseline
 from train.protocol.peers import baseline
 from train.run import everyday
+from train.teach import add_states
+from train.teacher.minilm import WIDTH
+from train.teacher.store import STATES, TokenStates
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -82,20 +85,51 @@ def test_a_recipe_and_a_folder_make_a_model_that_serves(train: Trainings, tmp_pa
     assert len(frequent) == 4
 
 
+def test_a_star_whose_tokens_are_taught_one_by_one(
+    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("teach", "teacher.use"):
+        monkeypatch.setattr(f"train.{module}.Teacher", tiny.Teacher)
+    star = tiny.recipe(tmp_path)
+    text = star.read_text().replace("residual: true", "residual: true, star: pooling, window: 1")
+    star.write_text(text.replace("vectors: 1,", "vectors: 1, tokens: 0.5,"))
+    cache = train.cache = shutil.copytree(train.cache, tmp_path / "cache")
+    refused = train(recipe=star)
+    assert refused.code == 2
+    assert "train.teach --states" in refused.err
+    corpus = read_corpus(train.data, SkippedRows())
+    sizes = []
+    for count in (40, 60, 60):
+        states = TokenStates(cache / STATES, WIDTH)
+        add_states(corpus, 4, states, count)
+        sizes.append(len(states))
+    assert 0 < sizes[0] < sizes[1] == sizes[2] < 60
+    done = train(recipe=star)
+    assert done.code == 0, done.err
+    with encoder.load(tmp_path / "model", device="cpu") as enc:
+        assert enc.path == "torch"
+        article = enc.articles(["a storm in the city"])
+        parts = enc.explain("a storm in the city", article)
+        assert sum(part for _, part in parts) == pytest.approx(
+            enc.posts(["a storm in the city"]).similarity(article)[0, 0], abs=1e-5
+        )
+        assert sum(share for _, share in enc.explain("a storm")) == pytest.approx(1, abs=1e-5)
+
+
 @pytest.mark.parametrize("crash", [4, 17])
 def test_a_run_that_crashed_ends_with_the_same_bytes(
     train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: int
 ) -> None:
-    own = Drill.step
+    own = BatchSampler.step
 
-    def script(self: Drill, table: Any, number: int) -> Step:
+    def script(self: BatchSampler, table: Any, number: int) -> Step:
         if number == crash:
             raise Crash
         return own(self, table, number)
 
     whole = train(out="whole")
     with monkeypatch.context() as patched:
-        patched.setattr(Drill, "step", script)
+        patched.setattr(BatchSampler, "step", script)
         with pytest.raises(Crash):
             train(out="broken")
     assert not (tmp_path / "broken").exists()
@@ -117,13 +151,13 @@ def test_the_background_has_as_many_posts_of_each_language(
     )
     monkeypatch.setattr("train.run.BACKGROUND_POSTS", 240)
     monkeypatch.setattr("train.run.LANGUAGE_POSTS", 20)
-    none, japanese, thai = everyday(tmp_path, Passed())
+    none, japanese, thai = everyday(tmp_path, SkippedRows())
     assert len(none) == len(thai) == 80
     assert 8 <= len(japanese) < 30
     assert all(text.startswith("th") for text in thai)
     assert not any(map(taught, [*none, *japanese, *thai]))
     monkeypatch.setattr("train.run.LANGUAGE_POSTS", 100)
-    assert [len(some) for some in everyday(tmp_path, Passed())] == [100, len(japanese), 100]
+    assert [len(some) for some in everyday(tmp_path, SkippedRows())] == [100, len(japanese), 100]
 
 
 def test_a_finished_run_called_again_writes_the_same_model(train: Trainings) -> None:
@@ -164,7 +198,7 @@ def test_an_encoder_that_cannot_serve_is_kept_to_be_compared(
 
 def test_a_baselines_mix_can_be_set_aside(train: Trainings, tmp_path: Path) -> None:
     train(recipe=tiny.recipe(tmp_path, "mean"), out="mean")
-    posts, stories = ["storm and flood"], [Story("flood", "a storm")]
+    posts, stories = ["storm and flood"], [TrainingArticle("flood", "a storm")]
     made = read_baseline(tmp_path / "mean")
     dense, words, mixed = (
         float(baseline(made, mix=mix)(posts, stories)[0, 0]) for mix in (0.0, 0.999, 0.25)
@@ -246,13 +280,13 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_first_step(
 def test_a_loss_that_is_no_number_leaves_the_last_state(
     train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Drill.step
+    own = BatchSampler.step
 
-    def script(self: Drill, table: Any, number: int) -> Step:
+    def script(self: BatchSampler, table: Any, number: int) -> Step:
         step = own(self, table, number)
         return Step(step.kind, step.rows, step.loss * torch.nan) if number == 13 else step
 
-    monkeypatch.setattr(Drill, "step", script)
+    monkeypatch.setattr(BatchSampler, "step", script)
     refused(train(), "step 13: the loss of", "is nan; lower `steps.rate`")
     last = Checkpoint.read(tmp_path / "model.run" / "last.safetensors")
     assert last is not None

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from encoder.model.weights import F32
+from encoder.model.weights import F32, I32
 from tests.encoder.small import LINES
+from train.data.corpus import read_corpus
+from train.data.readers import SkippedRows
 from train.teach import texts
-from train.teacher.chunks import WIDTH
+from train.teacher.minilm import WIDTH
 from train.teacher.store import VectorStore
 
 RECIPE = """
@@ -46,11 +48,15 @@ class Teacher:
         """A vector for each text."""
         return vectors(given)
 
+    def states(self, texts: Sequence[I32]) -> list[F32]:
+        """A state for each word piece."""
+        return [vectors([LINES[i] for i in pieces]) for pieces in texts]
+
 
 def taught(data: Path, cache: Path) -> Path:
     """A cache in which every text that trains has a vector."""
     store = VectorStore(cache, WIDTH)
-    missing = store.missing(texts(data))
+    missing = store.missing(texts(read_corpus(data, SkippedRows())))
     store.add(missing, vectors(missing))
     return cache
 

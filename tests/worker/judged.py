@@ -4,9 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from newsift.statistics.labels import Label, read_label
+from newsift.statistics.queues import certifies_only
 from tests.worker.kafka_side import LABELS, Kafka
-from worker.judge.draw import certifies_only, draw_key
-from worker.judge.labels import Label, read_label
+from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post
 
 FIRST = "first"

@@ -8,7 +8,7 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
-from worker.broker.running import Address, running
+from newsift.broker.server import Address, running
 
 POSTS, SEEDS, MATCHES, REJECTED = "tweets", "seed-articles", "matched-tweets", "rejected-tweets"
 LABELS = "newsift-labels"

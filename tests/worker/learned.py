@@ -7,9 +7,8 @@ import numpy as np
 
 from encoder import Encoder
 from tests.worker.small import ARTICLES, small_encoder, value
-from worker.seeds.profile import Profile
+from worker.seeds.profile import EventVector, Profile
 from worker.seeds.record import Seed
-from worker.seeds.vectors import EventVector
 
 MADE = {
     "at": "2026-11-22T10:00:00Z", "by": "anna", "method": "seeds, posts, background",

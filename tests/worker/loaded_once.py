@@ -6,6 +6,8 @@ import pytest
 
 import encoder
 from encoder import Encoder
+from encoder.model_directory import read_manifest
+from encoder.support.named import model_directory
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +17,9 @@ def enc() -> Encoder:
 
 
 @pytest.fixture(autouse=True)
-def _loaded_once(enc: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(*_: Any, **__: Any) -> Encoder:
+def loaded_once(enc: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str = "default", **_: Any) -> Encoder:
+        read_manifest(model_directory(name))  # refuses what is no model
         return enc
 
     monkeypatch.setattr(encoder, "load", load)

@@ -6,16 +6,28 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 import encoder
-from encoder.directory import write_model
+from encoder.model_directory import write_model
 from tests.encoder.small import WORDS, small_model
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedBook, SeedSet
+from worker.seeds.set import SeedSet
+from worker.seeds.state import ControlReducer
 
-__all__ = ["WORDS", "Mail", "book_of", "mail", "same", "seed_set", "small_encoder", "value"]
+__all__ = [
+    "WORDS",
+    "ControlTopic",
+    "Mail",
+    "book_of",
+    "mail",
+    "same",
+    "seed_set",
+    "small_encoder",
+    "value",
+]
 
 ARTICLES = {
     "flood": "storm flood river city the river flood in the city",
@@ -57,18 +69,30 @@ def mail(post_id: str, text: str, offset: int = 0, **more: object) -> Mail:
     return Mail(value(id=post_id, text=text, **more), offset=offset)
 
 
-def book_of(**seeds: Mapping[str, object]) -> SeedBook:
-    """A book with these seeds."""
-    book = SeedBook()
+class ControlTopic(ControlReducer):
+    """A control topic in memory, and what it says."""
+
+    end = 0
+
+    def put(self, key: bytes | None, value: bytes | None) -> None:
+        """Write a record behind all others."""
+        record: Any = Mail(value, "seed-articles", offset=self.end, key=key)
+        self.apply([record])
+        self.end += 1
+
+
+def book_of(**seeds: Mapping[str, object]) -> ControlTopic:
+    """A control topic with these seeds."""
+    book = ControlTopic()
     for name, keys in seeds.items():
-        book.apply(name.encode(), value(**keys))
+        book.put(name.encode(), value(**keys))
     return book
 
 
 def seed_set(threshold: float | None = 0.4, rate: float = 0.01, **more: object) -> SeedSet:
     """The set of the four articles above, each with `more` in its record."""
     book = book_of(**{name: {"text": text, **more} for name, text in ARTICLES.items()})
-    return SeedEmbedder(small_encoder(), rate, threshold).make(book)
+    return SeedEmbedder(small_encoder(), rate, threshold).make(book.snapshot())
 
 
 def same(one: SeedSet, other: SeedSet) -> bool:

@@ -6,9 +6,23 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from train.data.folder import CLAIMS, POOL, crisis_posts, files, pair_sets, reports
-from train.data.readers import Pair, Passed, Story, read_stories, read_told
-from train.data.splits import bare, share, split_of_event, split_pairs
+from train.data.readers import (
+    CLAIMS,
+    POOL,
+    Pair,
+    SkippedRows,
+    TrainingArticle,
+    bare,
+    crisis_posts,
+    files,
+    pair_sets,
+    read_by_language,
+    read_stories,
+    reports,
+    share,
+    split_of_event,
+    split_pairs,
+)
 
 STREAMS_TAUGHT = 0.4  # the share of everyday posts that train; the others are for judging
 SHORT_TITLE = 3
@@ -22,8 +36,8 @@ class Corpus:
     """The texts that train, before they are tokens."""
 
     posts: list[str]
-    articles: list[Story]
-    claims: list[Story]
+    articles: list[TrainingArticle]
+    claims: list[TrainingArticle]
     pairs: list[Pair]
     sentences: list[str] = field(default_factory=list)  # out of the articles
     languages: dict[str, list[str]] = field(default_factory=dict)  # everyday posts that name theirs
@@ -34,24 +48,26 @@ class Corpus:
         return [pair.post for pair in self.pairs]
 
     @property
-    def pair_stories(self) -> list[Story]:
+    def pair_stories(self) -> list[TrainingArticle]:
         """The articles of the pairs, one for each."""
         return [pair.story for pair in self.pairs]
 
 
-def read_corpus(data: Path, passed: Passed) -> Corpus:
+def read_corpus(data: Path, passed: SkippedRows) -> Corpus:
     """All texts of a folder that may train: public posts and articles, and the pairs' own."""
     splits = {name: split_pairs(pairs) for name, pairs in pair_sets(data, passed)}
     held = [pair for split in splits.values() for pair in (*split["dev"], *split["test"])]
-    away = Away(held, *held_crises(data))
-    pairs = {name: list(filter(away.frees_pair, split["train"])) for name, split in splits.items()}
+    held_out = HeldOutKeys(held, *held_crises(data))
+    pairs = {
+        name: list(filter(held_out.frees_pair, split["train"])) for name, split in splits.items()
+    }
     names = files(data, "pairs")
     stories = [read_articles(data, passed)]
     claims = [read_stories(file, passed) for name, file in names.items() if name.endswith(CLAIMS)]
-    for name, kept in pairs.items():
+    for name, own in pairs.items():
         kind = claims if name + CLAIMS in names else stories
-        kind.append(pair.story for pair in kept)
-    articles = away.free(chain(*stories))
+        kind.append(pair.story for pair in own)
+    articles = held_out.free(chain(*stories))
     streams = read_streams(data, passed)
     posts = chain(
         *streams.values(),
@@ -59,27 +75,31 @@ def read_corpus(data: Path, passed: Passed) -> Corpus:
         (title for title, _ in articles if len(title.split()) > SHORT_TITLE),
     )
     return Corpus(
-        list(filter(away.frees, dict.fromkeys(posts))),
+        list(filter(held_out.frees, dict.fromkeys(posts))),
         articles,
-        away.free(chain(*claims)),
+        held_out.free(chain(*claims)),
         list(chain(*pairs.values())),
-        list(filter(away.frees, dict.fromkeys(sentences(articles)))),
-        {told: list(filter(away.frees, some)) for told, some in streams.items() if told},
+        list(filter(held_out.frees, dict.fromkeys(sentences(articles)))),
+        {
+            language: list(filter(held_out.frees, some))
+            for language, some in streams.items()
+            if language
+        },
     )
 
 
-def sentences(articles: Iterable[Story]) -> Iterator[str]:
+def sentences(articles: Iterable[TrainingArticle]) -> Iterator[str]:
     """The sentences of every article that are neither very short nor very long."""
     for _, text in articles:
         parts = SENTENCE_END.split(" ".join(text.split()))
         yield from (part.strip() for part in parts if len(part.split()) in SENTENCE_WORDS)
 
 
-class Away:
+class HeldOutKeys:
     """What tunes or judges, by what stays the same between near-copies of it."""
 
     def __init__(
-        self, pairs: Iterable[Pair], posts: Iterable[str], stories: Iterable[Story]
+        self, pairs: Iterable[Pair], posts: Iterable[str], stories: Iterable[TrainingArticle]
     ) -> None:
         self._keys = {bare(post) for post in posts}
         for pair in pairs:
@@ -92,7 +112,7 @@ class Away:
         """Whether a post may train."""
         return bare(post) not in self._keys
 
-    def frees_story(self, story: Story) -> bool:
+    def frees_story(self, story: TrainingArticle) -> bool:
         """Whether an article may train."""
         return not story_keys(story) & self._keys
 
@@ -100,44 +120,46 @@ class Away:
         """Whether a post and its article may train."""
         return self.frees(pair.post) and self.frees_story(pair.story)
 
-    def free(self, stories: Iterable[Story]) -> list[Story]:
+    def free(self, stories: Iterable[TrainingArticle]) -> list[TrainingArticle]:
         """The articles that may train, each once."""
         return list(filter(self.frees_story, dict.fromkeys(stories)))
 
 
-def story_keys(story: Story) -> set[str]:
+def story_keys(story: TrainingArticle) -> set[str]:
     """A title, how the text begins, and the text, each without marks; a copy shares one."""
     return {bare(story.title), bare(story.text[:LEAD]), bare(story.text)} - {""}
 
 
-def read_articles(data: Path, passed: Passed) -> Iterator[Story]:
+def read_articles(data: Path, passed: SkippedRows) -> Iterator[TrainingArticle]:
     """The articles without posts: those of a part of their own, then those beside the pairs."""
     pools = [file for name, file in files(data, "pairs").items() if name.endswith(POOL)]
     for file in (*files(data, "articles").values(), *pools):
         yield from read_stories(file, passed)
 
 
-def read_streams(data: Path, passed: Passed) -> dict[str, list[str]]:
+def read_streams(data: Path, passed: SkippedRows) -> dict[str, list[str]]:
     """The everyday posts that train, by the languages that their rows tell."""
-    found: dict[str, list[str]] = {}
+    streams: dict[str, list[str]] = {}
     for text, language in read_tweets(data, passed):
         if taught(text):
-            found.setdefault(language, []).append(text)
-    return found
+            streams.setdefault(language, []).append(text)
+    return streams
 
 
-def read_everyday(data: Path, passed: Passed) -> dict[str, set[str]]:
+def read_everyday(data: Path, passed: SkippedRows) -> dict[str, set[str]]:
     """The everyday posts that judge, each once, likewise."""
-    found: dict[str, set[str]] = {}
+    posts: dict[str, set[str]] = {}
     for text, language in read_tweets(data, passed):
         if not taught(text):
-            found.setdefault(language, set()).add(text)
-    return found
+            posts.setdefault(language, set()).add(text)
+    return posts
 
 
-def read_tweets(data: Path, passed: Passed) -> Iterator[tuple[str, str]]:
+def read_tweets(data: Path, passed: SkippedRows) -> Iterator[tuple[str, str]]:
     """All everyday posts with their languages."""
-    return chain.from_iterable(read_told(file, passed) for file in files(data, "tweets").values())
+    return chain.from_iterable(
+        read_by_language(file, passed) for file in files(data, "tweets").values()
+    )
 
 
 def taught(post: str) -> bool:
@@ -145,10 +167,10 @@ def taught(post: str) -> bool:
     return share(post) < STREAMS_TAUGHT
 
 
-def held_crises(data: Path) -> tuple[list[str], list[Story]]:
+def held_crises(data: Path) -> tuple[list[str], list[TrainingArticle]]:
     """The posts and the reports of the events that tune or judge."""
-    unseen = Passed()  # what is passed over here is told where the rest is read
+    unseen = SkippedRows()  # what is passed over here is told where the rest is read
     posts = [p.text for p in crisis_posts(data, unseen) if split_of_event(p.event) != "train"]
-    told = reports(data, unseen).items()
-    seeds = [s for event, some in told if split_of_event(event) != "train" for s in some]
+    by_event = reports(data, unseen).items()
+    seeds = [s for event, some in by_event if split_of_event(event) != "train" for s in some]
     return posts, seeds

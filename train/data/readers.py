@@ -1,23 +1,21 @@
-"""Labelled data from files: pairs of post and article, and crises, a row at a time.
-
-Rows are JSON lines, plain or gzip, CSV or TSV. A row that cannot be used is passed over, counted,
-and named by file and line.
-"""
+"""Reading a folder of training data: files of many kinds, rows, texts, and the split by hash."""
 
 import csv
 import gzip
+import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TextIO, TypeVar, cast
 
 from encoder.errors import InputError
 
 TABLES = {".csv": ",", ".tsv": "\t"}
-TOLD = 5
+EXAMPLES = 5
 SNOWFLAKE = re.compile(r"[0-9]{17,19}")  # shorter ones tell no time
 X_EPOCH = 1_288_834_974_657  # milliseconds
 csv.field_size_limit(2**26)
@@ -26,7 +24,7 @@ T = TypeVar("T")
 Row = dict[str, Any]
 
 
-class Story(NamedTuple):
+class TrainingArticle(NamedTuple):
     """An article, or a short claim that stands for one: what the encoder takes as an article."""
 
     title: str
@@ -37,7 +35,7 @@ class Pair(NamedTuple):
     """A post and the article it talks about."""
 
     post: str
-    story: Story
+    story: TrainingArticle
     year: int | None = None  # of the post, where its id says it
 
 
@@ -50,24 +48,24 @@ class CrisisPost(NamedTuple):
 
 
 @dataclass(slots=True)
-class Passed:
+class SkippedRows:
     """The rows that could not be used: how many, and the first of them by file and line."""
 
     count: int = 0
-    told: list[str] = field(default_factory=list)
+    examples: list[str] = field(default_factory=list)
 
     def add(self, file: Path, line: int, reason: str) -> None:
         """Count one row."""
         self.count += 1
-        if len(self.told) < TOLD:
-            self.told.append(f"{file.name}:{line}: {reason}")
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(f"{file.name}:{line}: {reason}")
 
     def __str__(self) -> str:
-        told = f" ({'; '.join(self.told)}, …)" if self.told else ""
-        return f"rows passed over: {self.count}{told}"
+        examples = f" ({'; '.join(self.examples)}, …)" if self.examples else ""
+        return f"rows passed over: {self.count}{examples}"
 
 
-def read_pairs(file: Path, passed: Passed) -> Iterator[Pair]:
+def read_pairs(file: Path, passed: SkippedRows) -> Iterator[Pair]:
     """The pairs of one file: `post`, `article` and if there are any `title` and `post_id`."""
     return read_rows(
         file,
@@ -76,27 +74,27 @@ def read_pairs(file: Path, passed: Passed) -> Iterator[Pair]:
     )
 
 
-def read_stories(file: Path, passed: Passed) -> Iterator[Story]:
+def read_stories(file: Path, passed: SkippedRows) -> Iterator[TrainingArticle]:
     """The articles of one file, with the keys `article` or `vclaim` and if there is one `title`."""
     return read_rows(file, passed, _story)
 
 
-def read_reports(file: Path, passed: Passed) -> Iterator[tuple[str, Story]]:
+def read_reports(file: Path, passed: SkippedRows) -> Iterator[tuple[str, TrainingArticle]]:
     """The events and the articles on them of one file, with the keys of an article and `event`."""
     return read_rows(file, passed, lambda row: (text_under(row, "event"), _story(row)))
 
 
-def read_crisis_posts(file: Path, passed: Passed) -> Iterator[CrisisPost]:
+def read_crisis_posts(file: Path, passed: SkippedRows) -> Iterator[CrisisPost]:
     """The labelled posts of one file, with the keys `event`, `text` and `label`."""
     return read_rows(file, passed, _crisis_post)
 
 
-def read_posts(file: Path, passed: Passed) -> Iterator[str]:
+def read_posts(file: Path, passed: SkippedRows) -> Iterator[str]:
     """The everyday posts of one file, with the key `text`; a row without one is no fault."""
-    return (text for text, _ in read_told(file, passed))
+    return (text for text, _ in read_by_language(file, passed))
 
 
-def read_told(file: Path, passed: Passed) -> Iterator[tuple[str, str]]:
+def read_by_language(file: Path, passed: SkippedRows) -> Iterator[tuple[str, str]]:
     """The everyday posts of one file, each with what its row has under `lang`, if anything."""
     for _, row in rows(file, passed):
         text = row.get("text")
@@ -104,15 +102,19 @@ def read_told(file: Path, passed: Passed) -> Iterator[tuple[str, str]]:
             yield text, str(row.get("lang") or "")
 
 
-def read_markdown(file: Path) -> Story:
+def read_markdown(file: Path) -> TrainingArticle:
     """An article out of Markdown; the first line is its title if it is a heading."""
     with _opened(file) as lines:
         text = lines.read().strip()
     first, _, rest = text.partition("\n")
-    return Story(first.lstrip("# "), rest.strip()) if first.startswith("# ") else Story("", text)
+    return (
+        TrainingArticle(first.lstrip("# "), rest.strip())
+        if first.startswith("# ")
+        else TrainingArticle("", text)
+    )
 
 
-def rows(file: Path, passed: Passed) -> Iterator[tuple[int, Row]]:
+def rows(file: Path, passed: SkippedRows) -> Iterator[tuple[int, Row]]:
     """Every row with its line number; a line that is no row is counted."""
     kind = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
     with _opened(file) as lines:
@@ -133,15 +135,15 @@ def rows(file: Path, passed: Passed) -> Iterator[tuple[int, Row]]:
                 passed.add(file, number, "is no JSON object")
 
 
-def read_rows(file: Path, passed: Passed, make: Callable[[Row], T]) -> Iterator[T]:
+def read_rows(file: Path, passed: SkippedRows, make: Callable[[Row], T]) -> Iterator[T]:
     """What each row makes; one of which nothing can be made is counted with the reason."""
     for number, row in rows(file, passed):
         try:
-            made = make(row)
+            value = make(row)
         except ValueError as error:
             passed.add(file, number, str(error))
         else:
-            yield made
+            yield value
 
 
 def _opened(file: Path) -> TextIO:
@@ -152,14 +154,14 @@ def _opened(file: Path) -> TextIO:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
 
 
-def _story(row: Row) -> Story:
+def _story(row: Row) -> TrainingArticle:
     text, title = (
         text_under(row, "vclaim" if row.get("vclaim") else "article"),
         row.get("title") or "",
     )
     if not isinstance(title, str):
         raise ValueError("has a 'title' that is no text")
-    return Story(title, text)
+    return TrainingArticle(title, text)
 
 
 def _crisis_post(row: Row) -> CrisisPost:
@@ -182,3 +184,101 @@ def text_under(row: Row, key: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"has no text under {key!r}")
     return value
+
+
+KINDS = (".jsonl", ".jsonl.gz", ".csv", ".tsv")
+CLAIMS, POOL, REPORTS = "_claims", "_pool", "seed_articles"
+
+
+def files(data: Path, part: str) -> dict[str, Path]:
+    """The files of rows in one part of a folder, by their names without endings, in order."""
+    folder = data / part
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {file.name.partition(".")[0]: file for file in paths if file.name.endswith(KINDS)}
+
+
+def pair_sets(data: Path, passed: SkippedRows) -> Iterator[tuple[str, list[Pair]]]:
+    """The pairs of every file, by its name."""
+    for name, file in files(data, "pairs").items():
+        if not name.endswith((CLAIMS, POOL)):
+            yield name, list(read_pairs(file, passed))
+
+
+def pool(data: Path, name: str, ending: str, passed: SkippedRows) -> Iterator[TrainingArticle]:
+    """The further articles, or claims, beside the pairs of this name."""
+    file = files(data, "pairs").get(name + ending)
+    return iter(()) if file is None else read_stories(file, passed)
+
+
+def crisis_posts(data: Path, passed: SkippedRows) -> Iterator[CrisisPost]:
+    """The labelled posts of all events."""
+    for name, file in files(data, "crisis").items():
+        if name != REPORTS:
+            yield from read_crisis_posts(file, passed)
+
+
+def reports(data: Path, passed: SkippedRows) -> dict[str, list[TrainingArticle]]:
+    """The articles on each event."""
+    by_event: dict[str, list[TrainingArticle]] = {}
+    if file := files(data, "crisis").get(REPORTS):
+        for event, story in read_reports(file, passed):
+            by_event.setdefault(event, []).append(story)
+    return by_event
+
+
+Split = Literal["train", "dev", "test"]
+DEV, TEST = 0.1, 0.3  # below the first dev, below the second test, the rest trains
+TEST_EVENTS, DEV_EVENTS = 0.35, 0.6
+MIRRORED = re.compile(r"https?://\S*|\bRT\b:?\s*(?=@)|@\w+:?")
+MARKS = re.compile(r"[\W_]+")
+
+
+def share(text: str) -> float:
+    """A number in [0, 1) that depends on the text alone, to draw samples that never change."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
+
+
+def bare(text: str) -> str:
+    """A text by which near-duplicates are found: no links, retweet signs, mentions or marks."""
+    return MARKS.sub(" ", MIRRORED.sub(" ", unescape(text))).strip().casefold()
+
+
+def story_key(story: TrainingArticle) -> str:
+    """What stays the same between copies of an article: its title, else how it begins."""
+    return bare(story.title) or bare(story.text[:400])
+
+
+def split_of(key: str) -> Split:
+    """The split of an article or event by its key, the same on every machine for ever."""
+    place = share(f"split {key}")
+    return "dev" if place < DEV else "test" if place < TEST else "train"
+
+
+def split_of_event(event: str) -> Split:
+    """The split of a crisis: a third judges, a quarter tunes, the rest trains."""
+    place = share(f"event {event}")
+    return "test" if place < TEST_EVENTS else "dev" if place < DEV_EVENTS else "train"
+
+
+def split_pairs(pairs: Iterable[Pair]) -> dict[Split, list[Pair]]:
+    """The pairs of each split; what also stands in a later one (test, then dev) is removed."""
+    splits: dict[Split, list[Pair]] = {"train": [], "dev": [], "test": []}
+    for pair in pairs:
+        splits[split_of(story_key(pair.story))].append(pair)
+    posts: set[str] = set()
+    texts: set[str] = set()
+    for name in ("test", "dev", "train"):
+        keyed = [(bare(pair.post), bare(pair.story.text), pair) for pair in splits[name]]
+        free = [one for one in keyed if one[0] not in posts and one[1] not in texts]
+        posts.update(post for post, _, _ in free)
+        texts.update(text for _, text, _ in free)
+        splits[name] = [pair for _, _, pair in free]
+    return splits
+
+
+def without_copies(posts: Iterable[CrisisPost]) -> list[CrisisPost]:
+    """The posts that have words and copy no earlier one of their event."""
+    first: dict[tuple[str, str], CrisisPost] = {}
+    for post in posts:
+        first.setdefault((post.event, bare(post.text)), post)
+    return [post for (_, key), post in first.items() if key]

@@ -15,9 +15,15 @@ from matplotlib.axes import Axes
 from encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from train.data.readers import Passed, Row, Story, read_markdown, read_rows, text_under
-from train.figures.style import GREY, Sheet, fonts, page, shown
-from train.figures.subject import MissingDataError, Subject
+from train.data.readers import (
+    Row,
+    SkippedRows,
+    TrainingArticle,
+    read_markdown,
+    read_rows,
+    text_under,
+)
+from train.figures.subject import GREY, MissingDataError, Sheet, Subject, fonts, page, shorten
 
 SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
 NONE = -1  # the number of no event
@@ -40,7 +46,7 @@ class Case:
     """The seed articles of one or several events, and labelled posts."""
 
     events: tuple[str, ...]
-    seeds: tuple[tuple[str, Story], ...]  # event, article
+    seeds: tuple[tuple[str, TrainingArticle], ...]  # event, article
     posts: tuple[LabelledPost, ...]
 
 
@@ -51,7 +57,7 @@ class Result:
     case: Case
     score: F32  # [n], the maximum over all seeds
     labelled: I64  # [n]
-    found: I64  # [n]
+    matched: I64  # [n]
 
 
 def draw_case(subject: Subject) -> list[Sheet]:
@@ -63,7 +69,7 @@ def draw_case(subject: Subject) -> list[Sheet]:
     return [matrix_sheet(result), posts_sheet(result)]
 
 
-def read_case(folder: Path, passed: Passed) -> Case:
+def read_case(folder: Path, passed: SkippedRows) -> Case:
     """The case study of a folder; a post about an event without an article is passed over."""
     articles = sorted([*folder.glob("seeds/*.md"), *folder.glob("seeds/*/*.md")])
     seeds = tuple(
@@ -94,8 +100,8 @@ def judge(enc: Encoder, case: Case, rate: float) -> Result:
     number = {None: NONE} | {event: i for i, event in enumerate(case.events)}
     owner = np.array([number[event] for event, _ in case.seeds])
     labelled = np.array([number[post.event] for post in case.posts])
-    found = decide(scores, enc.thresholds(articles, rate), owner)
-    return Result(case, scores.max(1), labelled, found)
+    matched = decide(scores, enc.thresholds(articles, rate), owner)
+    return Result(case, scores.max(1), labelled, matched)
 
 
 def decide(scores: F32, cuts: F32, owner: I64) -> I64:
@@ -107,16 +113,16 @@ def decide(scores: F32, cuts: F32, owner: I64) -> I64:
 def confusion(result: Result) -> I64:
     """How many posts of each label (row) each event found (column); the last are none."""
     table = np.zeros([len(result.case.events) + 1] * 2, np.int64)
-    np.add.at(table, (result.labelled, result.found), 1)
+    np.add.at(table, (result.labelled, result.matched), 1)
     return table
 
 
 def precision_and_recall(table: I64) -> tuple[float, float]:
     """Of the found posts the share found for their own event; of those about one, the same."""
     right = np.trace(table[:-1, :-1])
-    found, about = table[:, :-1].sum(), table[:-1].sum()
+    matches, about = table[:, :-1].sum(), table[:-1].sum()
     nan = float("nan")
-    return (float(right / found) if found else nan), (float(right / about) if about else nan)
+    return (float(right / matches) if matches else nan), (float(right / about) if about else nan)
 
 
 def matrix_sheet(result: Result) -> Sheet:
@@ -125,7 +131,7 @@ def matrix_sheet(result: Result) -> Sheet:
     side = 1.5 + 0.42 * len(table)
     figure = page(side + 0.1, side + 0.2)
     axes = figure.subplots()
-    events = [shown(event, EVENT_COLUMNS) for event in result.case.events]
+    events = [shorten(event, EVENT_COLUMNS) for event in result.case.events]
     cells(axes, table, [*events, "no event"], [*events, "not found"])
     precision, recall = (100 * x for x in precision_and_recall(table))
     axes.set_title(
@@ -164,11 +170,11 @@ def listed(result: Result) -> list[str]:
     """The posts at either end by falling score, as lines of columns."""
     order = np.argsort(-result.score, kind="stable").tolist()
     names = [*result.case.events, "none"]  # NONE is the last
-    lines = [f"{'score':>7}  {'labelled':<19}{'found for':<19}post"]
+    lines = [f"{'score':>7}  {'labelled':<19}{'matched for':<19}post"]
     for title, chosen in (("Most similar", order[:LISTED]), ("Least similar", order[-LISTED:])):
         lines += ["", title, "-" * len(title)]
         for i in chosen:
-            label, found = (names[numbers[i]] for numbers in (result.labelled, result.found))
-            post = shown(result.case.posts[i].text, POST_COLUMNS)
-            lines.append(f"{result.score[i]:>7.4f}  {label:<18} {found:<18} {post}")
+            label, matched = (names[numbers[i]] for numbers in (result.labelled, result.matched))
+            post = shorten(result.case.posts[i].text, POST_COLUMNS)
+            lines.append(f"{result.score[i]:>7.4f}  {label:<18} {matched:<18} {post}")
     return lines

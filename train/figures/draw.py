@@ -1,17 +1,340 @@
-"""Every figure by its name, and the files that they become."""
+"""The figures: α, softmax beside entmax, reliability, t-SNE; and the command that draws them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import sinh
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from sklearn.manifold import TSNE
+from threadpoolctl import threadpool_limits
+
+from encoder import Encoder
 from encoder.errors import InputError
+from encoder.model.entmax import entmax
+from encoder.model.weights import F32, I64
 from encoder.support.files import write_atomically
-from train.figures.alpha import draw_alpha
+from train.data.readers import TrainingArticle
 from train.figures.case import draw_case
-from train.figures.reliability import draw_reliability
-from train.figures.softmax import draw_attention, draw_sums
-from train.figures.style import Sheet, paper, rendered
-from train.figures.subject import MissingDataError, Subject
-from train.figures.tsne import draw_tsne
+from train.figures.subject import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    GREY,
+    MARKERS,
+    VERMILION,
+    MissingDataError,
+    Sheet,
+    Subject,
+    page,
+    paper,
+    rendered,
+    shorten,
+)
+from train.protocol.sets import PREVALENCE, PairSet
+from train.protocol.trust import STEP, Bin, by_kind, by_pairs
+
+PARTS = {"ring": (BLUE, "o"), "star": (VERMILION, "*")}
+MARKS = {1.0: "softmax", 1.5: "1.5-entmax", 2.0: "sparsemax"}
+
+
+def draw_alpha(subject: Subject) -> list[Sheet]:
+    """A panel for each layer, a dot for each head of ring and star."""
+    weights = subject.encoder.model.weights
+    if not weights.config.has_star:
+        raise MissingDataError("needs a model with a star")
+    layers = [
+        {part: weights[f"layers.{i}.{part}.alpha"] for part in PARTS}
+        for i in range(weights.config.layers)
+    ]
+    figure = page(2.6, 4.6 if len(layers) == 1 else 6.9)
+    panels = figure.subplots(1, len(layers), sharey=True, squeeze=False)[0]
+    for number, (axes, alphas) in enumerate(zip(panels, layers, strict=True), 1):
+        dots(axes, alphas)
+        means = ", ".join(f"{part} {values.mean():.2f}" for part, values in alphas.items())
+        axes.set_title(f"layer {number}, mean α: {means}")
+    panels[0].set_ylabel("learned α")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(PARTS))
+    return [Sheet("alpha", "Learned α per head, ring and star", figure)]
+
+
+def dots(axes: Axes, alphas: dict[str, F32]) -> None:
+    """The heads side by side between softmax and sparsemax."""
+    for level, name in MARKS.items():
+        axes.axhline(level, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+        axes.annotate(
+            name, (1, level), xycoords=("axes fraction", "data"), textcoords="offset points",
+            xytext=(3, 0), va="center", fontsize=7, color=GREY, annotation_clip=False,
+        )  # fmt: skip
+    for shift, (part, values) in zip((-0.12, 0.12), alphas.items(), strict=True):
+        colour, marker = PARTS[part]
+        heads = np.arange(1, len(values) + 1) + shift
+        size = 8 if marker == "*" else 5
+        axes.plot(heads, values, marker, color=colour, markersize=size, label=part)
+    axes.set(xlabel="head", ylim=(0.97, 2.03), xticks=range(1, len(values) + 1))
+
+
+F64 = NDArray[np.float64]
+ALPHAS = {1.0: "softmax (α = 1)", 1.5: "1.5-entmax", 2.0: "sparsemax (α = 2)"}
+LINES: dict[float, dict[str, Any]] = {
+    1.0: {"facecolor": BLUE, "edgecolor": BLUE},
+    1.5: {"facecolor": "white", "edgecolor": VERMILION, "hatch": "////////"},
+    2.0: {"facecolor": "white", "edgecolor": GREEN},
+}
+COUNTS = (5, 25)
+DIM = 64
+MEAN_EXP = sinh(1)  # E[exp z] for z ~ U(-1, 1): (e - 1/e) / 2
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+DRAWS = 2000
+MIDDLE = (2.5, 97.5)
+
+
+def random_logits(count: int, seed: int = 0) -> F64:
+    """The scaled products of a random query with random embeddings, falling: [count]."""
+    rng = np.random.default_rng(seed)
+    query, keys = rng.standard_normal(DIM), rng.standard_normal((count, DIM))
+    return np.sort(keys @ query / np.sqrt(DIM))[::-1].copy()
+
+
+def attention_weights(logits: F64) -> dict[float, F64]:
+    """The weights that each α gives to the embeddings, by α."""
+    z = torch.from_numpy(logits)
+    return {alpha: entmax(z, alpha).numpy() for alpha in ALPHAS}
+
+
+def simulate(sizes: Sequence[int] | I64 = SIZES, draws: int = DRAWS) -> tuple[F64, F64, F64]:
+    """Σ exp z over draws of so many z ~ U(-1, 1): the mean and the middle 95 %, by size."""
+    rng = np.random.default_rng(0)
+    sums = np.stack([np.exp(rng.uniform(-1, 1, (draws, size))).sum(1) for size in sizes])
+    low, high = np.percentile(sums, MIDDLE, axis=1)
+    return sums.mean(1), low, high
+
+
+def draw_attention(_subject: Subject) -> list[Sheet]:
+    """Softmax beside 1.5-entmax and sparsemax, on few and on many embeddings."""
+    figure = page(2.7)
+    panels = figure.subplots(1, len(COUNTS), width_ratios=(1, 2.4))
+    for axes, count in zip(panels, COUNTS, strict=True):
+        weights = attention_weights(random_logits(count))
+        bars(axes, weights)
+        above = ", ".join(str(np.count_nonzero(values)) for values in weights.values())
+        axes.set_title(f"{count} random embeddings\nabove 0: {above}")
+        axes.set(xlabel="embedding, by falling score", ylabel="attention weight")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(ALPHAS))
+    return [Sheet("attention", "Softmax against entmax on random embeddings", figure)]
+
+
+def bars(axes: Axes, weights: dict[float, F64]) -> None:
+    """A group of bars for each embedding, a colour and a hatch for each α."""
+    count, thick = len(weights[1.0]), 0.8 / len(weights)
+    for i, (alpha, values) in enumerate(weights.items()):
+        held = np.flatnonzero(values)  # a bar of no height would still show its edge
+        place = held + 1 + (i - (len(weights) - 1) / 2) * thick
+        axes.bar(
+            place, values[held], thick * 0.8, label=ALPHAS[alpha], linewidth=0.8, **LINES[alpha]
+        )
+    step = 1 if count < 9 else 4
+    axes.set(xticks=range(1, count + 1, step), xlim=(0.4, count + 0.6))
+    axes.grid(axis="y")
+
+
+def draw_sums(_subject: Subject) -> list[Sheet]:
+    """The appendix: E[Σ exp z] is a straight line in the number of embeddings."""
+    mean, low, high = simulate()
+    figure = page(3.3, 3.6)
+    axes = figure.subplots()
+    sizes = np.array(SIZES)
+    axes.plot(sizes, MEAN_EXP * sizes, color=VERMILION, label=f"expectation: {MEAN_EXP:.4f} · S")
+    axes.errorbar(
+        sizes, mean, (mean - low, high - mean), fmt="o", color=BLUE, markersize=4, capsize=3,
+        linewidth=1, label=f"simulation: mean and middle 95 % of {DRAWS:,} draws",
+    )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="number of embeddings S")
+    axes.set_ylabel("Σ exp z over S scores z ~ U(−1, 1)")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:,g}")  # 10³ takes a formula to set
+    axes.minorticks_off()
+    figure.legend(loc="outside upper center")
+    axes.grid()
+    return [Sheet("appendix", "E[Σ exp z] against simulation", figure)]
+
+
+ABREAST = 4
+KIND_MARKERS = {
+    "on topic": ("black", "x"), "off topic": (BLUE, "o"), "background": (VERMILION, "s"),
+    "other articles": (GREEN, "^"),
+}  # fmt: skip
+SPREAD = (5, 50, 95)  # of the thresholds, in percent
+
+
+class Panel(NamedTuple):
+    """One set: its bins for each kind of wrong posts, and the automatic thresholds."""
+
+    name: str
+    bins: Mapping[str, Sequence[Bin]]
+    cuts: F32
+
+
+def draw_reliability(subject: Subject) -> list[Sheet]:
+    """For each set its precision by score, and under it how many posts stand behind each point."""
+    panels = panels_of(subject)
+    lines = -(-len(panels) // ABREAST)
+    figure = page(3.4 * lines + 0.3)
+    axes = figure.subplots(
+        2 * lines, min(len(panels), ABREAST), sharex=True, squeeze=False,
+        height_ratios=[2, 1] * lines,
+    )  # fmt: skip
+    for place, panel in enumerate(panels):
+        line, column = divmod(place, ABREAST)
+        precision(axes[2 * line, column], panel)
+        counts(axes[2 * line + 1, column], panel)
+    for empty in axes[-2:, (len(panels) - 1) % ABREAST + 1 :].ravel():
+        empty.set_axis_off()
+    for line in range(lines):
+        axes[2 * line, 0].set_ylabel(f"precision where one in {1 / PREVALENCE:.0f} is on topic")
+        axes[2 * line + 1, 0].set_ylabel("number")
+    named = {
+        label: handle
+        for one in axes.ravel()
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=len(named))
+    return [Sheet("reliability", "Precision by score on what never trained", figure)]
+
+
+def panels_of(subject: Subject) -> list[Panel]:
+    """Every set of the split, scored."""
+    enc = subject.encoder
+
+    def cuts(stories: Sequence[TrainingArticle]) -> F32:
+        return enc.thresholds(enc.articles(stories), subject.rate)
+
+    def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
+        return enc.posts(posts).similarity(enc.articles(stories))
+
+    return [
+        Panel(one.name, by_kind(score(one.posts, one.seeds), one), cuts(one.seeds))
+        for one in subject.crises
+    ] + [
+        Panel(one.name, by_pairs(score(one.posts, one.stories), one), cuts(one.stories))
+        for one in subject.pair_sets
+    ]
+
+
+def precision(axes: Axes, panel: Panel) -> None:
+    """A dot with its interval for each bin, and where the automatic thresholds lie."""
+    low, middle, high = np.percentile(panel.cuts, SPREAD)
+    axes.axvspan(low, high, color=GREY, alpha=0.25, linewidth=0)
+    axes.axvline(middle, color=GREY, linewidth=0.8, linestyle="--", label="automatic threshold")
+    for kind, bins in panel.bins.items():
+        colour, marker = KIND_MARKERS[kind]
+        values, low_ends, high_ends = np.array(
+            [(one.precision.value, one.precision.low, one.precision.high) for one in bins]
+        ).T
+        axes.errorbar(
+            [one.low + STEP / 2 for one in bins], values,
+            np.maximum((values - low_ends, high_ends - values), 0), fmt=f"{marker}-",
+            color=colour, markersize=3, linewidth=0.8, elinewidth=0.6,
+        )  # fmt: skip
+    axes.set(title=shorten(panel.name, 24), ylim=(-0.03, 1.03), xlabel="score")
+
+
+def counts(axes: Axes, panel: Panel) -> None:
+    """How many on topic, and of each other kind, stand behind each dot."""
+    numbers = {"on topic": {one.low: one.on for bins in panel.bins.values() for one in bins}}
+    numbers |= {kind: {one.low: one.other for one in bins} for kind, bins in panel.bins.items()}
+    for kind, many in numbers.items():
+        colour, marker = KIND_MARKERS[kind]
+        held = sorted((low + STEP / 2, number) for low, number in many.items() if number)
+        axes.plot(
+            *np.array(held).reshape(-1, 2).T, f"{marker}:", color=colour, markersize=3,
+            linewidth=0.6, label=kind,
+        )  # fmt: skip
+    axes.set(yscale="log", xlabel="score")
+    axes.yaxis.set_major_formatter("{x:,g}")  # 10³ takes a formula to set
+
+
+ARTICLES = 10
+FEWEST = 5  # posts; below, nothing can be laid out
+PERPLEXITY = 30.0
+SEED = 0
+TITLE_COLUMNS = 52
+
+
+class Chosen(NamedTuple):
+    """The most shared articles of a set, and the posts on them."""
+
+    stories: tuple[int, ...]  # by falling number of posts
+    posts: I64  # [n]
+    group: I64  # [n] which of the stories each post is on
+
+
+def most_shared(own: I64, count: int = ARTICLES) -> Chosen:
+    """The articles with the most posts; a post on several of them counts for the most shared."""
+    posts_on = np.bincount(own[:, 1])
+    order = np.argsort(-posts_on, kind="stable")[:count]
+    rank = {int(story): place for place, story in enumerate(order) if posts_on[story]}
+    group: dict[int, int] = {}
+    for post, story in own.tolist():
+        if story in rank:
+            group[post] = min(rank[story], group.get(post, len(rank)))
+    posts = sorted(group)
+    return Chosen(tuple(rank), np.array(posts, np.int64), np.array([group[p] for p in posts]))
+
+
+def distances(enc: Encoder, texts: list[str]) -> F32:
+    """One less the score of every two posts: [n, n], symmetric, 0 on the diagonal."""
+    posts = enc.posts(texts)
+    apart = 1 - posts.similarity(posts)
+    apart = np.maximum((apart + apart.T) / 2, 0)
+    np.fill_diagonal(apart, 0)
+    return np.asarray(apart, np.float32)
+
+
+def layout(apart: F32) -> NDArray[np.float32]:
+    """Places in the plane by t-SNE, the same each time: [n, 2]."""
+    perplexity = min(PERPLEXITY, (len(apart) - 1) / 3)
+    tsne = TSNE(metric="precomputed", init="random", random_state=SEED, perplexity=perplexity)
+    with threadpool_limits(1):  # sums of several threads end in another order each time
+        return np.asarray(tsne.fit_transform(apart.copy()), np.float32)  # squares what it is given
+
+
+def draw_tsne(subject: Subject) -> list[Sheet]:
+    """The set of pairs that has the most posts on ten articles."""
+    counted = [(one, most_shared(one.own)) for one in subject.pair_sets]
+    pairs, chosen = max(counted, key=lambda both: len(both[1].posts))
+    if len(chosen.posts) < FEWEST:
+        raise MissingDataError(f"needs {FEWEST} posts on ten articles; {pairs.name} has fewer")
+    texts = [pairs.posts[post] for post in chosen.posts]
+    places = layout(distances(subject.encoder, texts))
+    figure = page(3.6)
+    axes = figure.subplots()
+    scatter(axes, places, chosen, pairs)
+    articles = f"the {len(chosen.stories)} most shared articles of {shorten(pairs.name)}"
+    axes.set_title(f"{len(texts)} posts on {articles}")
+    figure.legend(loc="outside right center", handletextpad=0.3, labelspacing=0.7)
+    return [Sheet("tsne", "t-SNE of posts on the most shared articles", figure)]
+
+
+def scatter(axes: Axes, places: NDArray[np.float32], chosen: Chosen, pairs: PairSet) -> None:
+    """A colour and a marker for each article."""
+    for number, story in enumerate(chosen.stories):
+        mine = places[chosen.group == number]
+        about = pairs.stories[story]
+        title = shorten(about.title or about.text[:400], TITLE_COLUMNS)
+        axes.plot(
+            *mine.T, MARKERS[number % len(MARKERS)], color=COLOURS[number % len(COLOURS)],
+            markersize=4.5, markeredgecolor="white", markeredgewidth=0.4,
+            label=f"{title} ({len(mine)})",
+        )  # fmt: skip
+    axes.set(xticks=[], yticks=[], xlabel="t-SNE, first axis (no unit)")
+    axes.set_ylabel("t-SNE, second axis (no unit)")
+
 
 FIGURES: dict[str, Callable[[Subject], list[Sheet]]] = {
     "attention": draw_attention,

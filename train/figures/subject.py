@@ -1,15 +1,122 @@
-"""What the figures are drawn of: a model, labelled pairs, a case study."""
+"""The subject of a figure, its data, and the style of all figures."""
 
+import re
+import textwrap
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from io import BytesIO
 from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
 import encoder
 from encoder import Encoder
 from encoder.errors import InputError
-from train.data.readers import Passed
-from train.data.splits import Split, split_of_event
+from train.data.readers import SkippedRows, Split, split_of_event
 from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
+
+WIDTH = 6.9  # inches, both columns of a printed page
+DPI = 200
+BLACK, GREY = "#000000", "#767676"
+BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+SKY, PURPLE = "#56B4E9", "#CC79A7"
+COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)  # yellow is too pale for a line
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+SALT = "newsift"
+OTHER_FONTS = ("Noto Sans", "Source Han Sans", "Noto Emoji", "Symbola")
+MARKS = ("Mn", "Me")  # are dropped where no font has them
+UNSEEN = ("Cf", "Cc")  # joiners, soft hyphens and what steers a terminal
+HOLES = re.compile("□[□ ]*□")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """A drawn figure."""
+
+    name: str
+    title: str
+    figure: Figure
+
+
+@cache
+def fonts() -> tuple[str, ...]:
+    """DejaVu's, and those that are installed for what it does not hold."""
+    installed = sorted({font.name for font in fontManager.ttflist})
+    return ("DejaVu Sans", *(name for name in installed if name.startswith(OTHER_FONTS)))
+
+
+@cache
+def glyphs() -> frozenset[int]:
+    """The code points that at least one of the installed families can draw."""
+    held = (get_font(findfont(FontProperties(family=name))) for name in fonts())
+    return frozenset(code for font in held for code in font.get_charmap())
+
+
+@contextmanager
+def paper() -> Iterator[None]:
+    """Within this, figures are made and rendered in the style of the house."""
+    settings: Any = {
+        "font.family": list(fonts()),
+        "font.size": 8,
+        "axes.titlesize": 8,
+        "axes.labelsize": 8,
+        "xtick.labelsize": 7,
+        "ytick.labelsize": 7,
+        "legend.fontsize": 7,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.6,
+        "lines.linewidth": 1.2,
+        "hatch.linewidth": 0.5,
+        "grid.color": "#DDDDDD",
+        "grid.linewidth": 0.5,
+        "axes.axisbelow": True,
+        "text.parse_math": False,  # a post may hold two dollar signs
+        "svg.hashsalt": SALT,
+        "svg.fonttype": "path",
+        "savefig.dpi": DPI,
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+def page(height: float, width: float = WIDTH, arranged: bool = True) -> Figure:
+    """An empty figure, in inches; its panels are arranged unless each is put in its place."""
+    return Figure(figsize=(width, height), layout="constrained" if arranged else None)
+
+
+def shorten(text: str, columns: int = 40, lines: int = 1) -> str:
+    """A text from outside as it can be drawn: cut, in glyphs that are there, not read as a sign."""
+    drawn = drawable(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in drawn)
+    narrow = max(1, columns * len(drawn) // max(1, len(drawn) + wide))  # a wide one takes two
+    wrapped = "\n".join(textwrap.wrap(drawn, narrow, max_lines=lines, placeholder="…"))
+    # A legend leaves out what starts with an underscore.
+    return f" {wrapped}" if wrapped.startswith("_") else wrapped
+
+
+def drawable(text: str) -> str:
+    """The text with one □ for every run of what no font can draw."""
+    visible = (c for c in " ".join(text.split()) if unicodedata.category(c) not in UNSEEN)
+    drawn = (c for c in visible if ord(c) in glyphs() or unicodedata.category(c) not in MARKS)
+    return HOLES.sub("□", "".join(c if ord(c) in glyphs() else "□" for c in drawn))
+
+
+def rendered(sheet: Sheet) -> dict[str, bytes]:
+    """The figure as SVG and PNG, the same bytes each time: no date, no version, no random name."""
+    files = {}
+    for kind, unsaid in (("svg", "Date"), ("png", "Software")):
+        out = BytesIO()
+        sheet.figure.savefig(out, format=kind, metadata={unsaid: None, "Title": sheet.title})
+        files[kind] = out.getvalue()
+    return files
 
 
 class MissingDataError(InputError):
@@ -26,7 +133,7 @@ class Subject:
     split: Split | None
     rate: float
     device: str
-    passed: Passed = field(default_factory=Passed)
+    passed: SkippedRows = field(default_factory=SkippedRows)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -48,5 +155,5 @@ class Subject:
         """The events of the split, if there are any."""
         if self.data is None:
             return []
-        found = read_crises(self.data, self.passed)
-        return [one for one in found if self.split in (None, split_of_event(one.name))]
+        crises = read_crises(self.data, self.passed)
+        return [one for one in crises if self.split in (None, split_of_event(one.name))]

@@ -16,13 +16,19 @@ from typing import Any
 import click
 
 from encoder.support.files import write_atomically
-from train.data.folder import CLAIMS, REPORTS, files
-from train.data.readers import Pair, Passed, Story, read_posts
-from train.data.splits import bare, split_pairs
-from train.languages.clones import Clones
-from train.languages.crises import crisis_of, crisis_rows
-from train.languages.sources import Source, Use, read_sources
-from train.languages.texts import drawn, kept, rows, sentences
+from train.data.readers import (
+    CLAIMS,
+    REPORTS,
+    Pair,
+    SkippedRows,
+    TrainingArticle,
+    bare,
+    files,
+    read_posts,
+    split_pairs,
+)
+from train.languages.sources import Clones, TextSource, Use, read_sources
+from train.languages.texts import choose_texts, crisis_of, crisis_rows, drawn, rows, sentences
 from train.plainly import plainly
 
 ENGLISH = "en"
@@ -36,16 +42,16 @@ Row = dict[str, Any]
 class Gathered:
     """What the sources hold, by use and language."""
 
-    def __init__(self, sources: Iterable[Source], clones: Clones) -> None:
+    def __init__(self, sources: Iterable[TextSource], clones: Clones) -> None:
         self._sources, self._clones = list(sources), clones
 
     def rows(self, use: Use, language: str | None = None) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The rows of one use, with their language; those of parallel files side by side."""
         for source in (source for source in self._sources if source.use == use):
-            for told, paths in source.paths():
-                if language in (None, told):
+            for own, paths in source.paths():
+                if language in (None, own):
                     read = [rows(source, p, self._clones.read(source, p)) for p in paths]
-                    yield from ((told, tuple(chain(*row))) for row in zip(*read, strict=False))
+                    yield from ((own, tuple(chain(*row))) for row in zip(*read, strict=False))
 
     def texts(self, use: Use, language: str) -> Iterator[str]:
         """The texts of one use and language."""
@@ -54,7 +60,7 @@ class Gathered:
     def languages(self) -> list[str]:
         """Every language that the sources have texts of."""
         texts = (source for source in self._sources if source.use != "crises")
-        return sorted({told for source in texts for told in source.files})
+        return sorted({language for source in texts for language in source.files})
 
 
 @click.command()
@@ -63,74 +69,79 @@ class Gathered:
 @click.option("--clones", type=click.Path(path_type=Path), help="Where clones are kept.")
 def main(data: Path, out: Path, clones: Path | None) -> None:
     """Gather posts, sentences and pairs in sixteen languages."""
-    found = Gathered(read_sources(), Clones(clones or out.with_name(f"{out.name}.clones")))
-    gather(found, data, out)
+    gathered = Gathered(read_sources(), Clones(clones or out.with_name(f"{out.name}.clones")))
+    gather(gathered, data, out)
 
 
-def gather(found: Gathered, data: Path, out: Path) -> None:
+def gather(gathered: Gathered, data: Path, out: Path) -> None:
     """Write every part of the folder."""
     for part in PARTS:
         (out / part).mkdir(parents=True, exist_ok=True)
-    judged = write_judged(found, out / "judged")
-    parallel = pairs(found, judged)
+    judged = write_judged(gathered, out / "judged")
+    parallel = pairs(gathered, judged)
     taught = list(chain.from_iterable((one["article"], one["post"]) for one in parallel))
-    for language in found.languages():
-        posts, more = teaching(found, data, language, judged)
+    for language in gathered.languages():
+        posts, more = teaching(gathered, data, language, judged)
         taught += more
-        told = ({"text": text, "lang": language} for text in posts)
-        write(out / "tweets" / f"{language}.jsonl.gz", told)
+        rows = ({"text": text, "lang": language} for text in posts)
+        write(out / "tweets" / f"{language}.jsonl.gz", rows)
         click.echo(f"{language}: {len(posts):,} posts, {len(more):,} other texts")
     write(out / "pairs" / "parallel.jsonl.gz", parallel)
     claims = ({"article": text} for text in drawn(dict.fromkeys(taught)))
     write(out / "pairs" / f"parallel{CLAIMS}.jsonl.gz", claims)
     copy_english(data, out)
-    write_crises(found, out)
+    write_crises(gathered, out)
     click.echo(f"{len(parallel):,} pairs, {len(judged):,} texts that judge")
 
 
-def write_judged(found: Gathered, folder: Path) -> set[str]:
+def write_judged(gathered: Gathered, folder: Path) -> set[str]:
     """Write what judges, and give that by which copies of it are found."""
     originals = [
-        {"id": name, "lang": told, "text": text} for told, (text, name) in found.rows("originals")
+        {"id": name, "lang": language, "text": text}
+        for language, (text, name) in gathered.rows("originals")
     ]
     topics = [
-        {"id": name, "lang": told, "topic": topic, "text": text}
-        for told, (name, topic, text) in found.rows("topics")
+        {"id": name, "lang": language, "topic": topic, "text": text}
+        for language, (name, topic, text) in gathered.rows("topics")
     ]
     write(folder / "originals.jsonl.gz", originals)
     write(folder / "topics.jsonl.gz", topics)
     return {bare(row["text"]) for row in (*originals, *topics)}
 
 
-def pairs(found: Gathered, judged: set[str]) -> list[Row]:
+def pairs(gathered: Gathered, judged: set[str]) -> list[Row]:
     """Sentences with their English originals, of a language the first so many; all train."""
-    made: list[Row] = []
-    for language in found.languages():
-        told = (row for _, row in found.rows("parallel", language))
-        both = [Pair(text, Story("", original)) for text, original in dict.fromkeys(told)]
+    rows: list[Row] = []
+    for language in gathered.languages():
+        parallel = (row for _, row in gathered.rows("parallel", language))
+        both = [
+            Pair(text, TrainingArticle("", original)) for text, original in dict.fromkeys(parallel)
+        ]
         free = {
             pair.post: pair.story.text
             for pair in split_pairs(both)["train"]
             if not judged & {bare(pair.post), bare(pair.story.text), ""}
         }
-        made += [
+        rows += [
             {"post": text, "article": free[text], "lang": language}
             for text in list(free)[:PARALLEL]
         ]
-    return made
+    return rows
 
 
 def teaching(
-    found: Gathered, data: Path, language: str, judged: set[str]
+    gathered: Gathered, data: Path, language: str, judged: set[str]
 ) -> tuple[list[str], list[str]]:
     """The everyday posts of a language, and its other texts; few posts are filled with those."""
     english = language == ENGLISH
     streams = files(data, "tweets").values() if english else ()
-    told = chain(found.texts("posts", language), *(read_posts(f, Passed()) for f in streams))
+    everyday = chain(
+        gathered.texts("posts", language), *(read_posts(f, SkippedRows()) for f in streams)
+    )
     most = ENGLISH_POSTS if english else POSTS
-    posts = kept(told, language, judged, most + (0 if english else MORE_POSTS))
-    cut = chain.from_iterable(map(sentences, found.texts("sentences", language)))
-    others = kept(cut, language, judged, SENTENCES + FEWEST_POSTS)
+    posts = choose_texts(everyday, language, judged, most + (0 if english else MORE_POSTS))
+    cut = chain.from_iterable(map(sentences, gathered.texts("sentences", language)))
+    others = choose_texts(cut, language, judged, SENTENCES + FEWEST_POSTS)
     lent = max(0, FEWEST_POSTS - len(posts))
     return posts[:most] + others[:lent], posts[most:] + others[lent:][:SENTENCES]
 
@@ -142,24 +153,24 @@ def copy_english(data: Path, out: Path) -> None:
             write_atomically(out / part / file.name, file.read_bytes())
 
 
-def write_crises(found: Gathered, out: Path) -> None:
+def write_crises(gathered: Gathered, out: Path) -> None:
     """Write the labelled crises as a folder of their own, with the everyday posts beside them."""
     folder = out / "judged" / "crises"
     for part in ("crisis", "tweets"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    told: dict[str, list[tuple[str, ...]]] = {}
-    for event, row in found.rows("crises"):
-        told.setdefault(event, []).append(row)
-    posts, articles = crisis_rows({event: crisis_of(some) for event, some in told.items()})
+    by_file: dict[str, list[tuple[str, ...]]] = {}
+    for event, row in gathered.rows("crises"):
+        by_file.setdefault(event, []).append(row)
+    posts, articles = crisis_rows({event: crisis_of(some) for event, some in by_file.items()})
     write(folder / "crisis" / "posts.jsonl.gz", posts)
     write(folder / "crisis" / f"{REPORTS}.jsonl.gz", articles)
     for file in files(out, "tweets").values():
         write_atomically(folder / "tweets" / file.name, file.read_bytes())
 
 
-def write(file: Path, told: Iterable[Row]) -> None:
+def write(file: Path, rows: Iterable[Row]) -> None:
     """Write rows as packed JSON lines, the same bytes each time."""
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in told)
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_atomically(file, gzip.compress(lines.encode(), mtime=0))
 
 

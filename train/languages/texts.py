@@ -5,14 +5,15 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from html import unescape
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from train.data.splits import bare, share
-from train.languages.sources import Source
+from train.data.readers import MIRRORED, bare, share
+from train.languages.sources import TextSource
 
-TOLD = re.compile(r"^# text = (.+)$", re.MULTILINE)
+CONLLU_TEXT = re.compile(r"^# text = (.+)$", re.MULTILINE)
 NAMED = re.compile(r"^# sent_id = (\S+)$", re.MULTILINE)
 SENTENCE_END = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])")
 DENSE = {"zh", "zh-tw", "ja", "ko", "th"}  # a text of few signs says much
@@ -22,7 +23,7 @@ WHOLE = 200  # a longer text of a source of sentences is cut into its sentences
 csv.field_size_limit(2**26)
 
 
-def rows(source: Source, path: str, raw: bytes) -> Iterator[tuple[str, ...]]:
+def rows(source: TextSource, path: str, raw: bytes) -> Iterator[tuple[str, ...]]:
     """The rows of one file: a text each, or what its columns hold."""
     unpacked = gzip.decompress(raw) if path.endswith(".gz") else raw
     text = unpacked.decode("utf-8-sig", "replace")
@@ -30,19 +31,19 @@ def rows(source: Source, path: str, raw: bytes) -> Iterator[tuple[str, ...]]:
         return _columns(source, path, text)
     if source.form == "json":
         keys = set(source.fields)
-        return ((value,) for found in _json(text) for value in _under(found, keys))
+        return ((value,) for content in _json(text) for value in _under(content, keys))
     if source.form == "conllu":
-        return zip(TOLD.findall(text), NAMED.findall(text), strict=True)
+        return zip(CONLLU_TEXT.findall(text), NAMED.findall(text), strict=True)
     lines = (line.strip() for line in text.split("\n"))
     return ((line.replace(" ", "") if source.form == "words" else line,) for line in lines)
 
 
-def _columns(source: Source, path: str, text: str) -> Iterator[tuple[str, ...]]:
+def _columns(source: TextSource, path: str, text: str) -> Iterator[tuple[str, ...]]:
     delimiter = source.delimiter or ("," if path.endswith(".csv") else "\t")
-    found = csv.reader(io.StringIO(text), delimiter=delimiter, quotechar=source.quote)
-    head = next(found, []) if isinstance(source.fields[0], str) else []
+    lines = csv.reader(io.StringIO(text), delimiter=delimiter, quotechar=source.quote)
+    head = next(lines, []) if isinstance(source.fields[0], str) else []
     places = [one if isinstance(one, int) else head.index(one) for one in source.fields]
-    for row in found:
+    for row in lines:
         if len(row) > max(places):
             yield tuple(row[place] for place in places)
 
@@ -54,12 +55,12 @@ def _json(text: str) -> Iterator[Any]:
         yield from (json.loads(line) for line in text.splitlines())
 
 
-def _under(found: Any, keys: set[str | int]) -> Iterator[str]:
-    if isinstance(found, list):
-        for one in found:
+def _under(content: Any, keys: set[str | int]) -> Iterator[str]:
+    if isinstance(content, list):
+        for one in content:
             yield from _under(one, keys)
-    elif isinstance(found, dict):
-        for key, value in found.items():
+    elif isinstance(content, dict):
+        for key, value in content.items():
             if key in keys and isinstance(value, str):
                 yield value
             else:
@@ -71,17 +72,59 @@ def sentences(text: str) -> Iterable[str]:
     return [text] if len(text) <= WHOLE else SENTENCE_END.split(text)
 
 
-def kept(texts: Iterable[str], language: str, judged: set[str], most: int) -> list[str]:
+def choose_texts(texts: Iterable[str], language: str, judged: set[str], most: int) -> list[str]:
     """Texts neither short nor long, each once, none that judges, drawn by their hash alone."""
     least = SHORTEST_DENSE if language in DENSE else SHORTEST
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for text in texts:
         key = bare(text)
         if least <= len(text) <= LONGEST and key and key not in judged:
-            found.setdefault(key, text)
-    return list(islice(drawn(found.values()), most))
+            chosen.setdefault(key, text)
+    return list(islice(drawn(chosen.values()), most))
 
 
 def drawn(texts: Iterable[str]) -> Iterator[str]:
     """The same texts in an order that says nothing of how they stood or whether they train."""
     return iter(sorted(texts, key=lambda text: share(f"drawn {text}")))
+
+
+RELATED = ("Related and informative", "Related - but not informative")
+UNRELATED = "Not related"
+MEDIA = "Media"
+HEADLINES = 10
+OTHERS = 2_000  # posts on other crises, for each
+
+Row = dict[str, Any]
+
+
+class Crisis(NamedTuple):
+    """The headlines of one crisis, and the posts on it and beside it."""
+
+    headlines: list[str]
+    on: list[str]
+    off: list[str]
+
+
+def crisis_of(rows: Iterable[tuple[str, ...]]) -> Crisis:
+    """The posts of a crisis by their source and label; what copies a headline is no post."""
+    headlines, on, off = dict[str, str](), list[str](), list[str]()
+    for text, source, label in rows:
+        name, key = label.strip(), bare(text)
+        if key and source == MEDIA and name == RELATED[0] and len(headlines) < HEADLINES:
+            headlines.setdefault(key, " ".join(MIRRORED.sub(" ", unescape(text)).split()))
+        elif key and key not in headlines and name in (*RELATED, UNRELATED):
+            (off if name == UNRELATED else on).append(text)
+    return Crisis(list(headlines.values()), on, off)
+
+
+def crisis_rows(crises: Mapping[str, Crisis]) -> tuple[list[Row], list[Row]]:
+    """The posts of all crises with their labels, and an article on each."""
+    posts: list[Row] = []
+    for event, crisis in crises.items():
+        others = (text for name, other in crises.items() if name != event for text in other.on)
+        off = [*crisis.off, *list(drawn(others))[:OTHERS]]
+        for label, texts in (("on-topic", crisis.on), ("off-topic", off)):
+            posts += [{"event": event, "label": label, "text": text} for text in texts]
+    by_event = {event: "\n".join(crisis.headlines) for event, crisis in crises.items()}
+    articles = [{"event": event, "article": text} for event, text in by_event.items() if text]
+    return posts, articles

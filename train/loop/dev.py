@@ -9,24 +9,31 @@ from torch import nn
 from encoder.embeddings import Embeddings
 from encoder.model.config import Side
 from encoder.text.tokenizer import Tokenizer, Tokens
-from train.data.folder import pair_sets
-from train.data.readers import Pair, Passed, Story
-from train.data.splits import share, split_of_event, split_pairs, story_key
+from train.data.readers import (
+    Pair,
+    SkippedRows,
+    TrainingArticle,
+    pair_sets,
+    share,
+    split_of_event,
+    split_pairs,
+    story_key,
+)
 from train.model.export import embedded
-from train.protocol.judge import Scores
+from train.protocol.metrics import ap_of
 from train.protocol.peers import similarity
-from train.protocol.ranking import ap_of, auc_of
-from train.protocol.sets import CrisisSet, PairSet, pair_set, read_crises
+from train.protocol.sets import CrisisSet, PairSet, Scores, crisis_figures, pair_set, read_crises
 from train.recipe import Recipe
 
 DEV_POSTS = 3_000  # of each kind, of a crisis that tunes
+CRISIS = ("AUC off", "AUC background", "P@R80")
 DEV_STORIES = 500  # that train, among which an article of dev is to be found
 
 
 class Dev:
     """Judges a model in training on the texts of the dev split."""
 
-    def __init__(self, data: Path, reader: Tokenizer, recipe: Recipe, passed: Passed) -> None:
+    def __init__(self, data: Path, reader: Tokenizer, recipe: Recipe, passed: SkippedRows) -> None:
         self._mixes, self._lead = recipe.mix, recipe.model.lead
         self._sets: list[tuple[PairSet | CrisisSet, Tokens, Tokens]] = [
             (pairs, reader.posts(pairs.posts), reader.articles(pairs.stories))
@@ -61,10 +68,8 @@ def figures_at(
         if isinstance(one, PairSet):
             figures[f"{one.name} mAP"] = ap_of(score, one.label)
             continue
-        scores = Scores.of(score, one)
-        for name, others in (("off", scores.off), ("background", scores.background)):
-            if len(others):
-                figures[f"{one.name} AUC {name}"] = auc_of(scores.on, others)
+        crisis = crisis_figures(Scores.of(score, one))
+        figures |= {f"{one.name} {name}": crisis[name] for name in CRISIS if name in crisis}
     return {"score": decisive(figures), "mix": mix} | figures
 
 
@@ -74,11 +79,11 @@ def decisive(figures: Mapping[str, float]) -> float:
     A crisis is one event: from one judgement to the next its AUC moves by more than models differ.
     """
     pairs = [value for name, value in figures.items() if name.endswith("mAP")]
-    found = pairs or list(figures.values())
-    return float(np.mean(found)) if found else 0.0
+    values = pairs or [value for name, value in figures.items() if " AUC " in name]
+    return float(np.mean(values)) if values else 0.0
 
 
-def dev_pairs(data: Path, passed: Passed) -> list[PairSet]:
+def dev_pairs(data: Path, passed: SkippedRows) -> list[PairSet]:
     """The pairs of the dev split, among all articles of dev and some that train."""
     splits = ((name, split_pairs(pairs)) for name, pairs in pair_sets(data, passed))
     return [
@@ -88,13 +93,13 @@ def dev_pairs(data: Path, passed: Passed) -> list[PairSet]:
     ]
 
 
-def distractors(pairs: Sequence[Pair]) -> list[Story]:
+def distractors(pairs: Sequence[Pair]) -> list[TrainingArticle]:
     """Some articles of pairs, each once, the same ones in every run."""
     keyed = {story_key(one.story): one.story for one in pairs}
     return [keyed[key] for key in sorted(keyed, key=share)[:DEV_STORIES]]
 
 
-def dev_crises(data: Path, passed: Passed) -> list[CrisisSet]:
+def dev_crises(data: Path, passed: SkippedRows) -> list[CrisisSet]:
     """The crises of the dev split, some of their posts."""
     return [
         CrisisSet(

@@ -8,8 +8,8 @@ from typing import TextIO
 PAUSE = 0.2  # seconds between two states of the line that is written over
 
 
-class Talk:
-    """Talk of a run on a stream; without a terminal only the lines that stay."""
+class ProgressLog:
+    """ProgressLog of a run on a stream; without a terminal only the lines that stay."""
 
     def __init__(self, stream: TextIO | None = None, live: bool | None = None) -> None:
         self.stream = stream or sys.stderr

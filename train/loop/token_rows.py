@@ -1,19 +1,28 @@
-"""Training what belongs to single tokens: only the rows that a batch reads take part in a step."""
+"""Matrix products in bf16, where the processor has them and is several times as fast by them."""
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from llvmlite import binding
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from encoder.model.config import Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import I32, I64
-from train.loop.bf16 import halves
 from train.model.export import text_blocks
+
+FEATURES = ("avx512bf16", "amx-bf16")
+FAST = any(binding.get_host_cpu_features().get(feature) for feature in FEATURES)
+
+
+def halves(device: str | torch.device, enabled: bool = True) -> torch.autocast:
+    """Within it products are in bf16; on a device that gains nothing by it, as they always are."""
+    kind = torch.device(device).type
+    return torch.autocast(kind, torch.bfloat16, enabled=enabled and FAST and kind == "cpu")
+
 
 AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens: more at once is no faster
 BETAS = (0.9, 0.999)
@@ -69,6 +78,10 @@ class StepRows:
 
     def embed(self, batch: int, side: Side) -> Tensor:
         """The unit vectors of the texts of one batch: [n, d]."""
+        return self.read(batch, side)[1]
+
+    def read(self, batch: int, side: Side) -> tuple[Tensor, Tensor]:
+        """The states of the tokens of one batch [N, d], and its texts' unit vectors [n, d]."""
         ids = self._place[self._ends[batch] : self._ends[batch + 1]]
         offsets = self._batches[batch].offsets
         named = {name: rows.T if name == GATES else rows for name, rows in self.leaves.items()}
@@ -76,9 +89,10 @@ class StepRows:
         for first, last in text_blocks(offsets, AT_ONCE[ids.device.type]):
             own = offsets[first : last + 1]
             ends = torch.from_numpy(own - own[0]).to(ids.device)
-            given = (ids[own[0] : own[-1]], ends, side)
-            parts.append(self._table.run(named, given))
-        return F.normalize(torch.cat(parts), dim=1)
+            block = (ids[own[0] : own[-1]], ends, side)
+            parts.append(self._table.run(named, block))
+        states, vectors = (torch.cat(list(each)) for each in zip(*parts, strict=True))
+        return states, F.normalize(vectors, dim=1)
 
     def gradient_sum(self) -> Tensor:
         """The sum of the gradients that the step has left: a number if all of them are."""
@@ -117,13 +131,34 @@ class TokenTable:
         """The rows that these batches read."""
         return StepRows(self, batches)
 
-    def run(self, named: dict[str, Tensor], given: tuple[Tensor, Tensor, Side]) -> Tensor:
-        """The vectors of some texts, with these rows in the place of the tables: [n, d]."""
-        if self.star or GATES not in named:
-            with halves(self.device, self._in_halves):
-                return cast(Tensor, functional_call(self.model, named, given)).float()
-        ids, offsets, side = given
-        mean = self.model.get_submodule(RESIDUAL)
-        gates = {GATES.removeprefix(f"{RESIDUAL}."): named[GATES]}
+    def run(
+        self, named: dict[str, Tensor], block: tuple[Tensor, Tensor, Side]
+    ) -> tuple[Tensor, Tensor]:
+        """The states of the tokens of some texts [N, d] and the texts' vectors [n, d].
+
+        These rows stand in the place of the tables.
+        """
+        ids, offsets, side = block
         embedded = F.embedding(ids, named[VECTORS])
-        return cast(Tensor, functional_call(mean, gates, (embedded, ids, offsets, side)))
+        if not self.star and GATES in named:
+            mean = self.model.get_submodule(RESIDUAL)
+            gates = {GATES.removeprefix(f"{RESIDUAL}."): named[GATES]}
+            return embedded, functional_call(mean, gates, (embedded, ids, offsets, side))
+        with halves(self.device, self._in_halves):
+            if not isinstance(self.model, Siamese):
+                return embedded, functional_call(self.model, named, block).float()
+            below = {f"model.{name}": rows for name, rows in named.items()}
+            states, vectors = functional_call(States(self.model), below, block)
+            return states.float(), vectors.float()
+
+
+class States(nn.Module):
+    """A model that returns the states of tokens beside the vectors of texts."""
+
+    def __init__(self, model: Siamese) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> tuple[Tensor, Tensor]:
+        embedded = F.embedding(ids, self.model.embedding)
+        return self.model.states(embedded, ids, offsets, side)

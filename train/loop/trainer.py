@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from encoder.errors import InputError
 from encoder.support.files import write_atomically
 from train.loop.checkpoint import Checkpoint
-from train.loop.progress import Pace, Talk
+from train.loop.progress import Pace, ProgressLog
 from train.loop.steps import Step
 from train.loop.token_rows import TABLES, TokenTable
 from train.recipe import Recipe, Steps
 
 LAST, BEST, LOG = "last.safetensors", "best.safetensors", "log.jsonl"
-STAR = ("star.", "residual.gain")
+STAR = ("star.", "pooling.", "residual.gain")
 
 
 Draw = Callable[[TokenTable, int], Step]
@@ -29,7 +29,7 @@ Judge = Callable[[nn.Module], dict[str, float]]
 
 
 @dataclass(slots=True)
-class Progress:
+class RunProgress:
     """How far a run is, and how well it has done."""
 
     step: int = 0
@@ -47,16 +47,17 @@ class Trainer:
 
     def __init__(
         self, model: nn.Module, recipe: Recipe, draw: Draw, judge: Judge, work: Path,
-        talk: Talk | None = None, data: str = "",
+        progress_log: ProgressLog | None = None, data: str = "",
     ) -> None:  # fmt: skip
         self.model, self.recipe = model, recipe
-        self._draw, self._judge, self._work, self._talk = draw, judge, work, talk or Talk()
+        self._draw, self._judge, self._work = draw, judge, work
+        self._progress_log = progress_log or ProgressLog()
         self._origin = {"recipe": recipe.digest, "data": data}
         self._table = TokenTable(model, in_halves=True)
         self._adam = torch.optim.Adam(groups(self._table, recipe.steps))
         self._rates = [group["lr"] for group in self._adam.param_groups]
         self._average: dict[str, Tensor] = {}
-        self.progress = Progress()
+        self.progress = RunProgress()
         self._resume()
 
     def run(self) -> nn.Module:
@@ -70,7 +71,7 @@ class Trainer:
                 self._look(pace)
             if done % steps.keep_every == 0 or done == steps.count or self.progress.stopped:
                 self._keep()
-            self._talk.progress(pace(done))
+            self._progress_log.progress(pace(done))
         best = Checkpoint.read(self._work / BEST)
         if best is None:
             raise InputError(f"{self._work / BEST}: is missing; remove {self._work} to start anew")
@@ -118,8 +119,8 @@ class Trainer:
     def _look(self, pace: Pace) -> None:
         """Judge the model, or its average once there is one, and keep the best."""
         own = {name: value.clone() for name, value in self.model.state_dict().items()}
-        shown = own | self._average
-        self.model.load_state_dict(shown)
+        judged = own | self._average
+        self.model.load_state_dict(judged)
         figures = self._judge(self.model.eval())
         self.model.train().load_state_dict(own)
         progress, steps = self.progress, self.recipe.steps
@@ -127,14 +128,14 @@ class Trainer:
             pass  # without its star it is not the model that was asked for
         elif figures["score"] >= progress.best:  # where nothing is judged the last is the best
             progress.best, progress.best_step, progress.worse = figures["score"], progress.step, 0
-            Checkpoint(shown, {"step": progress.step} | figures).write(self._work / BEST)
+            Checkpoint(judged, {"step": progress.step} | figures).write(self._work / BEST)
         else:
             progress.worse += 1
         patience = steps.patience
         progress.stopped = bool(patience) and progress.worse >= patience
         self._log(figures)
-        told = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
-        self._talk.line(f"{pace(progress.step)}: {told}")
+        listed = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        self._progress_log.line(f"{pace(progress.step)}: {listed}")
 
     def _log(self, figures: dict[str, float]) -> None:
         losses = {kind: sum(x) / len(x) for kind, x in sorted(self.progress.losses.items())}
@@ -176,11 +177,11 @@ class Trainer:
             raise InputError(
                 f"{self._work / LAST}: is no state of this model; remove it to start anew"
             ) from error
-        self._talk.line(f"going on from step {self.progress.step:,}")
+        self._progress_log.line(f"going on from step {self.progress.step:,}")
 
     def _restore(self, last: Checkpoint) -> None:
         """Put everything back as it was kept."""
-        self.progress = Progress(**last.values["progress"])
+        self.progress = RunProgress(**last.values["progress"])
         self.model.load_state_dict(under(last.tensors, "model/"))
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in under(last.tensors, "adam/").items():

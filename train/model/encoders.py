@@ -1,21 +1,26 @@
-"""The encoders that are compared: one Siamese frame, one interface, the same token vectors.
+"""The encoders of published comparisons (CNN, GRU, mean), trainable and for evaluation."""
 
-Each maps flat tokens with offsets to vectors [n, d]; a text's vector never depends on the batch.
-"""
-
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from encoder.errors import InputError
+from encoder.errors import InputError, ModelError
 from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
 from encoder.model.star import Attention, Texts, neighbours
 from encoder.model.weights import F32
+from encoder.score.lexical import Idf
+from encoder.text.vocabulary import VOCABULARIES, Vocabulary
+from train.loop.checkpoint import Checkpoint
 
 NGRAMS = (1, 2, 3, 4)
 FIXED_ALPHA = {  # before the sigmoid
@@ -62,11 +67,11 @@ class Cnn(TableEncoder):
         near = neighbours(F.pad(self.look_up(ids), (0, 0, longest, longest)), longest)[longest:]
         same = texts.outside(longest)[longest:].logical_not()  # [4, N, 1]
         shifted = [x * inside for x, inside in zip(near, same, strict=True)]  # 4 × [N, d]
-        found = [
+        filtered = [
             texts.max(F.relu(layer(torch.cat(shifted[:n], 1))))
             for n, layer in zip(NGRAMS, self.filters, strict=True)
         ]
-        return torch.cat(found, 1)
+        return torch.cat(filtered, 1)
 
 
 class Gru(TableEncoder):
@@ -118,3 +123,58 @@ def make_encoder(kind: str, config: AstConfig, vectors: F32, seed: int) -> nn.Mo
             if isinstance(module, Attention):
                 module.raw_alpha.requires_grad_(False).fill_(FIXED_ALPHA[kind])
     return model
+
+
+BASELINE = "baseline.safetensors"
+IDF = "idf"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline:
+    """A trained encoder of any kind with all that reads texts for it."""
+
+    kind: str
+    config: AstConfig
+    model: nn.Module
+    vocabulary: Vocabulary
+    idf: Idf
+    mix: float
+
+
+def write_baseline(path: Path, model: Baseline, notes: Mapping[str, Any]) -> str:
+    """Write the folder, with notes on where it comes from; the digest of its file."""
+    tensors = model.model.state_dict() | {IDF: torch.from_numpy(model.idf.table)}
+    values = {
+        "encoder": model.kind,
+        "config": model.config.as_dict(),
+        "vocabulary": [model.vocabulary.kind, model.vocabulary.lines()],
+        "mix": model.mix,
+        "notes": notes,
+    }
+    path.mkdir(parents=True, exist_ok=True)
+    Checkpoint(tensors, values).write(path / BASELINE)
+    return hashlib.sha256((path / BASELINE).read_bytes()).hexdigest()
+
+
+def is_baseline(path: Path) -> bool:
+    """Whether a folder holds such an encoder."""
+    return (path / BASELINE).is_file()
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read the folder, or refuse it with the file at fault."""
+    checkpoint = Checkpoint.read(path / BASELINE)
+    if checkpoint is None:
+        raise ModelError(f"{path}: holds no {BASELINE}")
+    try:
+        values, state = checkpoint.values, dict(checkpoint.tensors)
+        idf = Idf(state.pop(IDF).numpy())
+        config = AstConfig.from_dict(values["config"])
+        kind, lines = values["vocabulary"]
+        vocabulary = VOCABULARIES[kind].from_lines(lines)
+        nothing = np.zeros((vocabulary.size, config.dim), np.float32)
+        model = make_encoder(values["encoder"], config, nothing, 0)
+        model.load_state_dict(state)
+        return Baseline(values["encoder"], config, model.eval(), vocabulary, idf, values["mix"])
+    except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
+        raise ModelError(f"{path}: cannot be read as an encoder ({error})") from error

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from encoder.directory import Model, SelfCheck, snap
 from encoder.embeddings import Embeddings, dense_rows, unit_rows
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import F32, I32, I64, Weights
+from encoder.model_directory import Model, SelfCheck
 from encoder.score.lexical import Idf
 from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.text.vocabulary import Vocabulary
@@ -36,7 +36,6 @@ def export(
     posts = list(chain(*background))
     if len(posts) < CHECKED_TEXTS:
         raise InputError(f"background: {len(posts)} posts are too few; give some thousands")
-    weights = snap(weights)
     config = weights.config
     tokens = Tokenizer(vocabulary, idf, config).posts(posts)
     reference = Siamese.from_weights(weights).eval()
@@ -63,8 +62,8 @@ def article_check(reference: Siamese, ids: I32) -> SelfCheck:
     lengths = [1, min(200, longest), 0, longest]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     joined = np.concatenate([ids[:length] for length in lengths])
-    found = vectors(reference.double(), joined, offsets, Side.ARTICLE)
-    return SelfCheck(joined, offsets, found, Side.ARTICLE)
+    exact = vectors(reference.double(), joined, offsets, Side.ARTICLE)
+    return SelfCheck(joined, offsets, exact, Side.ARTICLE)
 
 
 def embedded(model: nn.Module, tokens: Tokens, side: Side, lead: int) -> Embeddings:
@@ -80,8 +79,8 @@ def vectors(model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST) ->
     for start, stop in text_blocks(offsets, TOKENS_AT_ONCE):
         own = offsets[start : stop + 1]
         block = torch.from_numpy(ids[own[0] : own[-1]]).long().to(device)
-        found = model(block, torch.from_numpy(own - own[0]).to(device), side)  # [block, d]
-        parts.append(found.cpu().numpy().astype(np.float32))
+        y = model(block, torch.from_numpy(own - own[0]).to(device), side)  # [block, d]
+        parts.append(y.cpu().numpy().astype(np.float32))
     return np.concatenate(parts)
 
 

@@ -1,5 +1,9 @@
-"""What a model starts from: a vocabulary, its vectors, the idf, and the teacher's directions."""
+"""Pre-trained word vectors, read line by line: GloVe text and word2vec text, gzip or plain."""
 
+import gzip
+import re
+import zlib
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,15 +28,58 @@ from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.text.vocabulary import Scripts, Vocabulary, WordLevel, WordPiece
 from train.data.corpus import Corpus
-from train.data.readers import Story
-from train.data.word_vectors import read_vectors
-from train.recipe import TEACHER, Recipe
-from train.recipe import Tokens as Wanted
-from train.teacher.chunks import whole
-from train.teacher.minilm import Teacher
+from train.data.readers import TrainingArticle
+from train.recipe import TEACHER, Recipe, TokenOptions
+from train.teacher.minilm import Teacher, whole
 from train.teacher.store import VectorStore
 from train.teacher.use import Use
 from train.teacher.use import letters as entry_letters
+
+GZIP_MAGIC = b"\x1f\x8b"
+NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def read_vectors(path: Path, dim: int, most: int) -> tuple[list[str], F32]:
+    """The first words of a file, so many at most, each with its vector: [words, dim].
+
+    A malformed line, or a second one for the same word, is passed over.
+    """
+    words: dict[str, None] = {}
+    values = array("f")
+    try:
+        with path.open("rb") as plain:
+            packed = plain.peek(2)[:2] == GZIP_MAGIC
+            with gzip.open(plain) if packed else plain as lines:
+                for line in lines:
+                    if len(words) == most:
+                        break
+                    word, vector = parsed(line, dim)
+                    if vector and word not in words:
+                        words[word] = None
+                        values.extend(vector)
+    except (OSError, EOFError, zlib.error) as fault:
+        raise InputError(f"{path}: cannot be read to its end ({fault}); fetch it again") from fault
+    if not words:
+        raise InputError(f"{path}: no line is a word and {dim} numbers; name the file of that dim")
+    return list(words), np.array(values, np.float32).reshape(-1, dim)
+
+
+def parsed(line: bytes, dim: int) -> tuple[str, list[float]]:
+    """The word of a line and its vector; an empty vector if the line is malformed.
+
+    Taken from the right, as some words of GloVe hold spaces; a number before the vector is one of
+    a longer vector.
+    """
+    try:
+        word, *fields = line.decode().rstrip().rsplit(" ", dim)
+        vector = list(map(float, fields))
+    except ValueError:
+        return "", []
+    longer = " " in word and NUMBER.fullmatch(word.rpartition(" ")[2])
+    sound = word and not longer and len(vector) == dim
+    return word, vector if sound and all(abs(value) <= LARGEST for value in vector) else []
+
 
 Shares = NDArray[np.float64]
 T = TypeVar("T")
@@ -46,7 +93,7 @@ LEAST_GATE = np.float32(1e-3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Start:
+class StartingPoint:
     """All that is fixed before the first step, and the vectors that training begins with."""
 
     vocabulary: Vocabulary
@@ -58,7 +105,7 @@ class Start:
 
 def make_start(
     recipe: Recipe, texts: Corpus, store: VectorStore | None, file: Path | None = None
-) -> Start:
+) -> StartingPoint:
     """Vocabulary, vectors and idf as the recipe names them, counted on the texts that train."""
     config, tokens = recipe.model, recipe.tokens
     directions = None if store is None else main_directions(texts, store, config.dim)
@@ -74,9 +121,9 @@ def make_start(
     else:
         vocabulary, vectors = from_file(tokens, file, config)
     pieces, words = frequencies(vocabulary, texts, config)
-    return Start(
+    return StartingPoint(
         vocabulary, Idf(idf_of(words)), vectors,
-        np.maximum(idf_of(pieces) * stands_for_words(vocabulary), LEAST_GATE),
+        np.maximum(idf_of(pieces) * word_mask(vocabulary), LEAST_GATE),
         None if directions is None else torch.from_numpy(directions),
     )  # fmt: skip
 
@@ -87,8 +134,8 @@ def main_directions(texts: Corpus, store: VectorStore, width: int) -> F32:
         raise InputError(f"model.dim: {width} is more than the {store.width} of the teacher")
     posts = [*texts.posts[:SAMPLE], *texts.pair_posts]
     articles = whole([*texts.articles[: SAMPLE // 4], *texts.pair_stories], store.get)
-    found = np.concatenate([unit_rows(store.get(posts)), articles])
-    _, _, rows = np.linalg.svd(found.T @ found)
+    sample = np.concatenate([unit_rows(store.get(posts)), articles])
+    _, _, rows = np.linalg.svd(sample.T @ sample)
     return np.ascontiguousarray(rows[:width].T, dtype=np.float32)
 
 
@@ -145,19 +192,19 @@ def counted_words(texts: Corpus, split: Callable[[str], list[str]]) -> Counter[s
         Side.ARTICLE: Counter(chain.from_iterable(map(article_chunks, articles))),
     }
     words: Counter[str] = Counter()
-    for side, found in chunks.items():
-        for chunk, times in found.items():
+    for side, counts in chunks.items():
+        for chunk, times in counts.items():
             for word in split(clean_chunk(chunk, side)):
                 words[word] += times
     return words
 
 
-def every_text(texts: Corpus) -> tuple[list[str], list[Story]]:
+def every_text(texts: Corpus) -> tuple[list[str], list[TrainingArticle]]:
     """All posts and all articles that are counted, those of the pairs too."""
     return [*texts.posts, *texts.pair_posts], [*texts.articles, *texts.pair_stories]
 
 
-def from_file(tokens: Wanted, file: Path | None, config: AstConfig) -> tuple[Vocabulary, F32]:
+def from_file(tokens: TokenOptions, file: Path | None, config: AstConfig) -> tuple[Vocabulary, F32]:
     """Whole words with their vectors out of a file."""
     path = file or Path(tokens.vectors)
     if not path.is_file():
@@ -186,13 +233,13 @@ def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tup
 
 def word_shares(reader: Tokenizer, texts: list[str], fewest: int = 1) -> Shares:
     """In what share of short texts each word occurs, those in fewer texts left out: [slots]."""
-    found = np.zeros(SLOTS)
+    counts = np.zeros(SLOTS)
     for tokens in map(reader.posts, blocks_of(texts)):
-        found += np.bincount(tokens.lexical.slots, minlength=SLOTS)
-    return np.where(found < fewest, 0, found) / max(len(texts), 1)
+        counts += np.bincount(tokens.lexical.slots, minlength=SLOTS)
+    return np.where(counts < fewest, 0, counts) / max(len(texts), 1)
 
 
-def stands_for_words(vocabulary: Vocabulary) -> F32:
+def word_mask(vocabulary: Vocabulary) -> F32:
     """Zero for the tokens that stand for no word, one for all others: [vocabulary]."""
     return np.array([line not in SPECIAL for line in vocabulary.lines()], np.float32)
 
@@ -200,8 +247,8 @@ def stands_for_words(vocabulary: Vocabulary) -> F32:
 def distinct_pieces(tokens: Tokens, size: int) -> NDArray[np.int64]:
     """In how many of the texts each word piece occurs: [vocabulary]."""
     text = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
-    found = np.unique(text * size + tokens.ids) % size
-    return np.bincount(found, minlength=size)
+    distinct = np.unique(text * size + tokens.ids) % size
+    return np.bincount(distinct, minlength=size)
 
 
 def blocks_of(items: list[T], size: int = 2048) -> Iterator[list[T]]:

@@ -10,27 +10,33 @@ from encoder.errors import InputError
 from encoder.model.weights import F32
 from encoder.support.files import cache_root
 from train.data.corpus import read_corpus
-from train.data.readers import Passed
-from train.data.splits import Split, split_of_event, story_key
-from train.loop.bf16 import halves
-from train.loop.progress import Talk
-from train.model.baseline import is_baseline, read_baseline
+from train.data.readers import SkippedRows, Split, split_of_event, story_key
+from train.loop.progress import ProgressLog
+from train.loop.token_rows import halves
+from train.model.encoders import is_baseline, read_baseline
 from train.protocol import peers
-from train.protocol.bootstrap import Interval, ap_figure, auc_figure, clusters_of, compared
-from train.protocol.judge import Figures, Scores, crisis_figures, pair_figures, threshold_figures
+from train.protocol.metrics import Interval, ap_figure, auc_figure, clusters_of, compared
 from train.protocol.peers import Scorer
-from train.protocol.sets import CrisisSet, PairSet, read_crises, read_pair_sets
-from train.protocol.trust import Trust, Truster
-from train.protocol.writing import news_words
-from train.teacher.chunks import WIDTH
-from train.teacher.minilm import Read, Teacher, remembering
+from train.protocol.sets import (
+    CrisisSet,
+    Figures,
+    PairSet,
+    Scores,
+    crisis_figures,
+    pair_figures,
+    read_crises,
+    read_pair_sets,
+    threshold_figures,
+)
+from train.protocol.trust import Trust, Truster, news_words
+from train.teacher.minilm import WIDTH, Read, Teacher, remembering
 from train.teacher.store import VectorStore
 
 DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without intervals
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Evaluation:
     """What the command line asks for."""
 
     models: Sequence[str]
@@ -56,56 +62,58 @@ class Judged:
     trust: Trust | None = None  # in the first model
 
 
-def judge_all(wanted: Wanted, talk: Talk) -> tuple[list[Judged], Passed]:
+def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[Judged], SkippedRows]:
     """Judge the models, and the peers that are installed, on all sets of the data."""
-    passed, split = Passed(), wanted.split
-    sets = read_pair_sets(wanted.data, split, passed)
-    crises = read_crises(wanted.data, passed)
+    passed, split = SkippedRows(), evaluation.split
+    sets = read_pair_sets(evaluation.data, split, passed)
+    crises = read_crises(evaluation.data, passed)
     crises = [one for one in crises if split in (None, split_of_event(one.name))]
     if not sets and not crises:
-        raise InputError(f"{wanted.data}: holds neither pairs/ nor crisis/ of this split")
+        raise InputError(f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split")
     encoders: dict[str, Encoder] = {}
     scorers: dict[str, Scorer] = {}
-    for name in wanted.models:
+    for name in evaluation.models:
         if is_baseline(Path(name)):
-            scorers[name] = peers.baseline(read_baseline(Path(name)), wanted.device, wanted.mix)
+            scorers[name] = peers.baseline(
+                read_baseline(Path(name)), evaluation.device, evaluation.mix
+            )
         else:
-            encoders[name] = encoder.load(name, device=wanted.device)
-            scorers[name] = peers.served(encoders[name], wanted.mix)
-    if wanted.peers:
-        scorers |= installed_peers(next(iter(encoders.values()), None), wanted.data, talk)
-    truster = first_truster(wanted, encoders)
-    judged = [judge_set(one, scorers, truster, wanted.draws, talk) for one in sets]
-    judged += [judge_event(one, scorers, encoders, truster, wanted, talk) for one in crises]
+            encoders[name] = encoder.load(name, device=evaluation.device)
+            scorers[name] = peers.served(encoders[name], evaluation.mix)
+    if evaluation.peers:
+        scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
+    truster = first_truster(evaluation, encoders)
+    judged = [judge_set(one, scorers, truster, evaluation.draws, log) for one in sets]
+    judged += [judge_event(one, scorers, encoders, truster, evaluation, log) for one in crises]
     return judged, passed
 
 
-def first_truster(wanted: Wanted, encoders: Mapping[str, Encoder]) -> Truster | None:
+def first_truster(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> Truster | None:
     """What judges the trust in the first model; automatic thresholds go with its own λ alone."""
-    first = encoders.get(wanted.models[0])
-    if first is None or wanted.mix not in (None, first.model.mix):
+    first = encoders.get(evaluation.models[0])
+    if first is None or evaluation.mix not in (None, first.model.mix):
         return None
-    return Truster(first, wanted.rate, news_words(wanted.data), wanted.examples)
+    return Truster(first, evaluation.rate, news_words(evaluation.data), evaluation.examples)
 
 
-def installed_peers(model: Encoder | None, data: Path, talk: Talk) -> dict[str, Scorer]:
+def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict[str, Scorer]:
     """What a user would take instead; MiniLM only where it is installed."""
-    found: dict[str, Scorer] = {"BM25": peers.bm25}
+    scorers: dict[str, Scorer] = {"BM25": peers.bm25}
     training = training_text(data)
     if training:
-        found["TF-IDF, idf of the training text"] = peers.tf_idf(peers.counted_idf(training))
+        scorers["TF-IDF, idf of the training text"] = peers.tf_idf(peers.counted_idf(training))
     else:
-        talk.line(f"newsift: no TF-IDF by the training text: {data} holds none")
+        log.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:
         store = VectorStore(cache_root() / "minilm", WIDTH)
         read = remembering(in_halves(Teacher().texts), store)
     except InputError as error:
-        talk.line(f"newsift: no MiniLM: {error}")
-        return found
-    found["MiniLM, chunks"] = peers.minilm(read)
+        log.line(f"newsift: no MiniLM: {error}")
+        return scorers
+    scorers["MiniLM, chunks"] = peers.minilm(read)
     if model is not None and model.model.idf is not None:
-        found["MiniLM, chunks + words"] = peers.minilm(read, model)
-    return found
+        scorers["MiniLM, chunks + words"] = peers.minilm(read, model)
+    return scorers
 
 
 def in_halves(read: Read) -> Read:
@@ -120,13 +128,17 @@ def in_halves(read: Read) -> Read:
 
 def training_text(data: Path) -> list[str]:
     """All posts and articles that may train, and none that tunes or judges."""
-    texts = read_corpus(data, Passed())
+    texts = read_corpus(data, SkippedRows())
     stories = (*texts.articles, *texts.claims, *texts.pair_stories)
     return [*texts.posts, *texts.pair_posts, *(f"{title} {text}" for title, text in stories)]
 
 
 def judge_set(
-    pairs: PairSet, scorers: Mapping[str, Scorer], truster: Truster | None, draws: int, talk: Talk
+    pairs: PairSet,
+    scorers: Mapping[str, Scorer],
+    truster: Truster | None,
+    draws: int,
+    log: ProgressLog,
 ) -> Judged:
     """All scorers on one set of pairs."""
     size = f"{len(pairs.posts):,} posts × {len(pairs.stories):,} articles, {len(pairs.own):,} pairs"
@@ -134,7 +146,7 @@ def judge_set(
     small = len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS
     drawn = []
     for name, scorer in scorers.items():
-        talk.progress(f"{pairs.name}: {name}")
+        log.progress(f"{pairs.name}: {name}")
         score = scorer(pairs.posts, pairs.stories)
         judged.figures[name] = pair_figures(score, pairs)
         if truster and judged.trust is None:
@@ -143,7 +155,7 @@ def judge_set(
             drawn.append(ap_figure(score, pairs.label))
         del score  # the next scorer's would lie beside it
     if drawn:
-        talk.progress(f"{pairs.name}: {draws} draws")
+        log.progress(f"{pairs.name}: {draws} draws")
         stories = clusters_of([story_key(story) for story in pairs.stories])
         intervals = compared(drawn, clusters_of(pairs.posts), stories, draws)
         judged.intervals["mAP"] = dict(zip(scorers, intervals, strict=True))
@@ -152,28 +164,28 @@ def judge_set(
 
 def judge_event(
     crisis: CrisisSet, scorers: Mapping[str, Scorer], encoders: Mapping[str, Encoder],
-    truster: Truster | None, wanted: Wanted, talk: Talk,
+    truster: Truster | None, evaluation: Evaluation, log: ProgressLog,
 ) -> Judged:  # fmt: skip
     """All scorers on one crisis; an automatic threshold belongs to an encoder with its own λ."""
     size = f"{len(crisis.on):,} posts on topic, {len(crisis.off):,} off, {len(crisis.seeds)} seeds"
     judged = Judged("crisis", crisis.name, f"{size}, {len(crisis.background):,} background")
     held: dict[str, Scores] = {}
     for name, scorer in scorers.items():
-        talk.progress(f"{crisis.name}: {name}")
+        log.progress(f"{crisis.name}: {name}")
         score = scorer(crisis.posts, crisis.seeds)
         held[name] = Scores.of(score, crisis)
         judged.figures[name] = crisis_figures(held[name])
         if truster and judged.trust is None:
             judged.trust = truster.event(score, crisis)
         enc = encoders.get(name)
-        if enc is not None and wanted.mix in (None, enc.model.mix):
-            cuts = enc.thresholds(enc.articles(crisis.seeds), wanted.rate)
+        if enc is not None and evaluation.mix in (None, enc.model.mix):
+            cuts = enc.thresholds(enc.articles(crisis.seeds), evaluation.rate)
             judged.figures[name] |= threshold_figures(score, cuts, crisis)
     for figure, side in (("AUC off", "off"), ("AUC background", "background")):
         others: tuple[str, ...] = getattr(crisis, side)
-        if wanted.draws and others:
+        if evaluation.draws and others:
             drawn = [auc_figure(scores.on, getattr(scores, side)) for scores in held.values()]
             clusters = clusters_of(crisis.on), clusters_of(others)
-            intervals = compared(drawn, *clusters, wanted.draws)
+            intervals = compared(drawn, *clusters, evaluation.draws)
             judged.intervals[figure] = dict(zip(held, intervals, strict=True))
     return judged

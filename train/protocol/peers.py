@@ -15,17 +15,16 @@ from encoder.model.config import Side
 from encoder.model.weights import F32
 from encoder.score.lexical import NO_SLOT, Idf, SparseRows, slot
 from encoder.text.tokenizer import Tokenizer
-from train.data.readers import Story
-from train.model.baseline import Baseline
+from train.data.readers import TrainingArticle
+from train.model.encoders import Baseline
 from train.model.export import embedded
-from train.teacher.chunks import readable, whole
-from train.teacher.minilm import Read
+from train.teacher.minilm import Read, readable, whole
 
 WORD = re.compile(r"\w+")
 K1, B = 1.2, 0.75
 PEER_MIX = 0.6
 
-Scorer = Callable[[Sequence[str], Sequence[Story]], F32]
+Scorer = Callable[[Sequence[str], Sequence[TrainingArticle]], F32]
 """The scores of all posts with all articles: [posts, articles]."""
 
 
@@ -43,18 +42,18 @@ def served(encoder: Encoder, mix: float | None = None) -> Scorer:
     return lambda posts, stories: similarity(encoder.posts(posts), encoder.articles(stories), mix)
 
 
-def baseline(made: Baseline, device: str = "auto", mix: float | None = None) -> Scorer:
+def baseline(peer: Baseline, device: str = "auto", mix: float | None = None) -> Scorer:
     """An encoder that is only compared, with its own λ or another."""
     if device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: no CUDA here; use auto or cpu")
-    model = made.model.to("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
-    config = made.config
-    reader = Tokenizer(made.vocabulary, made.idf, config)
+    model = peer.model.to("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    config = peer.config
+    reader = Tokenizer(peer.vocabulary, peer.idf, config)
 
-    def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
-        asked = embedded(model, reader.posts(posts), Side.POST, config.lead)
-        told = embedded(model, reader.articles(stories), Side.ARTICLE, config.lead)
-        return similarity(asked, told, made.mix if mix is None else mix)
+    def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
+        rows = embedded(model, reader.posts(posts), Side.POST, config.lead)
+        columns = embedded(model, reader.articles(stories), Side.ARTICLE, config.lead)
+        return similarity(rows, columns, peer.mix if mix is None else mix)
 
     return score
 
@@ -65,14 +64,14 @@ def tf_idf(idf: Idf) -> Scorer:
     def weighed(text: str) -> dict[int, float]:
         return {at: (1 + log(tf)) * float(idf.table[at]) for at, tf in words(text).items()}
 
-    def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
+    def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
         rows = (sparse(map(weighed, part)).unit() for part in (posts, map(full, stories)))
         return SparseRows.dot(*rows)
 
     return score
 
 
-def bm25(posts: Sequence[str], stories: Sequence[Story]) -> F32:
+def bm25(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
     """The post as query, the articles as documents, idf counted in the articles."""
     counts = [words(full(story)) for story in stories]
     mean = sum(count.total() for count in counts) / max(len(counts), 1) or 1.0
@@ -89,9 +88,9 @@ def bm25(posts: Sequence[str], stories: Sequence[Story]) -> F32:
 def minilm(read: Read, lexical: Encoder | None = None) -> Scorer:
     """all-MiniLM-L6-v2 without training, and mixed with it an encoder's lexical half."""
 
-    def score(posts: Sequence[str], stories: Sequence[Story]) -> F32:
-        asked = unit_rows(read([readable(post) for post in posts]))
-        dense: F32 = asked @ whole(stories, read).T
+    def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
+        vectors = unit_rows(read([readable(post) for post in posts]))
+        dense: F32 = vectors @ whole(stories, read).T
         if lexical is None:
             return dense
         words, others = lexical.posts(posts).lexical, lexical.articles(stories).lexical
@@ -103,7 +102,7 @@ def minilm(read: Read, lexical: Encoder | None = None) -> Scorer:
     return score
 
 
-def full(story: Story) -> str:
+def full(story: TrainingArticle) -> str:
     """An article as one text."""
     return f"{story.title}. {story.text}" if story.title else story.text
 

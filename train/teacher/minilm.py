@@ -1,6 +1,8 @@
-"""MiniLM as a source of vectors: for each word piece alone, and for whole texts."""
+"""MiniLM as the teacher, and articles in chunks for it."""
 
+import html
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,45 @@ from typing import Any
 import numpy as np
 import torch
 
+from encoder.embeddings import unit_rows
 from encoder.errors import InputError
-from encoder.model.weights import F32
+from encoder.model.weights import F32, I32
+from encoder.support.files import cache_root
+from train.data.readers import TrainingArticle
 from train.teacher.store import VectorStore
+
+WIDTH = 384
+CHUNK_WORDS = 170  # about 254 word pieces of English news
+CHUNKS = 5
+NOISE = re.compile(r"https?://\S*|\bRT @\w+:?")
+
+
+def teacher_folder(cache: Path | None) -> Path:
+    """Where the vectors are kept: the folder given, else one in newsift's cache."""
+    return cache or cache_root() / "teacher"
+
+
+def readable(text: str) -> str:
+    """A text as the teacher reads it: without links and signs of a retweet."""
+    return NOISE.sub(" ", html.unescape(text)).strip() or text
+
+
+def chunks(title: str, text: str) -> list[str]:
+    """An article in pieces that the teacher can read whole: the lead first, with its title."""
+    words = f"{title}. {text}".split() if title else text.split()
+    starts = range(0, min(len(words), CHUNKS * CHUNK_WORDS), CHUNK_WORDS)
+    return [" ".join(words[start : start + CHUNK_WORDS]) for start in starts]
+
+
+def whole(articles: Sequence[TrainingArticle], vectors_of: Callable[[list[str]], F32]) -> F32:
+    """Unit vectors of whole articles: the mean of those of their chunks, the lead twice."""
+    parts = [chunks(*article) or [""] for article in articles]
+    vectors = unit_rows(vectors_of([part for article in parts for part in article]))
+    if not parts:
+        return vectors
+    starts = np.cumsum([0, *map(len, parts)])[:-1]
+    return unit_rows(np.add.reduceat(vectors, starts, axis=0) + vectors[starts])
+
 
 BLOCK = 1024
 
@@ -58,6 +96,22 @@ class Teacher:
             )  # [block, 3, 384]
             vectors.append(states.mean(1))
         return np.asarray(torch.cat(vectors).numpy(), dtype=np.float32)
+
+    @torch.inference_mode()
+    def states(self, texts: Sequence[I32]) -> list[F32]:
+        """The last state of each word piece of texts: of each [pieces, 384]."""
+        lines = self.vocabulary()
+        head, tail = lines.index("[CLS]"), lines.index("[SEP]")
+        ids = torch.zeros(len(texts), max(map(len, texts)) + 2, dtype=torch.int64)
+        real = torch.zeros_like(ids)
+        for row, pieces in enumerate(texts):
+            ids[row, : len(pieces) + 2] = torch.tensor([head, *pieces.tolist(), tail])
+            real[row, : len(pieces) + 2] = 1
+        states = self._model[0].auto_model(input_ids=ids, attention_mask=real).last_hidden_state
+        return [
+            np.asarray(row[1 : len(pieces) + 1])
+            for row, pieces in zip(states.float().numpy(), texts, strict=True)
+        ]
 
 
 def remembering(read: Read, store: VectorStore) -> Read:

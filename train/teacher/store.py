@@ -1,4 +1,4 @@
-"""Vectors of texts kept on disk, by the text: added to block by block, so that work goes on."""
+"""The teacher's vectors and token states on disk."""
 
 import fcntl
 import hashlib
@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from encoder.errors import InputError
-from encoder.model.weights import F32
+from encoder.model.weights import F32, I8, I32, I64, quantised_rows
+from encoder.score.lexical import spans
+from encoder.text.vocabulary import Vocabulary, WordPiece
 
 KEY = 16
 
@@ -34,7 +36,7 @@ class VectorStore:
 
     def missing(self, texts: Iterable[str]) -> list[str]:
         """The texts, each once, that have no vector yet."""
-        return [text for text in dict.fromkeys(texts) if key(text) not in self._place]
+        return [text for text in dict.fromkeys(texts) if text_key(text) not in self._place]
 
     def add(self, texts: Sequence[str], vectors: F32) -> None:
         """Keep the vectors [n, width] of texts that had none."""
@@ -42,7 +44,7 @@ class VectorStore:
             raise InputError(
                 f"vectors: shape {list(vectors.shape)}, expected {[len(texts), self.width]}"
             )
-        names = [key(text) for text in texts]
+        names = [text_key(text) for text in texts]
         try:
             with self._keys.open("ab") as keys, self._vectors.open("ab") as values:
                 fcntl.flock(keys, fcntl.LOCK_EX)
@@ -59,7 +61,7 @@ class VectorStore:
         if not texts:
             return np.zeros((0, self.width), np.float32)
         try:
-            places = [self._place[key(text)] for text in texts]
+            places = [self._place[text_key(text)] for text in texts]
         except KeyError:
             lacking = len(self.missing(texts))
             raise InputError(
@@ -82,6 +84,129 @@ class VectorStore:
         os.truncate(self._vectors, len(self) * 2 * self.width)
 
 
-def key(text: str) -> bytes:
+def text_key(text: str) -> bytes:
     """The name under which a text's vector is kept."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY).digest()
+
+
+STATES = "states"  # the folder of the states, inside that of the vectors
+FEWEST, MOST = 3, 64  # word pieces of a text whose states are worth their room
+BLOCK = 128  # texts
+
+
+class TokenStates:
+    """The states of texts' word pieces in int8; many may read while one process adds to them."""
+
+    def __init__(self, folder: Path, width: int) -> None:
+        self.folder, self.width = folder, width
+        files = {"keys": KEY, "lengths": 4, "scales": 4, "codes": width}
+        self._files = {folder / name: size for name, size in files.items()}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in self._files:
+                file.touch()
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
+        self._load()
+
+    def _load(self) -> None:
+        """Read what is whole: the texts whose keys, lengths and states are all there."""
+        keys, lengths, scales, codes = self._files
+        texts = min(keys.stat().st_size // KEY, lengths.stat().st_size // 4)
+        ends = np.cumsum(np.fromfile(lengths, np.int32, texts), dtype=np.int64)
+        rows = min(scales.stat().st_size // 4, codes.stat().st_size // self.width)
+        self._ends = ends[: np.searchsorted(ends, rows, "right")]
+        names = keys.read_bytes()
+        starts = np.append(0, self._ends).tolist()
+        self._starts: dict[bytes, int] = {
+            names[i * KEY : (i + 1) * KEY]: starts[i] for i in range(len(self._ends))
+        }
+        self.scales: F32 = np.zeros(0, np.float32)
+        self.codes: I8 = np.zeros((0, self.width), np.int8)
+        if rows := self.rows:
+            self.scales = np.memmap(scales, np.float32, "r", shape=(rows,))
+            self.codes = np.memmap(codes, np.int8, "r", shape=(rows, self.width))
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def rows(self) -> int:
+        """The number of states."""
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def start(self, pieces: I32) -> int:
+        """The row of the first piece's state; -1 if this text's states are not there."""
+        return self._starts.get(pieces_key(pieces), -1)
+
+    def read(self, rows: I64) -> F32:
+        """These states [n, width]."""
+        out: F32 = self.codes[rows] * self.scales[rows][:, None]
+        return out
+
+    def add(self, texts: Sequence[I32], states: Sequence[F32]) -> None:
+        """Keep the states [pieces, width] of each text's pieces; none may be there yet."""
+        codes, scales = quantised_rows(np.concatenate(states))
+        lengths = np.array(list(map(len, texts)), np.int32)
+        if codes.shape != (lengths.sum(), self.width):
+            raise InputError(f"states: {list(codes.shape)} of {lengths.sum()} pieces")
+        names = b"".join(map(pieces_key, texts))
+        parts = (names, lengths.tobytes(), scales.tobytes(), codes.tobytes())
+        try:
+            with next(iter(self._files)).open("ab") as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                self._cut()
+                for file, part in reversed(list(zip(self._files, parts, strict=True))):
+                    with file.open("ab") as out:
+                        out.write(part)
+        except OSError as error:
+            raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from error
+        self._load()
+
+    def _cut(self) -> None:
+        """Cut off what a crash left."""
+        counts = (len(self), len(self), self.rows, self.rows)
+        for (file, size), count in zip(self._files.items(), counts, strict=True):
+            os.truncate(file, count * size)
+
+
+def pieces_key(pieces: I32) -> bytes:
+    """The name of a text, by its word pieces."""
+    return hashlib.blake2b(np.asarray(pieces, np.int32).tobytes(), digest_size=KEY).digest()
+
+
+class Pieces:
+    """The teacher's word pieces that each token of a vocabulary stands for."""
+
+    def __init__(self, vocabulary: Vocabulary, own: int) -> None:
+        """`own` first entries are the teacher's; the others are whole words."""
+        lines = vocabulary.lines()
+        teacher = WordPiece.from_lines(lines[:own])
+        cut = [(i,) for i in range(own)] + [teacher.pieces(word) for word in lines[own:]]
+        self.counts: I64 = np.array(list(map(len, cut)), np.int64)  # [vocabulary]
+        self._starts: I64 = np.cumsum(self.counts) - self.counts
+        self._flat = np.array([piece for word in cut for piece in word], np.int32)
+
+    def of(self, tokens: I32) -> I32:
+        """The pieces of these tokens, one after the other."""
+        return self._flat[spans(self._starts[tokens], self.counts[tokens])]
+
+
+class TokenTargets:
+    """The teacher's states of a vocabulary's tokens: of a whole word, the mean of its pieces'."""
+
+    def __init__(self, states: TokenStates, pieces: Pieces) -> None:
+        self._states, self._pieces = states, pieces
+
+    def starts(self, texts: Sequence[I32]) -> I64:
+        """Where the states of each text's tokens begin, or -1 [n]."""
+        return np.array([self._states.start(self._pieces.of(ids)) for ids in texts], np.int64)
+
+    def read(self, start: int, ids: I32, places: I64) -> F32:
+        """The states of the tokens at these places of a text [places, width]."""
+        counts = self._pieces.counts[ids]
+        first = start + np.cumsum(counts) - counts
+        rows = self._states.read(spans(first[places], counts[places]))
+        ends = np.cumsum(counts[places])
+        sums = np.add.reduceat(rows, ends - counts[places], axis=0)
+        return np.asarray(sums / counts[places][:, None], np.float32)

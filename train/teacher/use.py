@@ -1,17 +1,21 @@
-"""USE multilingual as a source of vectors of whole texts, and of word pieces out of its own."""
+"""Which teacher a recipe has, and its vectors in use."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from encoder.errors import InputError
 from encoder.model.weights import F32
+from encoder.support.files import cache_root
 from encoder.text.scripts import RUN, fold_scripts
-from encoder.text.vocabulary import Scripts
+from encoder.text.vocabulary import Scripts, Vocabulary
+from train.teacher.minilm import WIDTH, Read, Teacher, teacher_folder
+from train.teacher.store import STATES, Pieces, TokenStates, TokenTargets, VectorStore
 
-WIDTH = 512
+USE_WIDTH = 512
 SPACE = "\u2581"  # before a piece that begins a word
 UNKNOWN = "[UNK]"
 
@@ -49,16 +53,39 @@ class Use:
 
 def entries(pieces: Iterable[str]) -> list[str]:
     """A teacher's pieces as entries of word pieces; those that are no single word are left out."""
-    found = []
+    lines = []
     for piece in pieces:
         head, bare = piece.startswith(SPACE), piece.strip(SPACE)
         folded = fold_scripts(bare)
         if not folded or SPACE in bare or (not folded.isalnum() and not RUN.fullmatch(folded)):
             continue
-        found.append(folded if head or RUN.fullmatch(folded) else f"##{folded}")
-    return list(dict.fromkeys(found))
+        lines.append(folded if head or RUN.fullmatch(folded) else f"##{folded}")
+    return list(dict.fromkeys(lines))
 
 
 def letters(entry: str) -> str:
     """What the teacher reads of an entry: its letters."""
     return entry[2:] if entry[:2] == "##" != entry else entry
+
+
+def open_store(kind: str, cache: Path | None) -> VectorStore:
+    """The vectors of the teacher of this kind of tokens."""
+    if kind == Scripts.kind:
+        return VectorStore(cache or cache_root() / "teacher-use", USE_WIDTH)
+    return VectorStore(teacher_folder(cache), WIDTH)
+
+
+def open_targets(store: VectorStore, vocabulary: Vocabulary) -> TokenTargets:
+    """The states that MiniLM has of the tokens of a vocabulary that begins with its own."""
+    states = TokenStates(store.folder / STATES, store.width)
+    if not len(states):
+        raise InputError(
+            f"{states.folder}: no states of tokens, which losses.tokens asks for; run "
+            "`python -m train.teach --states COUNT`"
+        )
+    return TokenTargets(states, Pieces(vocabulary, len(Teacher().vocabulary())))
+
+
+def reader(kind: str) -> Read:
+    """What makes that teacher's vectors of whole texts."""
+    return Use().texts if kind == Scripts.kind else Teacher().texts

@@ -1,6 +1,6 @@
-"""The configuration: every key of config.yaml, typed, with its default and its rule.
+"""The configuration: every key of config.yaml with its type, default and rule.
 
-Each section goes to whom it is about: `kafka` to the clients, `stream` to the stream and so on.
+Each section goes to the code that it configures: `kafka` to the clients, `stream` to the stream.
 """
 
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, get_type_hints
 
 from worker.config import rules
+from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.config.secret import Secret
 from worker.errors import ConfigError
 
@@ -27,7 +28,7 @@ GROUP = rules.Rule(
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the configuration; it refuses values that cannot be."""
+    """A section of the configuration; refuses invalid values."""
 
     def __post_init__(self) -> None:
         section = type(self).__name__.removesuffix("Config").lower()
@@ -39,13 +40,13 @@ class Section:
             raise ConfigError(f"{section}.{complaint}")
 
     def complaints(self) -> Iterator[str]:
-        """What is wrong between keys that are each right by themselves."""
+        """Contradictions between keys that are valid on their own."""
         return iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaConfig(Section):
-    """How to reach the broker, and as whom."""
+    """The address of the broker and the login."""
 
     bootstrap_servers: Annotated[str, rules.SERVERS] = "127.0.0.1:9092"
     group: Annotated[str, GROUP] = "newsift-ingest"
@@ -63,7 +64,7 @@ class KafkaConfig(Section):
     compression: Annotated[str, rules.one_of(*CODECS)] = "gzip"
 
     def complaints(self) -> Iterator[str]:
-        """Half a login, half a certificate, or either where the protocol has no use for it."""
+        """An incomplete login or certificate, or one that the protocol does not use."""
         protocol = f"security_protocol {self.security_protocol}"
         login = {"sasl_mechanism": self.sasl_mechanism, "username": self.username,
                  "password": self.password}  # fmt: skip
@@ -83,7 +84,7 @@ class KafkaConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class TopicsConfig(Section):
-    """The names of the topics, and how they are made."""
+    """The names and settings of the topics."""
 
     posts: Annotated[str, rules.TOPIC_NAME] = "tweets"
     seeds: Annotated[str, rules.TOPIC_NAME] = "seed-articles"
@@ -95,7 +96,7 @@ class TopicsConfig(Section):
     replication: Annotated[int | None, rules.counts(1, 100)] = None
 
     def complaints(self) -> Iterator[str]:
-        """Two topics of one name."""
+        """Two topics with one name."""
         for one, other in combinations(("posts", "seeds", "matches", "rejected", "labels"), 2):
             if getattr(self, one) == getattr(self, other):
                 name = getattr(self, other)
@@ -104,28 +105,28 @@ class TopicsConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class PostsConfig(Section):
-    """What the input looks like, and what of it is wanted."""
+    """The form of the input and its filter."""
 
     format: Annotated[str, rules.one_of(*FORMATS)] = "auto"
     langs: Annotated[str | None, rules.LANGUAGES] = None
 
 
 @dataclass(frozen=True, slots=True)
-class Limits(Section):
-    """What a message may hold, so that none costs more than a few ordinary ones of its size."""
+class LimitsConfig(Limits, Section):
+    """The limits of messages, each with its rule."""
 
-    post_bytes: Annotated[int, rules.counts(1, 2**30)] = 2**20
-    article_bytes: Annotated[int, rules.counts(1, 2**30)] = 2**19
-    batch_bytes: Annotated[int, rules.counts(2**10, 2**31 - 1)] = 2**25
-    rejected_bytes: Annotated[int, rules.counts(1, 2**31 - 1)] = 2**24
-    list_items: Annotated[int, rules.counts(1, 2**30)] = 10_000
-    marks: Annotated[int, rules.counts(1, 1000)] = 30
-    seeds: Annotated[int, rules.counts(1, 10_000_000)] = 100_000
+    post_bytes: Annotated[int, rules.counts(1, 2**30)] = DEFAULT_LIMITS.post_bytes
+    article_bytes: Annotated[int, rules.counts(1, 2**30)] = DEFAULT_LIMITS.article_bytes
+    batch_bytes: Annotated[int, rules.counts(2**10, 2**31 - 1)] = DEFAULT_LIMITS.batch_bytes
+    rejected_bytes: Annotated[int, rules.counts(1, 2**31 - 1)] = DEFAULT_LIMITS.rejected_bytes
+    list_items: Annotated[int, rules.counts(1, 2**30)] = DEFAULT_LIMITS.list_items
+    marks: Annotated[int, rules.counts(1, 1000)] = DEFAULT_LIMITS.marks
+    seeds: Annotated[int, rules.counts(1, 10_000_000)] = DEFAULT_LIMITS.seeds
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingConfig(Section):
-    """When a post is a match, and what is said about it."""
+    """When a post is a match, and what its record contains."""
 
     threshold: Annotated[float | None, rules.THRESHOLD] = None
     background_rate: Annotated[float, rules.RATE] = 0.001
@@ -145,7 +146,7 @@ class ModelConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig(Section):
-    """How much is under way at once, and how long things may take."""
+    """Batches in flight and time limits."""
 
     in_flight: Annotated[int, rules.counts(1, 64)] = 3
     batch_bytes: Annotated[int, rules.counts(1024, 2**30)] = 2**22
@@ -157,7 +158,7 @@ class StreamConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class WebConfig(Section):
-    """Where metrics and health are served."""
+    """The address of metrics and health."""
 
     host: Annotated[str, rules.LINE] = "127.0.0.1"
     port: Annotated[int | None, rules.counts(0, 65_535)] = None
@@ -165,7 +166,7 @@ class WebConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class DeskConfig(Section):
-    """Where the desk is served, to whom, and whom it hears of near misses from."""
+    """The address of the desk, its access, and the workers it reads near misses from."""
 
     host: Annotated[str, rules.LINE] = "127.0.0.1"
     token: Annotated[Secret | None, rules.SECRET] = None
@@ -175,7 +176,7 @@ class DeskConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class LogConfig(Section):
-    """How much is said on stderr, and how."""
+    """The level and form of the log."""
 
     level: Annotated[str, rules.one_of("debug", "info", "warning", "error", "critical")] = "info"
     format: Annotated[str, rules.one_of("text", "json")] = "text"
@@ -189,12 +190,12 @@ def keys_of(section: type[Section]) -> dict[str, rules.Key]:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything that can be configured, section by section."""
+    """The whole configuration."""
 
     kafka: KafkaConfig = KafkaConfig()
     topics: TopicsConfig = TopicsConfig()
     posts: PostsConfig = PostsConfig()
-    limits: Limits = Limits()
+    limits: LimitsConfig = LimitsConfig()
     matching: MatchingConfig = MatchingConfig()
     model: ModelConfig = ModelConfig()
     stream: StreamConfig = StreamConfig()
@@ -203,7 +204,6 @@ class Config:
     log: LogConfig = LogConfig()
 
 
-DEFAULT_LIMITS = Limits()
 SECTIONS: dict[str, type[Section]] = get_type_hints(Config)
 KEYS = {name: keys_of(section) for name, section in SECTIONS.items()}
 

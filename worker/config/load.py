@@ -1,4 +1,4 @@
-"""Where the configuration comes from: the file, the environment, and what is wrong with them."""
+"""A strict reader of config.yaml: two levels, no repeated key, no surprises of YAML 1.1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,11 +6,104 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from encoder.support.files import read_regular
 from worker.config import KEYS, SECTIONS, Config, Section
-from worker.config.file import Given, read_file
 from worker.config.rules import Key, quoted
 from worker.config.secret import Secret, read_secret
 from worker.errors import ConfigError
+
+LARGEST = 2**20  # bytes
+LONGEST = 60  # characters of a key
+TEMPLATE = "`newsift config show --template`"
+NULLS = ("", "~", "null", "Null", "NULL")
+TEXT = "tag:yaml.org,2002:str"  # what PyYAML's plainest loader takes every scalar for
+
+
+@dataclass(frozen=True, slots=True)
+class GivenValue:
+    """A value in a file or the environment, and where it is."""
+
+    value: Any
+    origin: str
+
+
+def read_file(path: Path) -> dict[str, dict[str, GivenValue]]:
+    """The values of a file by section and key; unknown keys are not checked here."""
+    root = _compose(path, _text(path))
+    sections = _pairs(root, "", "sections such as kafka and topics") if root else {}
+    return {
+        section: {
+            key: GivenValue(_value(value, f"{section}.{key}"), _at(value))
+            for key, value in _pairs(node, f"{section}.", f"the keys of {section}").items()
+        }
+        for section, node in sections.items()
+    }
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_regular(path, LARGEST).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start + 1}; convert it") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path}: cannot be read ({reason}); check the path") from error
+
+
+def _compose(path: Path, text: str) -> yaml.Node | None:
+    """The YAML nodes of the document, before any value is constructed."""
+    try:
+        loader = yaml.BaseLoader(text)
+        loader.name = str(path)
+        return loader.get_single_node()
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deep; sections hold keys, nothing more") from error
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        remedy = "indent with spaces" if "\\t" in problem else f"compare with {TEMPLATE}"
+        raise ConfigError(f"{path}{line}: not YAML: {problem}; {remedy}") from error
+
+
+def _pairs(node: yaml.Node, before: str, expected: str) -> dict[str, yaml.Node]:
+    """The values of a mapping by key; empty for an empty node."""
+    if isinstance(node, yaml.ScalarNode) and _scalar(node, expected) is None:
+        return {}
+    if not isinstance(node, yaml.MappingNode):
+        raise ConfigError(f"{_at(node)}: expected {expected}, each with a colon")
+    pairs: dict[str, yaml.Node] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{_at(key)}: a key is a word; expected {expected}")
+        name = repr(key.value[:LONGEST])[1:-1]  # what is cut or changed so is unknown in any case
+        if name in pairs:
+            raise ConfigError(f"{_at(key)}: {before}{name}: given twice; keep one")
+        pairs[name] = value
+    return pairs
+
+
+def _value(node: yaml.Node, name: str) -> str | list[str | None] | None:
+    """The text of a value or of a list's items; the key's type decides what they mean."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_scalar(item, name) for item in node.value]
+    return _scalar(node, name)
+
+
+def _scalar(node: yaml.Node, name: str) -> str | None:
+    if not isinstance(node, yaml.ScalarNode):
+        kind = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+        raise ConfigError(f"{_at(node)}: {name}: {kind}; write one value")
+    if node.tag != TEXT:
+        raise ConfigError(f"{_at(node)}: {name}: the tag {node.tag!r} is not read; drop it")
+    return None if node.style is None and node.value in NULLS else str(node.value)
+
+
+def _at(node: yaml.Node) -> str:
+    return f"{node.start_mark.name} line {node.start_mark.line + 1}"
+
 
 PREFIX = "NEWSIFT_"
 SHORT = "NEWSIFT_KAFKA"  # for this key:
@@ -21,7 +114,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration, the file it was read from, and the origin of each value."""
+    """A configuration, its file and the origin of each value."""
 
     config: Config
     file: Path | None
@@ -29,55 +122,55 @@ class Loaded:
 
 
 def load(path: Path | None, env: Mapping[str, str]) -> Loaded:
-    """The configuration of a file and an environment; ConfigError names what is wrong."""
+    """The configuration of a file and an environment; ConfigError says what is wrong."""
     file = path or find_file(env)
-    given = _from_file(file) if file else {}
-    given |= _from_env(env)
-    given |= _from_secret_files(given)
-    sections: dict[str, Any] = {name: _made(cls, name, given) for name, cls in SECTIONS.items()}
+    values = _from_file(file) if file else {}
+    values |= _from_env(env)
+    values |= _from_secret_files(values)
+    sections: dict[str, Any] = {name: _made(cls, name, values) for name, cls in SECTIONS.items()}
     names = [f"{section}.{key}" for section, keys in KEYS.items() for key in keys]
-    origins = {name: given[name].origin if name in given else DEFAULT for name in names}
+    origins = {name: values[name].origin if name in values else DEFAULT for name in names}
     return Loaded(Config(**sections), file, origins)
 
 
 def find_file(env: Mapping[str, str]) -> Path | None:
-    """NEWSIFT_CONFIG, which must be there, else ./config.yaml, which may be missing."""
+    """NEWSIFT_CONFIG, which must exist, else ./config.yaml, which may be missing."""
     if named := env.get("NEWSIFT_CONFIG"):
         return Path(named)
     return Path("config.yaml") if Path("config.yaml").exists() else None
 
 
 def overridden(env: Mapping[str, str], servers: str | None) -> dict[str, str]:
-    """The environment with an address from the command line, which comes before all else."""
-    found = dict(env)
+    """The environment with an address from the command line, which takes precedence."""
+    environment = dict(env)
     if servers is not None:
-        found.pop(variable_of(SERVERS), None)
-        found[SHORT] = servers
-    return found
+        environment.pop(variable_of(SERVERS), None)
+        environment[SHORT] = servers
+    return environment
 
 
 def variable_of(name: str) -> str:
-    """The environment variable that overrides a key."""
+    """The environment variable of a key."""
     return PREFIX + name.upper().replace(".", "__")
 
 
-def _from_file(file: Path) -> dict[str, Given]:
-    found = {}
+def _from_file(file: Path) -> dict[str, GivenValue]:
+    values = {}
     for section, keys in read_file(file).items():
         _refuse_unknown_section(section, str(file))
-        for name, given in keys.items():
-            full, key = f"{section}.{name}", _key(section, name, given.origin)
-            if key.kind is Secret and given.value is not None:
+        for name, content in keys.items():
+            full, key = f"{section}.{name}", _key(section, name, content.origin)
+            if key.kind is Secret and content.value is not None:
                 raise ConfigError(
-                    f"{given.origin}: {full}: a {name} has no place in this file; "
+                    f"{content.origin}: {full}: a {name} has no place in this file; "
                     f"set {variable_of(full)}, or {full}_file"
                 )
-            found[full] = _read(full, key, given, file.parent)
-    return found
+            values[full] = _read(full, key, content, file.parent)
+    return values
 
 
-def _from_env(env: Mapping[str, str]) -> dict[str, Given]:
-    found = {}
+def _from_env(env: Mapping[str, str]) -> dict[str, GivenValue]:
+    values = {}
     for variable in sorted(env):
         if not variable.startswith(PREFIX) or "__" not in variable:
             continue
@@ -85,28 +178,28 @@ def _from_env(env: Mapping[str, str]) -> dict[str, Given]:
         full, key = f"{section}.{name}", _key(section, name, variable)
         if variable != variable_of(full):
             raise ConfigError(f"{variable}: written in capitals alone; use {variable_of(full)}")
-        found[full] = _read(full, key, Given(env[variable], variable))
+        values[full] = _read(full, key, GivenValue(env[variable], variable))
     short = env.get(SHORT)
-    if short and found.setdefault(SERVERS, Given(short, SHORT)).value != short:
+    if short and values.setdefault(SERVERS, GivenValue(short, SHORT)).value != short:
         raise ConfigError(
             f"{SHORT} and {variable_of(SERVERS)} differ: {quoted(short)} and "
-            f"{quoted(found[SERVERS].value)}; unset one"
+            f"{quoted(values[SERVERS].value)}; unset one"
         )
-    return found
+    return values
 
 
-def _read(name: str, key: Key, given: Given, folder: Path = Path()) -> Given:
-    """What was given as a value of its key's type; a path counts from the folder."""
-    text = given.value
+def _read(name: str, key: Key, entry: GivenValue, folder: Path = Path()) -> GivenValue:
+    """The value converted to its key's type; a path is relative to the folder."""
+    text = entry.value
     if isinstance(text, list):
         if not key.rule.listed:
-            raise ConfigError(f"{given.origin}: {name}: a list; write one value")
+            raise ConfigError(f"{entry.origin}: {name}: a list; write one value")
         text = ",".join(item or "" for item in text)
     try:
         value = key.read(text)
     except (ValueError, RuntimeError) as error:  # the latter where ~somebody is nobody
-        raise ConfigError(f"{given.origin}: {name}: {key.refusal(given.value)}") from error
-    return Given(folder / value if isinstance(value, Path) else value, given.origin)
+        raise ConfigError(f"{entry.origin}: {name}: {key.refusal(entry.value)}") from error
+    return GivenValue(folder / value if isinstance(value, Path) else value, entry.origin)
 
 
 def _refuse_unknown_section(section: str, origin: str) -> None:
@@ -117,7 +210,7 @@ def _refuse_unknown_section(section: str, origin: str) -> None:
 
 
 def _key(section: str, name: str, origin: str) -> Key:
-    """The key of this name; where there is none, the error names the nearest."""
+    """The key of this name; otherwise the error suggests the nearest."""
     _refuse_unknown_section(section, origin)
     own = KEYS[section]
     if name in own:
@@ -128,8 +221,8 @@ def _key(section: str, name: str, origin: str) -> Key:
     raise ConfigError(f"{origin}: {section}.{name}: unknown key; {remedy}")
 
 
-def _made(cls: type[Section], section: str, given: Mapping[str, Given]) -> Section:
-    """The section of what was given; what does not go together is told with where it stands."""
+def _made(cls: type[Section], section: str, given: Mapping[str, GivenValue]) -> Section:
+    """The section with these values; an error names the places of values that contradict."""
     own = {key: given[f"{section}.{key}"] for key in KEYS[section] if f"{section}.{key}" in given}
     try:
         return cls(**{key: item.value for key, item in own.items()})
@@ -139,15 +232,15 @@ def _made(cls: type[Section], section: str, given: Mapping[str, Given]) -> Secti
         raise ConfigError(f"{source.origin}: {error}") from error
 
 
-def _from_secret_files(given: Mapping[str, Given]) -> dict[str, Given]:
-    """The secrets that the files hold which are named for them."""
-    found = {}
+def _from_secret_files(values: Mapping[str, GivenValue]) -> dict[str, GivenValue]:
+    """The secrets in the files named for them."""
+    secrets = {}
     for secret in SECRETS:
-        named = given.get(f"{secret}_file")
+        named = values.get(f"{secret}_file")
         if named is None or named.value is None:
             continue
         where = f"{named.origin}: {secret}_file"
-        if secret in given and given[secret].value is not None:
+        if secret in values and values[secret].value is not None:
             raise ConfigError(f"{where}: {variable_of(secret)} is set too; unset one of the two")
-        found[secret] = Given(read_secret(named.value, where), str(named.value))
-    return found
+        secrets[secret] = GivenValue(read_secret(named.value, where), str(named.value))
+    return secrets

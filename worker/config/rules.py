@@ -1,4 +1,4 @@
-"""What a key of the configuration may be: its type, its range, and how a text is read as one."""
+"""The rules of configuration keys: type, range, and conversion from text."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ LANGUAGE = re.compile(r"[a-zA-Z]{2,8}(?:[-_][a-zA-Z0-9]{1,8}){0,3}")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which values a key allows, in words and as a test."""
+    """The values that a key allows, as text and as a test."""
 
     says: str
     test: Callable[[Any], bool]
@@ -34,18 +34,18 @@ class Key:
 
     @classmethod
     def of(cls, hint: object, default: object) -> "Key":
-        """The key behind a hint such as `Annotated[int | None, counts(1, 9)]`."""
+        """The key of a hint such as `Annotated[int | None, counts(1, 9)]`."""
         kinds, rule = get_args(hint)
         [kind] = [kind for kind in get_args(kinds) or (kinds,) if kind is not NoneType]
         return cls(kind, kind is not kinds, rule, default)
 
     @property
-    def wanted(self) -> str:
-        """What it may be, in words."""
+    def requirement(self) -> str:
+        """The allowed values, as text."""
         return self.rule.says + (", or null" if self.optional else "")
 
     def read(self, text: str | None) -> Any:
-        """The value that a text means, or null; ValueError where it can mean none of this type."""
+        """The value of a text; ValueError if it has the wrong type."""
         if text is None or (self.optional and text in ("", "null")):
             if not self.optional:
                 raise ValueError("null")
@@ -53,10 +53,10 @@ class Key:
         return READERS[self.kind](text)
 
     def refusal(self, value: object) -> str:
-        """What is said to whoever gave a value that cannot be."""
-        said = "the value" if self.kind is Secret else quoted(value)
+        """The error message for a wrong value."""
+        shortened = "the value" if self.kind is Secret else quoted(value)
         usual = "" if self.default is None else f", or leave it out for {quoted(self.default)}"
-        return f"{said} is refused; give {self.wanted}{usual}"
+        return f"{shortened} is refused; give {self.requirement}{usual}"
 
 
 def _number(text: str) -> str:
@@ -76,20 +76,20 @@ READERS: dict[type, Callable[[str], Any]] = {
 
 
 def quoted(value: object) -> str:
-    """A value as an error names it: short, and without what stands before an @."""
-    said = repr(str(value) if isinstance(value, Path) else value)
-    if "@" in said:
-        said = f"'***{said[said.rindex('@') :]}"
-    return said if len(said) <= 80 else said[:77] + "…"
+    """A value for an error message: short, without what precedes an @."""
+    quote = repr(str(value) if isinstance(value, Path) else value)
+    if "@" in quote:
+        quote = f"'***{quote[quote.rindex('@') :]}"
+    return quote if len(quote) <= 80 else quote[:77] + "…"
 
 
 def between(low: float, high: float) -> Rule:
-    """Numbers from low to high, both included."""
+    """Numbers from low to high, inclusive."""
     return Rule(f"a number from {low:g} to {high:g}", lambda x: low <= x <= high)
 
 
 def counts(low: int, high: int) -> Rule:
-    """Whole numbers from low to high, both included."""
+    """Whole numbers from low to high, inclusive."""
     return Rule(f"a whole number from {low} to {high}", lambda x: low <= x <= high)
 
 
@@ -99,19 +99,19 @@ def one_of(*words: str) -> Rule:
 
 
 def is_line(text: object) -> bool:
-    """Whether a text or a path is not empty and fits one line that can be printed."""
-    said = str(text)
-    return bool(said.strip()) and said.isprintable()
+    """Whether a text or path is not empty and printable on one line."""
+    line = str(text)
+    return bool(line.strip()) and line.isprintable()
 
 
 def is_servers(text: str) -> bool:
-    """Whether this is a list of addresses of brokers."""
-    found = [ADDRESS.fullmatch(part.strip()) for part in text.split(",")]
-    return all(match is not None and 0 < int(match[1]) < 65536 for match in found)
+    """Whether this is a list of broker addresses."""
+    addresses = [ADDRESS.fullmatch(part.strip()) for part in text.split(",")]
+    return all(match is not None and 0 < int(match[1]) < 65536 for match in addresses)
 
 
 def is_languages(text: str) -> bool:
-    """Whether this is a list of languages' names."""
+    """Whether this is a list of language codes."""
     return all(LANGUAGE.fullmatch(part.strip()) for part in text.split(","))
 
 

@@ -1,4 +1,4 @@
-"""A password that cannot be printed, logged, pickled or put into JSON by accident."""
+"""A password that cannot be printed, logged, pickled or serialised by accident."""
 
 from pathlib import Path
 from typing import NoReturn, Self
@@ -11,7 +11,7 @@ LARGEST_SECRET = 4096  # bytes
 
 
 class Secret:
-    """A text that only `reveal` gives away."""
+    """A text that only `reveal` returns."""
 
     __slots__ = ("_text",)
 
@@ -19,7 +19,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself: for the call that logs in, and nothing else."""
+        """The text, for the login call only."""
         return self._text
 
     def __repr__(self) -> str:
@@ -48,13 +48,13 @@ class Secret:
 
 
 def read_secret(path: Path, where: str) -> Secret:
-    """The secret that a file holds and nothing besides; `where` is who named the file."""
+    """The secret in a file; `where` names the key for errors."""
     try:
         text = read_regular(path, LARGEST_SECRET).decode("utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:
-        said = f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})"
+        fault = f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})"
     else:
         if text and text.isprintable():
             return Secret(text)
-        said = "holds more than a secret" if text else "is empty"
-    raise ConfigError(f"{where}: {str(path)!r} {said}; give a file with the secret alone")
+        fault = "holds more than a secret" if text else "is empty"
+    raise ConfigError(f"{where}: {str(path)!r} {fault}; give a file with the secret alone")

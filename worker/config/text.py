@@ -1,4 +1,4 @@
-"""The configuration as text: what is in force, and the file that newsift ships."""
+"""The configuration as text: the current one, and the file that newsift ships."""
 
 import json
 import re
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.config import KEYS, Config
-from worker.config.file import NULLS
-from worker.config.load import Loaded
+from worker.config.load import NULLS, Loaded
 from worker.config.secret import HIDDEN, Secret
 
 BARE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,-]*(?<!:)")
@@ -15,30 +14,30 @@ PLACES = Path(__file__).parents[1], Path(__file__).parents[2]  # in the wheel, i
 
 
 def packaged() -> str:
-    """The config.yaml that newsift ships: from the wheel, or from the checkout."""
+    """The config.yaml that newsift ships, from the wheel or the checkout."""
     file = next(f for place in PLACES if (f := place / "config.yaml").exists())
     return file.read_text("utf-8")
 
 
 def as_values(config: Config) -> dict[str, dict[str, Any]]:
-    """The values by section and key, for JSON; a secret is hidden."""
+    """The values by section and key, for JSON; secrets are hidden."""
     return {
         section: {key: _plain(getattr(getattr(config, section), key)) for key in keys}
         for section, keys in KEYS.items()
     }
 
 
-def rendered(found: Loaded) -> str:
-    """The configuration in force as a config.yaml that would give it again, but for secrets."""
+def rendered(loaded: Loaded) -> str:
+    """The current configuration as a config.yaml, without secrets."""
     lines = []
     for section, keys in KEYS.items():
         lines.append(f"{section}:")
         for name, key in keys.items():
-            value = getattr(getattr(found.config, section), name)
+            value = getattr(getattr(loaded.config, section), name)
             hidden = f"{HIDDEN} " if isinstance(value, Secret) else ""
-            where = repr(found.origins[f"{section}.{name}"])[1:-1]
-            said = "" if value == key.default else f"  # {hidden}from {where}"
-            lines.append(f"  {name}: {_yaml(value)}{said}")
+            where = repr(loaded.origins[f"{section}.{name}"])[1:-1]
+            comment = "" if value == key.default else f"  # {hidden}from {where}"
+            lines.append(f"  {name}: {_yaml(value)}{comment}")
     return "\n".join(lines) + "\n"
 
 

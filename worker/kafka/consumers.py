@@ -1,4 +1,4 @@
-"""The consumers of what runs long: of a group, which shares partitions, and of none."""
+"""The consumers of long-running processes: in a group, or without one."""
 
 import asyncio
 import logging
@@ -28,40 +28,40 @@ FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the 
 
 
 class Consumer(OpeningConsumer):
-    """aiokafka's consumer, with a bound on what it reads ahead, and what it knows by partition."""
+    """aiokafka's consumer with a bound on prefetched bytes, and more facts by partition."""
 
     async def start(self) -> None:
         """Connect.
 
-        aiokafka fetches more for the partitions that are used up while others still wait to be
-        taken, so what it holds would grow with the number of partitions. Here a broker is asked
-        again only when all of its last answer is taken: fetch_max_bytes, or one batch if that
-        alone is larger, and what limits.batch_bytes lets it unpack to; for each broker.
+        aiokafka fetches for partitions that are used up while others still have records, so its
+        buffer would grow with the number of partitions. Here a broker is asked again only when its
+        last response is used up: fetch_max_bytes, or one batch if that is larger, unpacked to at
+        most limits.batch_bytes, for each broker.
         """
         await super().start()
         self._fetcher._prefetch_backoff = math.inf
 
     async def reached(self) -> Offsets:
-        """The offset after all that was handed out of each partition; it passes over markers."""
-        found = {}
+        """The offset after the last delivered record of each partition; it passes over markers."""
+        offsets = {}
         for place in self.assignment():
             with suppress(TimeoutError, IllegalStateError):
                 async with asyncio.timeout(0):  # without a position yet, it would be waited for
-                    found[place] = await self.position(place)
-        return found
+                    offsets[place] = await self.position(place)
+        return offsets
 
     async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset and the end of each partition whose leader answers.
+        """The first and the end offset of each partition whose leader answers.
 
-        Each leader is asked by itself, so that one that is away hides no other's partitions.
+        Leaders are asked one by one, so that an unreachable one hides no other's partitions.
         """
         leader_of = self._client.cluster.leader_for_partition
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         for place in self.assignment():
             if (leader := leader_of(place)) not in (None, NO_LEADER):
                 by_leader[leader].append(place)
-        told = await asyncio.gather(*(self._bounds(places) for places in by_leader.values()))
-        return {place: bound for part in told for place, bound in part.items()}
+        answers = await asyncio.gather(*(self._bounds(places) for places in by_leader.values()))
+        return {place: bound for part in answers for place, bound in part.items()}
 
     async def _bounds(self, places: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         try:
@@ -75,7 +75,7 @@ class Consumer(OpeningConsumer):
 
 
 def group_consumer(config: Config, note: NoteBatch = lambda *_: None) -> Consumer:
-    """A member of kafka.group; it commits when it is told to. `note`: see OpeningConsumer."""
+    """A member of kafka.group that commits on request. `note`: see OpeningConsumer."""
     kafka, size = config.kafka, config.stream.batch_bytes
     session = kafka.session_timeout_s
     return _consumer(
@@ -93,14 +93,14 @@ def group_consumer(config: Config, note: NoteBatch = lambda *_: None) -> Consume
 
 
 def lone_consumer(config: Config, **own: Any) -> Consumer:
-    """A consumer that belongs to no group, as for the seeds, all of which every worker reads."""
+    """A consumer without a group, for topics that every worker reads as a whole."""
     return _consumer(config, group_id=None, **own)
 
 
 async def in_time(work: Awaitable[object], seconds: float) -> None:
-    """Do something on the way out as far as this time allows; what it raises helps nobody now.
+    """Await something during shutdown for at most this time; its errors are ignored.
 
-    A client of a broker that is away may even be cancelled by itself.
+    A client may even be cancelled by itself while its broker is away.
     """
     task = asyncio.ensure_future(work)
     await asyncio.wait({task}, timeout=seconds)

@@ -1,4 +1,4 @@
-"""Delivery: every letter is sent, and waited for until it is acknowledged, through outages."""
+"""Delivery: every letter is sent until it is acknowledged, through outages."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from aiokafka.errors import (
 )
 
 from worker.errors import BrokerError
-from worker.kafka.errors import refused, told
+from worker.kafka.errors import describe, refused
 from worker.kafka.producer import Gone, Letter, Link, Parcel
 
 MISSED = 3  # deadlines in a row while the broker says that all is well
@@ -30,20 +30,20 @@ Shrink = Callable[[Letter], Letter | None]
 
 @dataclass(eq=False)
 class Patience:
-    """How long one delivery has gone on in vain although the broker answers."""
+    """How long a delivery has failed although the broker answers."""
 
     missed: int = 0  # deadlines
     refused: int = 0  # attempts
     since: float = 0.0  # the first of them
 
     def refusal(self, topic: str, error: Exception) -> float:
-        """Count an attempt that the broker refused; how long to wait before the next."""
+        """Count a refused attempt; returns how long to wait before the next one."""
         self.since = self.since if self.refused else monotonic()
         self.refused += 1
         seconds = monotonic() - self.since
         if self.refused >= REFUSED and seconds >= REFUSED_S:
             raise BrokerError(
-                f"topic {topic}: the broker refuses what is written there ({told(error)}), "
+                f"topic {topic}: the broker refuses what is written there ({describe(error)}), "
                 f"{self.refused} times in {seconds:.0f} s; run `newsift topics check`, and look at "
                 "this machine's clock and the broker's log"
             ) from error
@@ -52,11 +52,11 @@ class Patience:
         return min(BACKOFF_S * 2.0 ** (self.refused - 2), LONGEST_S)
 
     def outage(self) -> None:
-        """Forget it all: the broker is away, or has no leader or too few replicas for a topic."""
+        """Reset: the broker is away, or a topic lacks a leader or replicas."""
         self.missed = self.refused = 0
 
     def pause(self, topic: str, error: Exception) -> float:
-        """How long to wait after an error, before a fresh producer is made."""
+        """How long to wait after an error before a new producer is made."""
         if isinstance(error, Gone | MessageSizeTooLargeError):
             return 0.0
         if not is_outage(error):
@@ -68,15 +68,15 @@ class Patience:
 class Delivery:
     """Sends letters and waits for their acknowledgement, however long an outage takes.
 
-    aiokafka sends an idempotent batch again without end, which is right while the broker is away,
-    so a missed deadline alone only says that the output stalls. If the broker answers, has leaders
-    for all partitions, and still does not acknowledge, then a fresh producer takes over; if that
-    does not help either, it is an error.
+    aiokafka resends an idempotent batch for ever, which is right while the broker is away, so a
+    missed deadline alone only means that the output stalls. If the broker answers, has leaders for
+    all partitions, and still does not acknowledge, a new producer is made. If that fails too, it is
+    an error.
 
-    A batch that the broker refuses has used up sequence numbers: whatever the same producer sends
-    to that partition afterwards is out of order. So nothing is sent that is larger than the topic
-    takes, and if something is refused all the same, a fresh producer takes over, each a while
-    after the one before; in the end the refusal is an error.
+    A refused batch has used up sequence numbers: the same producer's later batches for that
+    partition are out of order. So nothing is sent that is larger than the topic allows. If a batch
+    is refused anyway, a new producer is made, with a growing delay; in the end the refusal is an
+    error.
     """
 
     def __init__(
@@ -91,15 +91,15 @@ class Delivery:
         self._late: set[object] = set()
 
     async def start(self) -> None:
-        """Connect, and see that every topic of the output answers."""
+        """Connect, and check that every output topic answers."""
         await self._relay.start()
 
     async def stop(self) -> None:
-        """Disconnect; what is not acknowledged by now is left."""
+        """Disconnect; letters without an acknowledgement are dropped."""
         await self._relay.stop()
 
     async def deliver(self, letters: Sequence[Letter], shrink: Shrink) -> None:
-        """Send all and return once each is acknowledged; `shrink` makes what is too large fit."""
+        """Send all and return when each is acknowledged; `shrink` makes large letters fit."""
         left, patience = list(letters), Patience()
         try:
             while left:
@@ -112,7 +112,7 @@ class Delivery:
     async def _watched(
         self, letters: list[Letter], shrink: Shrink, patience: Patience
     ) -> list[Letter]:
-        """Attempt to send all, and look after it whenever a deadline passes."""
+        """Attempt to send all; check the broker whenever a deadline passes."""
         link = await self._relay.link()
         attempt = asyncio.ensure_future(self._attempt(link, letters, shrink, patience))
         try:
@@ -126,18 +126,18 @@ class Delivery:
     async def _attempt(
         self, link: Link, letters: list[Letter], shrink: Shrink, patience: Patience
     ) -> list[Letter]:
-        """Send all once; what is still to be sent comes back, by a link that is sound."""
+        """Send all once; returns the letters to send again, over a new connection if needed."""
         failed = await link.send(letters)
         left = [letter for parcel, why in failed for letter in self._again(parcel, why, shrink)]
         for parcel, why in failed:
             if parcel.fits and not isinstance(why, KafkaTimeoutError):  # that was not even queued
                 pause = patience.pause(parcel.topic, why)
-                await self._relay.replace(link, f"{parcel.topic}: {told(why)}", pause)
+                await self._relay.replace(link, f"{parcel.topic}: {describe(why)}", pause)
                 break
         return left
 
     def _again(self, parcel: Parcel, error: Exception, shrink: Shrink) -> list[Letter]:
-        """What to send instead of what failed: less at once, or smaller, if it was too large."""
+        """What to send in place of failed letters: fewer at once, or smaller ones if too large."""
         if not isinstance(error, MessageSizeTooLargeError):
             return parcel.letters
         if len(parcel.letters) > 1:
@@ -149,7 +149,7 @@ class Delivery:
         return [smaller]
 
     async def _missed(self, link: Link, patience: Patience) -> None:
-        """One deadline more has passed; if the broker says all is well, it is not an outage."""
+        """Handle a missed deadline; if the broker reports no problem, it is not an outage."""
         if self._relay.is_replacing:
             return
         try:

@@ -1,4 +1,4 @@
-"""What the exceptions of aiokafka and kafka-python mean, by name, so that neither is imported."""
+"""The meaning of aiokafka's and kafka-python's exceptions, by name, so that neither is imported."""
 
 import errno
 import re
@@ -42,7 +42,7 @@ LACKS = {
                     "a topic{what} is missing; run `newsift topics create`"),
 }  # fmt: skip
 LARGE = {"MessageSizeTooLargeError", "RecordTooLargeError", "RecordListTooLargeError"}
-NO_TLS_SAID = "does not speak TLS on this port; check kafka.security_protocol and the port"
+NO_TLS_MESSAGE = "does not speak TLS on this port; check kafka.security_protocol and the port"
 NO_TLS = {
     "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF_WHILE_READING",
 }  # fmt: skip
@@ -56,33 +56,33 @@ NETWORK = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOT
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what led to it, each once."""
-    seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+    """An error and its causes, each once."""
+    visited: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in visited:
+        visited.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
 
 def names(error: BaseException) -> set[str]:
-    """The names of an error's classes: the same for both clients where they mean the same."""
+    """The names of an error's classes, which both clients share."""
     return {cls.__name__ for cls in type(error).__mro__}
 
 
 def refused(error: BaseException) -> bool:
-    """Whether the broker refuses for a reason that waiting does not cure."""
+    """Whether the broker refuses for a reason that does not go away."""
     return bool(names(error) & REFUSALS.keys())
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether an error says no more than that nobody answered."""
+    """Whether an error only means that nobody answered."""
     network = isinstance(error, OSError) and error.errno in NETWORK
     return network or bool(names(error) & UNREACHABLE)
 
 
-def told(error: BaseException) -> str:
-    """An error as its kind and what it says."""
+def describe(error: BaseException) -> str:
+    """The class and the message of an error."""
     name, text = type(error).__name__, str(error)
     if own := BROKER_S.search(text):  # kafka-python puts the whole request around it
         return f"{name}: {own[1]}"
@@ -92,33 +92,33 @@ def told(error: BaseException) -> str:
 
 
 def meaning(error: BaseException, config: Config) -> Verdict | None:
-    """What an error means and what helps; None if it only says that nobody answered."""
-    for found in chain(error):
-        if verdict := _one(found, config):
+    """What an error means and the remedy; None if it only means that nobody answered."""
+    for cause in chain(error):
+        if verdict := _one(cause, config):
             return verdict
-    if any(is_unreachable(found) for found in chain(error)):
+    if any(is_unreachable(cause) for cause in chain(error)):
         return None
-    return BrokerError, f"failed with {told(error)}; see the broker's log"
+    return BrokerError, f"failed with {describe(error)}; see the broker's log"
 
 
 def _one(error: BaseException, config: Config) -> Verdict | None:
     if isinstance(error, AccessError):
         return AccessError, str(error)
     if isinstance(error, ssl.SSLError):
-        return AccessError, tls_said(error)
-    known, kafka = names(error), config.kafka
-    if known & LARGE:
+        return AccessError, tls_refusal(error)
+    kinds, kafka = names(error), config.kafka
+    if kinds & LARGE:
         return BrokerError, "a record is too large; raise max.message.bytes of the topic"
-    for name in known & {*REFUSALS, *LACKS}:
+    for name in kinds & {*REFUSALS, *LACKS}:
         what = f" {error.args[0]}" if error.args else ""
         who = f"user {kafka.username}" if kafka.username else "an anonymous client"
-        said = (REFUSALS | LACKS)[name]
-        return AccessError, said.format(kafka=kafka, who=who, what=what, error=error)
+        message = (REFUSALS | LACKS)[name]
+        return AccessError, message.format(kafka=kafka, who=who, what=what, error=error)
     return None
 
 
-def tls_said(error: ssl.SSLError) -> str:
-    """What to say when the encrypted connection does not come about."""
+def tls_refusal(error: ssl.SSLError) -> str:
+    """The reason why the encrypted connection failed."""
     reason = getattr(error, "verify_message", None) or getattr(error, "reason", None)
     reason = reason or error.args[-1]
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -127,5 +127,5 @@ def tls_said(error: ssl.SSLError) -> str:
             "authority that signed it, and name the host as the certificate does"
         )
     if reason in NO_TLS:
-        return NO_TLS_SAID
+        return NO_TLS_MESSAGE
     return f"TLS failed ({reason}); check kafka.ca_file, kafka.cert_file and kafka.key_file"

@@ -1,4 +1,4 @@
-"""What the stream's clients ask a broker of its topics: which topic it is, without making one."""
+"""Requests for a topic's metadata that do not create the topic."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ aiokafka.client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_crea
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which topic of a name it is: made again, it has another id, where the broker gives ids."""
+    """The identity of a topic: created again it has another id, if the broker supports ids."""
 
     id: UUID | None
     partitions: int
@@ -28,15 +28,15 @@ class Identity:
 
 
 async def identity(client: Any, topic: str) -> Identity | None:
-    """Which topic now has this name; None if there is none."""
+    """The identity of the topic with this name, or None."""
     answer = await client.send(client.get_random_node(), _TopicRequest(topic))
-    [found] = answer.topics
-    kind = for_code(found.error_code)
+    [topic_answer] = answer.topics
+    kind = for_code(topic_answer.error_code)
     if kind is UnknownTopicOrPartitionError:
         return None
-    if found.error_code:
+    if topic_answer.error_code:
         raise kind(topic)
-    return Identity(found.topic_id, len(found.partitions), answer.cluster_id or "")
+    return Identity(topic_answer.topic_id, len(topic_answer.partitions), answer.cluster_id or "")
 
 
 # aiokafka speaks version 5 at most; topics have ids from version 10 on, which kafka-python speaks.
@@ -48,7 +48,7 @@ class _Answer4(Response):  # type: ignore[misc]
 
     @classmethod
     def decode(cls, data: BytesIO) -> Any:
-        """The answer as kafka-python reads it."""
+        """Decodes the response for kafka-python."""
         return kafka_python.MetadataResponse.decode(data, version=cls.API_VERSION)
 
 
@@ -64,10 +64,10 @@ class _Question4(RequestStruct):  # type: ignore[misc]
         self._topic = topic
 
     def encode(self) -> bytes:
-        """The question as kafka-python writes it."""
-        version, asked = self.API_VERSION, kafka_python.MetadataRequest
-        topic = asked.MetadataRequestTopic(version=version, name=self._topic)
-        question = asked(version=version, topics=[topic], allow_auto_topic_creation=False)
+        """Encodes the request for kafka-python."""
+        version, request = self.API_VERSION, kafka_python.MetadataRequest
+        topic = request.MetadataRequestTopic(version=version, name=self._topic)
+        question = request(version=version, topics=[topic], allow_auto_topic_creation=False)
         return bytes(question.encode(version=version))
 
 

@@ -91,17 +91,17 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
 
     def _check(self, topic: str) -> None:
         """A topic must be there, each partition with a leader and with enough replicas."""
-        known, wanted = self.client.cluster, self._in_sync.get(topic, 1)
-        numbers = known.partitions_for_topic(topic)
+        cluster, in_sync = self.client.cluster, self._in_sync.get(topic, 1)
+        numbers = cluster.partitions_for_topic(topic)
         if not numbers:
             raise UnknownTopicOrPartitionError(topic)
-        if bare := sorted(numbers - known.available_partitions_for_topic(topic)):
+        if bare := sorted(numbers - cluster.available_partitions_for_topic(topic)):
             raise LeaderNotAvailableError(f"no leader for {topic}, partition {bare[0]}")
         for number in sorted(numbers):
-            isr = len(known._partitions[topic][number].isr)
-            if isr < wanted:
+            isr = len(cluster._partitions[topic][number].isr)
+            if isr < in_sync:
                 raise NotEnoughReplicasError(
-                    f"{topic}, partition {number}: {isr} in sync, {IN_SYNC} is {wanted}"
+                    f"{topic}, partition {number}: {isr} in sync, {IN_SYNC} is {in_sync}"
                 )
 
     def new_batch(self, size: int) -> BatchBuilder:
@@ -114,15 +114,15 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
 
     async def limits(self, topics: Sequence[str]) -> dict[str, int]:
         """How many bytes a batch may have, by topic, where the broker tells."""
-        asked = DescribeConfigsRequest([(TOPIC, topic, [SIZE, IN_SYNC]) for topic in topics])
-        said = await self.client.send(self.client.get_random_node(), asked)
-        told = {
+        request = DescribeConfigsRequest([(TOPIC, topic, [SIZE, IN_SYNC]) for topic in topics])
+        answer = await self.client.send(self.client.get_random_node(), request)
+        values = {
             (name, topic): int(value)
-            for _, _, _, topic, settings in said.resources
+            for _, _, _, topic, settings in answer.resources
             for name, value, *_ in settings
         }
-        self._in_sync |= {topic: n for (name, topic), n in told.items() if name == IN_SYNC}
-        return {topic: n for (name, topic), n in told.items() if name == SIZE}
+        self._in_sync |= {topic: n for (name, topic), n in values.items() if name == IN_SYNC}
+        return {topic: n for (name, topic), n in values.items() if name == SIZE}
 
 
 class Link:
@@ -203,8 +203,8 @@ class Link:
     ) -> list[Parcel]:
         sorted_in: dict[tuple[str, int], list[Letter]] = defaultdict(list)
         for letter in letters:
-            known = places[letter.topic]
-            sorted_in[letter.topic, PARTITION(letter.key, known, known)].append(letter)
+            partitions = places[letter.topic]
+            sorted_in[letter.topic, PARTITION(letter.key, partitions, partitions)].append(letter)
         return [p for place, some in sorted_in.items() for p in self._packed(*place, some)]
 
     def _packed(self, topic: str, partition: int, letters: list[Letter]) -> Iterator[Parcel]:

@@ -1,4 +1,4 @@
-"""Topics read by a command: from any point to any other, by a consumer that belongs to no group."""
+"""Reads topics for commands: between any two positions, by a consumer without a group."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ Offsets = dict[int, int]  # by partition
 
 
 class StoredMessage(Protocol):
-    """A record of a topic as kafka-python hands it out."""
+    """A record of a topic, as kafka-python returns it."""
 
     topic: str
     partition: int
@@ -35,10 +35,10 @@ class StoredMessage(Protocol):
 
 @contextmanager
 def connected(config: Config) -> Iterator["TopicReader"]:
-    """A cluster to read from; closed at the end."""
+    """A reader of the cluster; closed at the end."""
     import kafka
 
-    from worker.kafka.batches.fetched import opening
+    from worker.kafka.batches.opener import opening
 
     with speaking(config):
         consumer = kafka.KafkaConsumer(
@@ -59,7 +59,7 @@ def connected(config: Config) -> Iterator["TopicReader"]:
 
 
 class TopicReader:
-    """Topics to be read from any point, by a consumer that belongs to no group."""
+    """Reads topics from any position, by a consumer without a group."""
 
     def __init__(self, consumer: Any, config: Config) -> None:
         self._consumer = consumer
@@ -67,56 +67,62 @@ class TopicReader:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's own id; empty for a broker before 0.10.1."""
+        """The id of the cluster; empty for a broker before 0.10.1."""
         return str(self._consumer._client.cluster.cluster_id or "")
 
+    def unreadable(self, topic: str) -> int:
+        """How many records of a topic were skipped so far, in unreadable batches."""
+        return int(self._consumer.unreadable[topic])
+
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic, which has to exist."""
-        found = sorted(self._consumer.partitions_for_topic(topic))
-        if not found:
+        """The partitions of a topic, which must exist."""
+        numbers = sorted(self._consumer.partitions_for_topic(topic))
+        if not numbers:
             raise self.missing(topic)
-        return found
+        return numbers
 
     def missing(self, topic: str) -> AccessError:
-        """What is to be said of a topic that is not there."""
+        """The message about a missing topic."""
         where = self._config.kafka.bootstrap_servers
         return AccessError(f"{where} has no topic {topic!r}; make it with `newsift topics create`")
 
     def exists(self, topic: str) -> bool:
-        """Whether the broker has a topic of this name and lets us see it."""
+        """Whether the broker has a topic of this name that we may see."""
         return bool(self._consumer.partitions_for_topic(topic))
 
     def look_again(self, topic: str) -> list[int]:
-        """The partitions of a topic as the broker has them now, not as it had them a while ago."""
+        """The current partitions of a topic, not the cached ones."""
         self._consumer.topics()
         return self.partitions(topic)
 
     def positions(self, topic: str) -> Offsets:
-        """Where the reading stands that follows a topic, past markers and gaps."""
+        """The positions of a reader that follows a topic, past markers and gaps."""
         return {place.partition: self._consumer.position(place) for place in self._places(topic)}
 
     def beginnings(self, topic: str) -> Offsets:
-        """The first offset of each partition that is still there."""
+        """The first available offset of each partition."""
         return _by_partition(self._consumer.beginning_offsets(self._places(topic)))
 
     def ends(self, topic: str) -> Offsets:
-        """The offset after the last of each partition."""
+        """The end offset of each partition."""
         return _by_partition(self._consumer.end_offsets(self._places(topic)))
 
     def at(self, topic: str, since: int) -> Offsets:
         """The first offset of each partition from a time on, in milliseconds."""
         ends = self.ends(topic)  # asked for first, so that nothing that comes meanwhile lies before
-        found = self._consumer.offsets_for_times(dict.fromkeys(self._places(topic), max(since, 0)))
-        later = {place: hit.offset for place, hit in found.items() if hit is not None}
+        offsets = self._consumer.offsets_for_times(
+            dict.fromkeys(self._places(topic), max(since, 0))
+        )
+        later = {place: hit.offset for place, hit in offsets.items() if hit is not None}
         return ends | _by_partition(later)
 
     def read(
         self, topic: str, start: Offsets | None = None, end: Offsets | None = None,
         until: float = inf,
     ) -> Iterator[list[StoredMessage]]:  # fmt: skip
-        """The records from the start to the end offsets as they are now, batch by batch.
+        """The records from the start to the end offsets, batch by batch.
 
-        It ends before them where the monotonic clock says that time is up.
+        Stops early when the monotonic clock reaches the deadline.
         """
         start = self.beginnings(topic) if start is None else start
         end = self.ends(topic) if end is None else end
@@ -130,13 +136,15 @@ class TopicReader:
                 moved = time.monotonic()
             elif time.monotonic() - moved > STUCK_S:
                 raise self._stuck(topic, left)
-            if within := [found for found in batch if found.offset < end.get(found.partition, 0)]:
+            if within := [
+                record for record in batch if record.offset < end.get(record.partition, 0)
+            ]:
                 yield within
             left = {p for p in left if self._consumer.position(p) < end[p.partition]}
             self._consumer.pause(*left.symmetric_difference(places))  # what lies past the end
 
     def follow(self, topic: str, start: Offsets) -> Iterator[list[StoredMessage]]:
-        """The records from the start offsets on, batch by batch; now and then an empty one."""
+        """The records from the start offsets on, batch by batch; sometimes an empty one."""
         places = self._places(topic)
         # What kafka-python put by for a paused partition would keep it from being read again.
         self._consumer._fetcher.close()
@@ -144,15 +152,15 @@ class TopicReader:
         self._consumer.resume(*places)  # assigned anew, a partition would stay paused
         for place in places:
             self._consumer.seek(place, start.get(place.partition, 0))
-        heard = time.monotonic()
+        last_answer = time.monotonic()
         while True:
-            found = self._consumer.poll(timeout_ms=POLL_MS)
-            yield [record for records in found.values() for record in records]
-            if found:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > SILENCE_S:
+            polled = self._consumer.poll(timeout_ms=POLL_MS)
+            yield [record for records in polled.values() for record in records]
+            if polled:
+                last_answer = time.monotonic()
+            elif time.monotonic() - last_answer > SILENCE_S:
                 self._consumer.end_offsets(places, timeout_ms=ANSWER_MS)  # or raises
-                heard = time.monotonic()
+                last_answer = time.monotonic()
 
     def _places(self, topic: str) -> list["TopicPartition"]:
         from kafka import TopicPartition
@@ -169,7 +177,7 @@ class TopicReader:
 
 
 def records_between(start: Offsets, end: Offsets) -> int:
-    """How many records there are between these offsets, at most."""
+    """The number of records between these offsets, at most."""
     return sum(max(end[partition] - start.get(partition, 0), 0) for partition in end)
 
 

@@ -1,4 +1,4 @@
-"""What the topics should be like, and why it matters where they are not. Pure."""
+"""The rules for topics, and the reason for each. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,26 +24,26 @@ class Actual:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something about a topic that is not as newsift needs it (serious), or would advise."""
+    """A setting that newsift does not accept (serious), or does not recommend."""
 
     topic: str
     setting: str
-    found: str
-    wanted: str
+    actual: str
+    required: str
     why: str
     fix: str
     serious: bool = True
 
 
 def new_topics(config: Config) -> dict[str, dict[str, Any]]:
-    """How each topic is made, in the form of kafka-python's create_topics."""
+    """The settings of each new topic, for kafka-python's create_topics."""
     topics = config.topics
     copies = -1 if topics.replication is None else topics.replication
     safe = {"min.insync.replicas": str(IN_SYNC)} if copies >= COPIES else {}
 
     def made(partitions: int, settings: Mapping[str, str]) -> dict[str, Any]:
-        found = {"num_partitions": partitions, "replication_factor": copies}
-        return found | ({"configs": given} if (given := {**settings, **safe}) else {})
+        topic = {"num_partitions": partitions, "replication_factor": copies}
+        return topic | ({"configs": configs} if (configs := {**settings, **safe}) else {})
 
     ours = {"max.message.bytes": str(roomy(config))}
     return {
@@ -55,23 +55,23 @@ def new_topics(config: Config) -> dict[str, dict[str, Any]]:
     }
 
 
-def kept_by_key(config: Config) -> dict[str, str]:
-    """The topics that keep the latest record of every key, and what one is called."""
+def compacted_topics(config: Config) -> dict[str, str]:
+    """The topics that store the latest record of each key, and the name of a record."""
     return {config.topics.seeds: "seed", config.topics.labels: "label"}
 
 
 def roomy(config: Config) -> int:
-    """The largest record that newsift writes: a post of the largest size, and what goes with it."""
+    """The largest record that newsift writes: the largest post and its metadata."""
     return config.limits.post_bytes + MARGIN
 
 
 def differences(
-    config: Config, found: Mapping[str, Actual | None], brokers: int
+    config: Config, actual: Mapping[str, Actual | None], brokers: int
 ) -> list[Difference]:
-    """Where the topics are not as they should be, the missing ones first."""
-    wanted = new_topics(config)
-    missing = [_missing(config, name) for name in wanted if found.get(name) is None]
-    present = [(name, topic) for name in wanted if (topic := found.get(name)) is not None]
+    """The differences from the rules, missing topics first."""
+    expected = new_topics(config)
+    missing = [_missing(config, name) for name in expected if actual.get(name) is None]
+    present = [(name, topic) for name in expected if (topic := actual.get(name)) is not None]
     return missing + [
         difference
         for name, topic in present
@@ -89,7 +89,7 @@ def _missing(config: Config, name: str) -> Difference:
 
 
 def kafka_topics(config: Config, name: str) -> str:
-    """Kafka's own command that makes a topic as newsift would."""
+    """Kafka's own command that creates a topic in the same way."""
     new = new_topics(config)[name]
     extra = "".join(f" --config {key}={value}" for key, value in new.get("configs", {}).items())
     copies = new["replication_factor"]
@@ -103,13 +103,13 @@ def _tool(config: Config, name: str) -> str:
 
 
 def _unfit(
-    config: Config, name: str, setting: str, found: str, wanted: str, why: str,
+    config: Config, name: str, setting: str, actual: str, required: str, why: str,
     value: str | None = None, serious: bool = True,
 ) -> Difference:  # fmt: skip
-    """A setting that is to be another; `value` is what to set it to, if `wanted` says more."""
+    """A wrong setting; `value` is the value to set, if `required` says more."""
     command = f"{_tool(config, 'configs')} --alter --entity-type topics --entity-name {name}"
-    fix = f"{command} --add-config {setting}={value or wanted}"
-    return Difference(name, setting, found, wanted, why, fix, serious)
+    fix = f"{command} --add-config {setting}={value or required}"
+    return Difference(name, setting, actual, required, why, fix, serious)
 
 
 def _partitions(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
@@ -120,7 +120,7 @@ def _partitions(config: Config, name: str, topic: Actual, _brokers: int) -> Iter
             "as many workers as there are partitions can share the posts: here only one",
             f"{alter} --alter --topic {name} --partitions {topics.partitions}", serious=False,
         )  # fmt: skip
-    if (what := kept_by_key(config).get(name)) and topic.partitions != 1:
+    if (what := compacted_topics(config).get(name)) and topic.partitions != 1:
         yield Difference(
             name, "partitions", str(topic.partitions), "1",
             f"what a {what} is is its latest record, and only one partition has one order; were "
@@ -131,15 +131,15 @@ def _partitions(config: Config, name: str, topic: Actual, _brokers: int) -> Iter
 
 
 def _policy(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    what = kept_by_key(config).get(name)
-    wanted = "compact" if what else "delete"
-    policy = topic.settings.get("cleanup.policy", wanted)
+    what = compacted_topics(config).get(name)
+    expected = "compact" if what else "delete"
+    policy = topic.settings.get("cleanup.policy", expected)
     words = {word.strip() for word in policy.split(",")}
     why = "a compacted topic keeps one record per key, and refuses records without a key"
     if what:
         why = f"the broker deletes {what}s when they grow old, and who starts then misses them"
     if words != {"compact"} if what else "compact" in words:
-        yield _unfit(config, name, "cleanup.policy", policy, wanted, why)
+        yield _unfit(config, name, "cleanup.policy", policy, expected, why)
 
 
 def _sizes_and_times(
@@ -155,19 +155,21 @@ def _sizes_and_times(
         yield _unfit(config, name, setting, str(limit), str(needed), why, serious=False)
     times = {topics.posts: (HOUR_MS, "posts"), topics.rejected: (DAY_MS, "dead letters")}
     least, what = times.get(name, (0, ""))
-    kept, setting = int(topic.settings.get("retention.ms", -1)), "retention.ms"
-    if 0 <= kept < least:
-        why = f"{what} that are not read within {kept / 60_000:g} minutes are gone for good"
-        wanted = f"at least {least}"
-        yield _unfit(config, name, setting, str(kept), wanted, why, str(least), serious=False)
+    retention, setting = int(topic.settings.get("retention.ms", -1)), "retention.ms"
+    if 0 <= retention < least:
+        why = f"{what} that are not read within {retention / 60_000:g} minutes are gone for good"
+        expected = f"at least {least}"
+        yield _unfit(
+            config, name, setting, str(retention), expected, why, str(least), serious=False
+        )
 
 
 def _copies(config: Config, name: str, topic: Actual, brokers: int) -> Iterator[Difference]:
     copies, setting = topic.replication, "min.insync.replicas"
-    wanted = config.topics.replication or (min(brokers, 3) if brokers > 1 else 1)
-    if copies < wanted:
+    expected = config.topics.replication or (min(brokers, 3) if brokers > 1 else 1)
+    if copies < expected:
         yield Difference(
-            name, "replication", str(copies), str(wanted),
+            name, "replication", str(copies), str(expected),
             "the copies that are lost before what they hold is lost: with one, none may be",
             "kafka-reassign-partitions.sh (Kafka's manual, \"Increasing replication factor\")",
             serious=False,

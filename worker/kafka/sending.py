@@ -1,4 +1,4 @@
-"""Records sent by a command: in order, and none counted that the broker has not acknowledged."""
+"""Sends records for commands: in order, counting only those that the broker acknowledged."""
 
 import time
 from collections import deque
@@ -19,7 +19,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 @contextmanager
 def sending(config: Config) -> Iterator["Outbox"]:
-    """An outbox whose records every replica has to acknowledge; closed at the end."""
+    """An outbox whose records every replica must acknowledge; closed at the end."""
     import kafka
 
     with speaking(config):
@@ -42,7 +42,7 @@ def sending(config: Config) -> Iterator["Outbox"]:
 
 
 class Outbox:
-    """Sends records in order, so many at a time, and counts those that were acknowledged."""
+    """Sends records in order, a limited number at a time, and counts the acknowledged ones."""
 
     def __init__(self, producer: Any) -> None:
         self.delivered = 0  # of the first records, without a gap
@@ -54,7 +54,7 @@ class Outbox:
     def send(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers = ()
     ) -> None:
-        """Send a record; waits while too many are under way, raises what an earlier one met."""
+        """Send a record; waits while too many are in flight, raises the error of an earlier one."""
         sent = self._producer.send(topic, value=value, key=key, headers=list(headers))
         size = len(value or b"") + len(key or b"")
         self._waiting.append((sent, size))
@@ -65,12 +65,12 @@ class Outbox:
             self._take(3 * ANSWER_MS)
 
     def settle(self) -> None:
-        """Wait until the broker has acknowledged every record."""
+        """Wait until every record is acknowledged."""
         while self._waiting:
             self._take(3 * ANSWER_MS)
 
     def drained(self, seconds: float) -> int:
-        """Wait so long for what is under way, and count what was delivered without a gap."""
+        """Wait at most this long, and count the records that were delivered without a gap."""
         from kafka.errors import KafkaError
 
         ends = time.monotonic() + seconds
@@ -80,7 +80,7 @@ class Outbox:
         return self.delivered
 
     def _take(self, timeout_ms: float) -> None:
-        """Wait for the first record; once one has failed, no later one counts."""
+        """Wait for the first record; after a failure no later one counts."""
         sent, size = self._waiting[0]
         try:
             sent.get(timeout=timeout_ms / 1000)

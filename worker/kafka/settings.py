@@ -1,9 +1,12 @@
-"""How every client reaches the broker, and what its errors mean: TLS and SASL in one place."""
+"""Why a broker cannot be reached: tries its addresses step by step, for a few seconds."""
 
+import asyncio
 import logging
 import os
+import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,134 @@ from typing import Any
 from encoder.support.files import read_regular
 from worker.config import APP_ID, Config
 from worker.errors import AccessError, BrokerError, ConfigError
-from worker.kafka.errors import meaning
-from worker.kafka.reach import knock, unreachable
+from worker.kafka.errors import (
+    NO_TLS_MESSAGE,
+    Verdict,
+    chain,
+    describe,
+    is_unreachable,
+    meaning,
+    tls_refusal,
+)
+
+KNOCK_S = 2.0
+PATIENCE_S = 3.0
+ADDRESSES = 3  # tried at most, so that it does not take for ever
+START = "start it (`newsift broker` runs a small one), or set NEWSIFT_KAFKA"
+
+NO_LOGIN = (
+    "hangs up on who does not log in; set kafka.security_protocol to SASL_PLAINTEXT or SASL_SSL, "
+    "and kafka.sasl_mechanism"
+)
+
+
+def knock(config: Config) -> None:
+    """Fail at once if nobody listens; a client would retry for seconds."""
+    import kafka.errors
+
+    failed: OSError | None = None
+    for address in config.kafka.bootstrap_servers.split(","):
+        try:
+            socket.create_connection(_place(address), KNOCK_S).close()
+            return
+        except OSError as error:
+            failed = error
+    raise kafka.errors.KafkaConnectionError(str(failed)) from failed
+
+
+def _place(address: str) -> tuple[str, int]:
+    """The host and the port of an address."""
+    host, _, port = address.strip().rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def unreachable(error: BaseException, settings: Mapping[str, Any], config: Config) -> Verdict:
+    """Try the addresses of the broker; the first refusal is the reason."""
+    context = settings.get("ssl_context")
+    addresses = settings["bootstrap_servers"][:ADDRESSES]
+    wrong = [verdict for address in addresses if (verdict := _try(address, context))]
+    refused = [verdict for verdict in wrong if verdict[0] is AccessError]
+    if refused or len(wrong) == len(addresses):
+        return (refused or wrong)[0]
+    protocol = config.kafka.security_protocol
+    remedy = f"see its log, and whether its listener is kafka.security_protocol {protocol}"
+    silent = BrokerError, f"does not answer ({_describe_unreachable(error)}); {remedy}"
+    return _login(addresses, settings, config) or silent
+
+
+def _describe_unreachable(error: BaseException) -> str:
+    return describe(next((one for one in chain(error) if is_unreachable(one)), error))
+
+
+def _try(address: str, context: ssl.SSLContext | None) -> Verdict | None:
+    """What is wrong with one address, as far as sockets can tell, or None."""
+    place = _place(address)
+    try:
+        with socket.create_connection(place, PATIENCE_S) as plain:
+            return _greet(plain, place[0], context)
+    except socket.gaierror:
+        return BrokerError, f"the host {place[0]} is not known; check NEWSIFT_KAFKA"
+    except TimeoutError:
+        return BrokerError, f"no answer within {PATIENCE_S:g} s; check the address and the firewall"
+    except OSError as error:
+        return BrokerError, f"nobody listens there ({error.strerror or error}); {START}"
+
+
+def _greet(plain: socket.socket, host: str, context: ssl.SSLContext | None) -> Verdict | None:
+    """What is wrong with the broker's TLS or with our lack of it; sends nothing else."""
+    greeting = context or ssl.create_default_context()
+    if context is None:
+        greeting.check_hostname, greeting.verify_mode = False, ssl.CERT_NONE
+    try:
+        with greeting.wrap_socket(plain, server_hostname=host):
+            spoken = AccessError, "speaks TLS; set kafka.security_protocol to SSL or SASL_SSL"
+            return None if context else spoken
+    except OSError as error:
+        fault = tls_refusal(error) if isinstance(error, ssl.SSLError) else NO_TLS_MESSAGE
+        return (AccessError, fault) if context else None
+
+
+def _login(addresses: Sequence[str], settings: Mapping[str, Any], config: Config) -> Verdict | None:
+    """Connect and log in at one address after the other, for the reason that clients hide."""
+    # A thread of its own: the caller may be a coroutine, whose event loop must not run another.
+    with ThreadPoolExecutor(1) as thread:
+        failed = thread.submit(asyncio.run, _logins(addresses, settings)).result()
+    verdicts = [meaning(error, config) for error in failed]
+    return next((verdict for verdict in verdicts if verdict), None)
+
+
+async def _logins(addresses: Sequence[str], settings: Mapping[str, Any]) -> list[BaseException]:
+    """The refusal of a login by each address."""
+    from aiokafka.conn import create_conn, log
+
+    login = {key: value for key, value in settings.items() if key != "bootstrap_servers"}
+    login["request_timeout_ms"] = round(PATIENCE_S * 1000)
+    failed: list[BaseException] = []
+    was, log.disabled = log.disabled, True
+    for address in addresses:
+        try:
+            link = await create_conn(*_place(address), **login)
+            try:
+                if "sasl_mechanism" not in login:
+                    await _answer(link)
+            finally:
+                link.close()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is explained or passed over
+            failed.append(error)
+    log.disabled = was
+    return failed
+
+
+async def _answer(link: Any) -> None:
+    """Send a request that any client may send; a broker that requires a login disconnects."""
+    from aiokafka.errors import KafkaConnectionError
+    from aiokafka.protocol.metadata import MetadataRequest
+
+    try:
+        await link.send(MetadataRequest([], allow_auto_topic_creation=False))
+    except KafkaConnectionError:
+        raise AccessError(NO_LOGIN) from None
+
 
 LARGEST_PEM = 2**24  # bytes
 BOOTSTRAP_S = 5.0  # a command should say soon that nobody answers
@@ -21,22 +150,22 @@ BOOTSTRAP_S = 5.0  # a command should say soon that nobody answers
 def aiokafka_settings(config: Config) -> dict[str, Any]:
     """The settings that aiokafka's consumer, producer and admin client share."""
     kafka = config.kafka
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "bootstrap_servers": [part.strip() for part in kafka.bootstrap_servers.split(",")],
         "client_id": APP_ID,
         "security_protocol": kafka.security_protocol,
         "request_timeout_ms": round(kafka.request_timeout_s * 1000),
     }
     if context := tls_context(config):
-        found["ssl_context"] = context
+        settings["ssl_context"] = context
     if kafka.security_protocol.startswith("SASL"):
         assert kafka.password is not None  # Config refuses SASL without one
-        found |= {
+        settings |= {
             "sasl_mechanism": kafka.sasl_mechanism,
             "sasl_plain_username": kafka.username,
             "sasl_plain_password": kafka.password.reveal(),
         }
-    return found
+    return settings
 
 
 def kafka_python_settings(config: Config) -> dict[str, Any]:
@@ -51,19 +180,19 @@ def aiokafka_producer_settings(config: Config) -> dict[str, Any]:
 
 
 def compression_type(config: Config) -> str | None:
-    """What both clients' producers call kafka.compression."""
+    """The clients' name for kafka.compression."""
     codec = config.kafka.compression
     return None if codec == "none" else codec
 
 
 def isolation_level(config: Config) -> str:
-    """What both clients' consumers call kafka.isolation."""
+    """The clients' name for kafka.isolation."""
     return f"read_{config.kafka.isolation}"
 
 
 @contextmanager
 def speaking(config: Config) -> Iterator[None]:
-    """Turn what kafka-python raises into one line that names the broker and the remedy."""
+    """Turn kafka-python's exceptions into one line with the broker and the remedy."""
     import kafka.errors
 
     if os.environ.get("NEWSIFT_DEBUG") != "1":
@@ -78,31 +207,31 @@ def speaking(config: Config) -> Iterator[None]:
 
 
 def broker_error(error: BaseException, config: Config) -> AccessError | BrokerError:
-    """A client's error as one line with the broker's address and the remedy, and no secret.
+    """A client's error as one line with the broker's address and the remedy, no secret.
 
-    A client that cannot connect seldom says why: then the address is tried here, for a few seconds.
+    A client that cannot connect rarely says why, so the address is tried here, for a few seconds.
     """
     if isinstance(error, AccessError | BrokerError):
         return error
     verdict = meaning(error, config)
-    kind, said = verdict or unreachable(error, aiokafka_settings(config), config)
-    return kind(redacted(f"broker {config.kafka.bootstrap_servers}: {said}", config))
+    kind, message = verdict or unreachable(error, aiokafka_settings(config), config)
+    return kind(redacted(f"broker {config.kafka.bootstrap_servers}: {message}", config))
 
 
 def redacted(line: str, config: Config) -> str:
-    """One line without the password, should a client have put it there."""
+    """One line without the password, in case a client printed it."""
     secret = config.kafka.password
     line = " ".join(line.split())
     return line.replace(secret.reveal(), str(secret)) if secret else line
 
 
 def uses_tls(config: Config) -> bool:
-    """Whether the connection to the broker is encrypted."""
+    """Whether the connection is encrypted."""
     return config.kafka.security_protocol.endswith("SSL")
 
 
 def tls_context(config: Config) -> ssl.SSLContext | None:
-    """The TLS side of the connection; none if it is not encrypted."""
+    """The TLS context, or None without encryption."""
     if not uses_tls(config):
         return None
     kafka = config.kafka
@@ -120,11 +249,11 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
 
 
 @contextmanager
-def _refusing(key: str, path: Path | None, wanted: str) -> Iterator[None]:
+def _refusing(key: str, path: Path | None, expected: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
+        reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
         raise ConfigError(
-            f"kafka.{key}: {path} is refused ({said}); give a PEM file with {wanted}"
+            f"kafka.{key}: {path} is refused ({reason}); give a PEM file with {expected}"
         ) from error

@@ -1,4 +1,4 @@
-"""The topics: made where they are missing, and compared with what they should be."""
+"""Creates missing topics and checks existing ones."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from typing import Any
 
 from worker.config import Config
 from worker.errors import AccessError, ConfigError
-from worker.kafka.errors import names, told
+from worker.kafka.errors import describe, names
 from worker.kafka.rules import Actual, Difference, differences, kafka_topics, new_topics
 from worker.kafka.settings import kafka_python_settings, speaking
 
@@ -30,43 +30,49 @@ def administering(config: Config) -> Iterator[Any]:
 
 
 def ensure_topics(config: Config) -> list[str]:
-    """Make the worker's topics that are missing, or refuse with the command that makes them.
+    """Create the worker's missing topics, or fail with the command that creates them.
 
-    Topics that are there and unfit are refused too.
+    Existing topics that break a rule are refused.
     """
     with administering(config) as admin:
         labels = config.topics.labels
-        made = _make(admin, config, [name for name in new_topics(config) if name != labels])
-        _refuse(found for found in _differences(admin, config) if found.topic != labels)
-        return made
+        created = _make(admin, config, [name for name in new_topics(config) if name != labels])
+        _refuse(
+            difference for difference in _differences(admin, config) if difference.topic != labels
+        )
+        return created
 
 
 def ensure_posts(config: Config) -> None:
-    """Make the topic of posts if it is missing, or refuse: for who only writes there."""
+    """Create the topic of posts if it is missing, for processes that only write posts."""
     with administering(config) as admin:
         _make(admin, config, [config.topics.posts])
 
 
 def ensure_labels(config: Config) -> list[Difference]:
-    """Make the topic of labels if it is missing, or refuse; and where it is not as it should be."""
+    """Create the labels topic if it is missing; returns its differences from the rules."""
     with administering(config) as admin:
         _make(admin, config, [config.topics.labels])
         return [d for d in _differences(admin, config) if d.topic == config.topics.labels]
 
 
 def refuse_unfit(config: Config) -> None:
-    """Refuse topics that are not as the worker needs them."""
-    _refuse(found for found in check_topics(config) if found.topic != config.topics.labels)
+    """Refuse topics that the worker cannot use."""
+    _refuse(
+        difference
+        for difference in check_topics(config)
+        if difference.topic != config.topics.labels
+    )
 
 
 def create_topics(config: Config) -> list[str]:
-    """Make the topics that are missing, whatever topics.create says: somebody asked for it."""
+    """Create the missing topics, whatever topics.create says: a person requested it."""
     with administering(config) as admin:
         return _create(admin, config, _missing(admin, config))
 
 
 def check_topics(config: Config) -> list[Difference]:
-    """Where the broker's topics are not as newsift needs or would advise."""
+    """The differences of the broker's topics from the rules."""
     with administering(config) as admin:
         return _differences(admin, config)
 
@@ -77,22 +83,22 @@ def _differences(admin: Any, config: Config) -> list[Difference]:
 
 
 def _make(admin: Any, config: Config, names: Sequence[str]) -> list[str]:
-    """Make those that are missing, where that is allowed."""
+    """Create missing topics, if allowed."""
     missing = [name for name in _missing(admin, config) if name in names]
     if missing and not config.topics.create:
         raise AccessError(_say_how(config, missing, "topics.create is false"))
     return _create(admin, config, missing)
 
 
-def _refuse(found: Iterable[Difference]) -> None:
-    """Refuse what would lose seeds, or stop the worker later; a hidden topic may be there."""
-    unfit = [each for each in found if each.serious and each.setting != "topic"]
+def _refuse(differences: Iterable[Difference]) -> None:
+    """Refuse topics that would lose seeds or stop the worker later; hidden topics may exist."""
+    unfit = [each for each in differences if each.serious and each.setting != "topic"]
     if not unfit:
         return
     first = unfit[0]
     more = f"; {len(unfit) - 1} more: see `newsift topics check`" if unfit[1:] else ""
     raise AccessError(
-        f"topic {first.topic}: {first.setting} is {first.found}, must be {first.wanted}: "
+        f"topic {first.topic}: {first.setting} is {first.actual}, must be {first.required}: "
         f"{first.why}; {first.fix}{more}"
     )
 
@@ -103,33 +109,33 @@ def _missing(admin: Any, config: Config) -> list[str]:
 
 
 def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
-    """Make these topics; another worker that is faster does no harm."""
+    """Create these topics; ignore those that another worker created first."""
     from kafka.errors import BrokerResponseError
 
-    made = []
+    created = []
     for name in missing:
         try:
             admin.create_topics({name: new_topics(config)[name]})
-            made.append(name)
+            created.append(name)
         except BrokerResponseError as error:
             _weigh(error, config, missing)
     if missing:
         admin.wait_for_topics(list(missing))
-    return made
+    return created
 
 
 def _weigh(error: Exception, config: Config, missing: Sequence[str]) -> None:
-    """Pass over a topic that is there by now; say what to do about anything else."""
+    """Ignore a topic that exists by now; raise any other error with its remedy."""
     kinds = names(error)
     if "TopicAlreadyExistsError" in kinds:
         return
     if kinds & set(COPIES):
         raise ConfigError(
             f"topics.replication: {config.topics.replication} is refused by the broker "
-            f"({told(error)}); give at most the number of its brokers"
+            f"({describe(error)}); give at most the number of its brokers"
         ) from error
     if kinds & set(REFUSED):
-        why = f"the broker refuses ({told(error)})"
+        why = f"the broker refuses ({describe(error)})"
         raise AccessError(_say_how(config, missing, why)) from error
     raise error
 
@@ -148,8 +154,8 @@ def _actual(admin: Any, names: Iterable[str]) -> dict[str, Actual | None]:
     there = sorted({*admin.list_topics()} & {*names})
     if not there:
         return {}
-    asked = [ConfigResource("topic", name, dict.fromkeys(SETTINGS)) for name in there]
-    settings = admin.describe_configs(asked, config_filter="all")["topic"]
+    resources = [ConfigResource("topic", name, dict.fromkeys(SETTINGS)) for name in there]
+    settings = admin.describe_configs(resources, config_filter="all")["topic"]
     return {
         topic["name"]: Actual(
             len(topic["partitions"]),

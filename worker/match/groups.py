@@ -1,9 +1,9 @@
-"""Groups: matches that say the same share one, named by the first of them; nothing is dropped.
+"""Story groups: matches that repeat one text share a group, named by the first of them.
 
-One pass over the matches of a partition in the order of their offsets. Each is compared, by the
-vectors that the matching made, with the firsts of the groups met lately, and joins the oldest that
-says the same or begins a group of its own. It is not compared with the other members: chains of
-small changes would run together (`docs/judging.md`, "Stories").
+One pass over the matches of a partition in offset order. Each is compared, by the embeddings of the
+matching, with the first matches of recent groups. It joins the oldest group that it repeats, or
+begins its own. It is not compared with other members: chains of small changes would merge different
+stories (`docs/judging.md`, "Stories").
 """
 
 from collections import OrderedDict
@@ -19,7 +19,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed
-from worker.match.records import Story, Telling
+from worker.match.records import StoryGroup, StoryKey
 
 ALIKE = np.float32(0.8)  # the score from which two posts say the same
 FIRSTS = 1024  # of groups that are remembered,
@@ -34,16 +34,16 @@ Key = tuple[bytes, frozenset[str]]  # what a vector holds, and the events that i
 class First(NamedTuple):
     """The first match of a group."""
 
-    told: Telling
+    key: StoryKey
     size: int
 
 
 class Stories:
-    """The groups of one partition's matches: those met lately, within bounds.
+    """The recent groups of one partition, within bounds.
 
-    A match joins a group only if the group's first matches all events that it does: so the firsts
-    alone show all that an event was told. A function of the matches and their order, however they
-    come in batches.
+    A match joins a group only if the group's first match has all of its events, so a reader of the
+    first matches misses no event. The result depends on the matches and their order, not on the
+    batches.
     """
 
     def __init__(self, most: int = FIRSTS, size: int = BYTES) -> None:
@@ -56,30 +56,31 @@ class Stories:
     def __len__(self) -> int:
         return len(self._firsts)
 
-    def place(self, told: Sequence[Telling], vectors: Embeddings) -> list[Story]:
-        """The group of each match, in order; vectors has a row for each."""
-        places: list[Story] = []
-        keys = list(zip(row_bytes(vectors), (each.events for each in told), strict=True))
+    def place(self, matches: Sequence[StoryKey], vectors: Embeddings) -> list[StoryGroup]:
+        """The group of each match, in order; `vectors` has one row for each."""
+        places: list[StoryGroup] = []
+        keys = list(zip(row_bytes(vectors), (each.events for each in matches), strict=True))
         firsts: dict[Key, int] = {}
-        while len(places) < len(told):
+        while len(places) < len(matches):
             span = slice(len(places), len(places) + BLOCK)
-            places += self._place(told[span], vectors[span], keys[span], firsts)
+            places += self._place(matches[span], vectors[span], keys[span], firsts)
         return places
 
     def _place(
-        self, told: Sequence[Telling], vectors: Embeddings, keys: Sequence[Key],
+        self, matches: Sequence[StoryKey], vectors: Embeddings, keys: Sequence[Key],
         firsts: dict[Key, int],
-    ) -> list[Story]:  # fmt: skip
-        """The groups of these matches, or of those before a repeat that has to be compared again.
+    ) -> list[StoryGroup]:  # fmt: skip
+        """The groups of these matches, up to a repeat that must be compared again.
 
-        `firsts` holds the first that a match of this vector and these events joined. As long as it
-        is remembered a repeat joins it too: older ones can only have gone, others are younger.
+        `firsts` maps the vector and events of a match to the first match of its group. While that
+        is remembered, a repeat joins the same group: older groups can only have been dropped,
+        others are younger.
         """
-        known = vectors[:0] if self._vectors is None else self._vectors
+        earlier = vectors[:0] if self._vectors is None else self._vectors
         occurs = {key: row for row, key in reversed(list(enumerate(keys)))}
         fresh = sorted(row for key, row in occurs.items() if firsts.get(key) not in self._firsts)
         older: dict[int, list[int]] = {row: [] for row in fresh}
-        for at, other in alike(vectors[fresh], known):
+        for at, other in alike(vectors[fresh], earlier):
             older[fresh[at]].append(self._numbers[other])
         same = alike(vectors[fresh], vectors[fresh])
         for at, other in same:
@@ -87,8 +88,8 @@ class Stories:
                 older[fresh[at]].append(self._count + fresh[other])
         like_itself = {fresh[at] for at, other in same if at == other}  # not so without words
         sizes = bytes_of(vectors).tolist()
-        places: list[Story] = []
-        for row, (match, key) in enumerate(zip(told, keys, strict=True)):
+        places: list[StoryGroup] = []
+        for row, (match, key) in enumerate(zip(matches, keys, strict=True)):
             first = firsts.get(key, -1)
             if row not in older and first not in self._firsts:
                 break
@@ -99,40 +100,40 @@ class Stories:
             places.append(story)
             if first != number or row in like_itself:
                 firsts[key] = first
-        self._keep(known, vectors[: len(places)])
+        self._keep(earlier, vectors[: len(places)])
         return places
 
-    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> tuple[int, Story]:
-        """The group of one match, with the number of its first; those alike are given by age."""
+    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> tuple[int, StoryGroup]:
+        """The group of one match, and the number of its first match; similar ones oldest first."""
         for other in alike_ones:
             first = self._firsts.get(other)
-            if first is not None and match.told.events <= first.told.events:
+            if first is not None and match.key.events <= first.key.events:
                 self._firsts.move_to_end(other)
-                name = first.told.match_id
-                return other, Story(name, name == match.told.match_id)  # it may have come twice
+                name = first.key.match_id
+                return other, StoryGroup(name, name == match.key.match_id)  # it may have come twice
         self._firsts[number] = match
         self._room -= match.size
         while self._room < 0 or len(self._firsts) > self._most:
             self._room += self._firsts.popitem(last=False)[1].size
-        return number, Story(match.told.match_id, True)
+        return number, StoryGroup(match.key.match_id, True)
 
-    def _keep(self, known: Embeddings, vectors: Embeddings) -> None:
-        """Add the vectors of new firsts; now and then let go of those that are forgotten."""
+    def _keep(self, earlier: Embeddings, vectors: Embeddings) -> None:
+        """Add the vectors of new first matches; drop forgotten ones from time to time."""
         rows = [row for row in range(len(vectors)) if self._count + row in self._firsts]
         numbers = self._numbers + [self._count + row for row in rows]
         self._count += len(vectors)
         if rows:
-            known = Embeddings.concat([known, vectors[rows]])
+            earlier = Embeddings.concat([earlier, vectors[rows]])
         if len(numbers) > self._most + BLOCK:
             alive = [at for at, number in enumerate(numbers) if number in self._firsts]
-            known, numbers = known[alive], [numbers[at] for at in alive]
-        self._vectors, self._numbers = known, numbers
+            earlier, numbers = earlier[alive], [numbers[at] for at in alive]
+        self._vectors, self._numbers = earlier, numbers
 
 
 def alike(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
-    """The pairs of rows that say the same, in order: few have the words for it, these are scored.
+    """The pairs of rows that repeat one text, in order. Few share enough words; these are scored.
 
-    The score is summed up in one order, so that it does not depend on what stands beside a post.
+    The score is summed in a fixed order, so that it does not depend on the other rows.
     """
     mix = posts.mix
     least = (ALIKE - (1 - mix)) / mix if mix else -1.0  # of the words, if the rest is the same
@@ -145,8 +146,8 @@ def alike(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
     )
     pairs: I64 = np.argwhere(may)
     sides = (posts.dense, mine), (others.dense, theirs)
-    kept = pairs[pair_scores(*sides, mix, pairs) >= ALIKE]
-    return [(row, other) for row, other in kept.tolist()]
+    close = pairs[pair_scores(*sides, mix, pairs) >= ALIKE]
+    return [(row, other) for row, other in close.tolist()]
 
 
 @jit()
@@ -154,9 +155,9 @@ def may_share(
     indptr: I64, slots: I32, weights: F32,
     other_indptr: I64, other_slots: I32, other_weights: F32, least: float,
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """Whether the product of the words of each two rows may reach this: [n, m].
+    """Whether the product of the words of two rows may reach this: [n, m].
 
-    Words that fall together in a table that the cache holds only make it larger.
+    Words that collide in the small table only make the bound larger.
     """
     out = np.empty((len(indptr) - 1, len(other_indptr) - 1), np.bool_)
     table = np.zeros(PLACES, np.float32)  # of one row's weights
@@ -174,7 +175,7 @@ def may_share(
 
 
 def row_bytes(vectors: Embeddings) -> list[bytes]:
-    """What each row holds, to the last bit."""
+    """The exact bytes of each row."""
     words, ends = vectors.lexical, vectors.lexical.indptr.tolist()
     return [
         dense.tobytes() + words.slots[start:end].tobytes() + words.weights[start:end].tobytes()
@@ -183,7 +184,7 @@ def row_bytes(vectors: Embeddings) -> list[bytes]:
 
 
 def bytes_of(vectors: Embeddings) -> I64:
-    """What the vectors of each row take: [n]."""
+    """The size of each row's vectors: [n]."""
     words = np.diff(vectors.lexical.indptr)
     cost: I64 = vectors.dense.shape[1] * 4 + words * 8
     return cost

@@ -1,12 +1,14 @@
-"""Near misses in a batch: posts that match no seed of an event, and come near to one.
+"""Near misses in a batch: posts that match no seed of an event but come close to one.
 
-How near is said by each seed's background: a seed's edges are its threshold and the scores that
-larger and larger shares of the background reach. An event's stratum is that of its nearest seed.
+The background defines close: a seed's edges are its threshold and the scores that larger and larger
+shares of the background reach. A post's stratum for an event is that of its nearest seed.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from secrets import token_hex
+from threading import Lock
 from typing import Self
 
 import numpy as np
@@ -15,18 +17,21 @@ from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores
 from encoder.support.jit import jit
+from worker.match.reservoir import RATES, NearAnswer, NearMisses
+from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
+from worker.seeds.record import digest
 from worker.seeds.set import SeedSet
 
 EVENTS = 32  # that near misses are kept of: those with a profile first, then by their names
 SEEDS = 256  # of all these events together
-Known = dict[tuple[str, str], tuple[float, ...]]  # the cuts of a seed of this version
+CutsBySeed = dict[tuple[str, str], tuple[float, ...]]  # the cuts of a seed of this version
 Cuts = Callable[[Embeddings, float], F32]  # the score that so much of the background reaches
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """The seeds of some events, event by event, and where the strata below each begin."""
+    """The seeds of some events, event by event, and the lower edges of their strata."""
 
     events: tuple[str, ...]
     starts: I64  # [e + 1], where an event's seeds begin among these:
@@ -36,29 +41,29 @@ class Edges:
 
     @classmethod
     def of(
-        cls, seeds: SeedSet, cuts: Cuts, rates: Sequence[float], known: "Known"
-    ) -> tuple[Self, "Known"]:
-        """Those of a set of seeds, as far as they are bounded; and the cuts by seed and version."""
+        cls, seeds: SeedSet, cuts: Cuts, rates: Sequence[float], earlier: "CutsBySeed"
+    ) -> tuple[Self, "CutsBySeed"]:
+        """The edges of a seed set, within the bounds; and the cuts by seed and version."""
         chosen = _chosen(seeds)
         places = [at for own in chosen.values() for at in own]
         names = [(seeds.seeds[at].id, seeds.seeds[at].version) for at in places]
-        new = [n for n, name in enumerate(names) if name not in known]
+        new = [n for n, name in enumerate(names) if name not in earlier]
         rows = seeds.embeddings[np.array([places[n] for n in new], np.int64)]
         fresh = np.array([cuts(rows, rate) for rate in rates] if new else [], np.float32).T
-        found = known | {names[n]: tuple(cut.tolist()) for n, cut in zip(new, fresh, strict=True)}
-        table = np.array([found[name] for name in names], np.float32).reshape(-1, len(rates))
+        every = earlier | {names[n]: tuple(cut.tolist()) for n, cut in zip(new, fresh, strict=True)}
+        table = np.array([every[name] for name in names], np.float32).reshape(-1, len(rates))
         own_cuts = seeds.thresholds[np.array(places, np.int64)][:, None]
         edges = np.minimum.accumulate(np.hstack([own_cuts, table]), axis=1)  # [m, 1 + s]
         ends = np.cumsum([0, *map(len, chosen.values())]).astype(np.int64)
         rows_of = [[*name, *edge] for name, edge in zip(names, edges.tolist(), strict=True)]
         marks = tuple(rows_of[begin:end] for begin, end in pairwise(ends.tolist()))
-        made = cls(tuple(chosen), ends, np.array(places, np.int64), edges, marks)
-        return made, {name: found[name] for name in names}
+        edges_of_set = cls(tuple(chosen), ends, np.array(places, np.int64), edges, marks)
+        return edges_of_set, {name: every[name] for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Nears:
-    """Near misses: of which post, by its row, and event, in which stratum, with which score."""
+    """Near misses: the row of the post, the event, the stratum and the score."""
 
     posts: I64  # [h]
     events: I64  # [h]
@@ -69,7 +74,7 @@ class Nears:
 def near_misses_among(
     touched: I64, edges: Edges, posts: Embeddings, times: I64, seeds: SeedSet
 ) -> Nears:
-    """Of posts and events that may be near [h, 2] those that are, by the exact scores."""
+    """The near misses among candidate posts and events [h, 2], by exact scores."""
     rows, events = touched.T
     counts = np.diff(edges.starts)[events]  # [h]
     begins = np.cumsum(counts) - counts
@@ -91,7 +96,7 @@ def near_misses_among(
 
 
 def _chosen(seeds: SeedSet) -> dict[str, list[int]]:
-    """The places of the seeds of as many events as there is room for."""
+    """The positions of the seeds of as many events as the bounds allow."""
     by_event = sorted(range(len(seeds)), key=lambda at: (seeds.seeds[at].event, at))
     events = [list(own) for _, own in groupby(by_event, lambda at: seeds.seeds[at].event)]
     events.sort(key=lambda own: not any(isinstance(seeds.seeds[at], Profile) for at in own))
@@ -105,21 +110,21 @@ def _chosen(seeds: SeedSet) -> dict[str, list[int]]:
 
 
 @jit()
-def with_room(found: I64) -> I64:
-    """A copy with room for twice as many."""
-    more = np.empty((2 * len(found), 2), np.int64)
-    for i in range(len(found)):
-        more[i, 0], more[i, 1] = found[i, 0], found[i, 1]
+def with_room(pairs: I64) -> I64:
+    """A copy with twice the capacity."""
+    more = np.empty((2 * len(pairs), 2), np.int64)
+    for i in range(len(pairs)):
+        more[i, 0], more[i, 1] = pairs[i, 0], pairs[i, 1]
     return more
 
 
 @jit()
 def touched_by(scores: F32, starts: I64, least: F32) -> I64:
-    """The rows and events of which some score reaches its least: [h, 2].
+    """The rows and events of which some score reaches the lowest edge: [h, 2].
 
-    Most posts are near to nothing: one loop without a branch tells them from the others.
+    Most posts are near to nothing; one loop without a branch excludes them.
     """
-    found, end = np.empty((64, 2), np.int64), 0
+    pairs, end = np.empty((64, 2), np.int64), 0
     for post in range(len(scores)):
         row, above = scores[post], np.float32(-1)
         for at in range(len(least)):
@@ -129,9 +134,73 @@ def touched_by(scores: F32, starts: I64, least: F32) -> I64:
         for event in range(len(starts) - 1):
             for at in range(starts[event], starts[event + 1]):
                 if row[at] >= least[at]:
-                    if end == len(found):
-                        found = with_room(found)
-                    found[end, 0], found[end, 1] = post, event
+                    if end == len(pairs):
+                        pairs = with_room(pairs)
+                    pairs[end, 0], pairs[end, 1] = post, event
                     end += 1
                     break
-    return found[:end].copy()
+    return pairs[:end].copy()
+
+
+class NearWatch:
+    """Collects near misses under the current seed set; thread-safe.
+
+    An event whose seeds, profile or thresholds change starts again: its scores are different.
+    """
+
+    def __init__(self, cuts: Cuts) -> None:
+        self._cuts, self._lock = cuts, Lock()
+        self._seeds: SeedSet | None = None
+        self._edges: Edges | None = None
+        self._earlier_cuts: CutsBySeed = {}
+        self._ready: tuple[SeedSet, Edges, CutsBySeed] | None = None
+        self._nonce = token_hex(16)
+        self._misses = NearMisses((), nonce=self._nonce)
+
+    def prepare(self, seeds: SeedSet) -> None:
+        """Compute the edges of a new seed set from the whole background, before it is used."""
+        self._ready = (seeds, *Edges.of(seeds, self._cuts, RATES, self._earlier_cuts))
+
+    def edges(self, seeds: SeedSet) -> Edges:
+        """The edges of these seeds."""
+        with self._lock:
+            if self._edges is None or seeds is not self._seeds:
+                ready = self._ready
+                if ready is None or ready[0] is not seeds:
+                    ready = (seeds, *Edges.of(seeds, self._cuts, RATES, self._earlier_cuts))
+                _, self._edges, self._earlier_cuts = ready
+                self._misses = NearMisses(_names(self._edges), self._misses, self._nonce)
+                self._seeds = seeds
+            return self._edges
+
+    def add(self, edges: Edges, touched: Sequence[tuple[list[Post], Nears]], posts: int) -> None:
+        """Add the near misses of a batch, unless the seed set has changed since."""
+        with self._lock:
+            if edges is not self._edges:
+                return
+            self._misses.look(posts)
+            for of, nears in touched:
+                near = (nears.posts, nears.events, nears.strata, nears.scores)
+                self._misses.add(of, *near)
+
+    def answer(self, event: str) -> NearAnswer | None:
+        """The near misses of an event; None for an unknown event or one beyond the bounds."""
+        with self._lock:
+            edges, seeds = self._edges, self._seeds
+            if edges is None or seeds is None or event not in edges.events:
+                return None
+            at = edges.events.index(event)
+            own = range(edges.starts[at], edges.starts[at + 1])
+            of_seeds = {seeds.seeds[edges.seeds[n]].id: tuple(edges.edges[n].tolist()) for n in own}
+            name = _name(event, edges.marks[at])
+            misses = self._misses
+            return NearAnswer(event, seeds.digest, of_seeds, misses.strata(name), misses.seen(name))
+
+
+def _names(edges: Edges) -> list[str]:
+    return [_name(*pair) for pair in zip(edges.events, edges.marks, strict=True)]
+
+
+def _name(event: str, mark: object) -> str:
+    """The identity of an event's comparison."""
+    return f"{digest(mark)} {event}"

@@ -1,7 +1,7 @@
-"""One batch: decode → encode → match → records to send, for the worker and the offline filter."""
+"""Process many rows at once; where that fails, find the row at fault by halving."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
@@ -13,9 +13,8 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32, I64
 from worker import crashpoint
-from worker.config import DEFAULT_LIMITS, Limits
-from worker.match.halves import by_halves, out_of_memory
-from worker.match.matcher import Matcher, Pairs
+from worker.config.limits import DEFAULT_LIMITS, Limits
+from worker.match.matcher import Matcher, SeedPairs
 from worker.match.near import Edges, Nears
 from worker.match.records import (
     Message,
@@ -26,9 +25,43 @@ from worker.match.records import (
     why_tokens,
 )
 from worker.posts.languages import ALL, Languages
+from worker.posts.outcome import Unreadable
 from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post
-from worker.posts.unreadable import Unreadable
 from worker.seeds.set import SeedSet
+
+Result = TypeVar("Result")
+Work = Callable[[Sequence[int]], Result]
+
+
+def by_halves(
+    work: Work[Result], rows: Sequence[int]
+) -> Generator[tuple[Sequence[int], Result | Exception], None, bool]:
+    """The results for all rows; on failure for halves, down to single rows.
+
+    A single row that fails is paired with its error. An error that no single row causes is raised,
+    unless memory was too small for all rows at once.
+    """
+    if not rows:
+        return False
+    try:
+        result: Result | Exception = work(rows)
+    except Exception as error:  # noqa: BLE001 - told apart by the caller
+        result = error
+    if not isinstance(result, Exception) or len(rows) == 1:
+        yield rows, result
+        return isinstance(result, Exception)
+    middle = len(rows) // 2
+    first = yield from by_halves(work, rows[:middle])
+    second = yield from by_halves(work, rows[middle:])
+    if not (first or second or out_of_memory(result)):
+        raise result
+    return first or second
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error means that memory is exhausted; torch's is recognised by name."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
 
 T = TypeVar("T", bound=Hashable)
 SAMPLE = 4  # posts of a batch, at most, whose scores are looked at as a whole
@@ -38,7 +71,7 @@ STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # and t
 
 @dataclass
 class Outcome:
-    """What a batch came to: the records to send, in the order of their messages, and counts."""
+    """The result of a batch: the records to send, in message order, and counts."""
 
     read: int = 0
     records: list[Record] = field(default_factory=list)
@@ -48,7 +81,9 @@ class Outcome:
     rejected: Counter[Reason] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)  # matches
     vectors: list[Embeddings] = field(default_factory=list)  # a row for each match record
-    told: Counter[str] = field(default_factory=Counter)  # posts by the events that they match
+    posts_by_event: Counter[str] = field(
+        default_factory=Counter
+    )  # posts by the events that they match
     stories: Counter[tuple[str, int]] = field(default_factory=Counter)  # by event and minute
     hits: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # posts that match each seed
     sample: Embeddings | None = None  # of a few of the posts
@@ -58,8 +93,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordinary:
-    """A message as ordinary as can be: what fails on it too is no single message's fault."""
+class ProbeMessage:
+    """A minimal valid message. What fails on it as well is not the fault of one message."""
 
     value: bytes = b'{"id": "1", "text": "first words"}'
     topic: str = ""
@@ -70,8 +105,8 @@ class Ordinary:
     headers: tuple[()] = ()
 
 
-class Passage:
-    """The messages of one batch on their way through the stages, and what came of them so far."""
+class BatchState:
+    """The messages of one batch, the posts among them, and the outcome so far."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
@@ -85,29 +120,29 @@ class Passage:
         self.outcome.records.append(to_dead_letter(index, self.messages[index], reason, detail))
 
     def pass_over(self, index: int, why: str) -> None:
-        """Leave out a message that there is nothing to do with."""
+        """Leave out a message without a post."""
         self.posts.pop(index, None)
         self.outcome.passed_over[why] += 1
 
     def match(
-        self, records: Sequence[Record], found: Pairs, posts: Embeddings, seeds: SeedSet
+        self, records: Sequence[Record], pairs: SeedPairs, posts: Embeddings, seeds: SeedSet
     ) -> None:
-        """Take over the records of posts that match, the best scores, and every event's matches."""
+        """Add the records of matching posts, the highest scores and the matches of each event."""
         outcome = self.outcome
         outcome.records += records
-        outcome.vectors.append(part_of(posts, np.unique(found.posts)))
+        outcome.vectors.append(part_of(posts, np.unique(pairs.posts)))
         outcome.matched += len(records)
         for record in records:
-            outcome.told.update(record.telling.events if record.telling else ())
-        outcome.best = np.concatenate([outcome.best, found.best])
-        outcome.hits = found.hits if outcome.sample is None else outcome.hits + found.hits
+            outcome.posts_by_event.update(record.story_key.events if record.story_key else ())
+        outcome.best = np.concatenate([outcome.best, pairs.best])
+        outcome.hits = pairs.hits if outcome.sample is None else outcome.hits + pairs.hits
         if outcome.sample is None:
             outcome.sample = posts[:: -(-len(posts) // SAMPLE)]
-        for seed in np.flatnonzero(found.hits).tolist():
-            outcome.events[seeds.seeds[seed].event] += int(found.hits[seed])
+        for seed in np.flatnonzero(pairs.hits).tolist():
+            outcome.events[seeds.seeds[seed].event] += int(pairs.hits[seed])
 
     def note_near(self, rows: Sequence[int], nears: Nears | None) -> None:
-        """Take over the near misses among the posts of these messages."""
+        """Add the near misses among the posts of these messages."""
         if nears is not None and len(nears.posts):
             of = sorted(set(nears.posts.tolist()))
             posts = [self.posts[rows[row]] for row in of]
@@ -116,9 +151,9 @@ class Passage:
 
 
 class Pipeline:
-    """What is done with a batch, whoever brings it: a pure function of messages and seeds.
+    """All stages of a batch: a pure function of messages and seeds.
 
-    Whoever wants to know how long each stage takes brings a timer.
+    Pass a timer to measure the stages.
     """
 
     def __init__(
@@ -133,8 +168,8 @@ class Pipeline:
         self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str],
         edges: Edges | None = None,
     ) -> Outcome:  # fmt: skip
-        """Work on all messages; `now` says when, as RFC 3339. With edges, note near misses too."""
-        batch, started = Passage(messages), self._timer()
+        """Process all messages; `now` gives the time as RFC 3339. Edges turn on near misses."""
+        batch, started = BatchState(messages), self._timer()
         self._decode(batch)
         started = self._lap(batch, "decode", started)
         if not len(seeds):
@@ -152,34 +187,34 @@ class Pipeline:
     def posts_in(
         self, messages: Sequence[Message], seeds: SeedSet
     ) -> Iterator[tuple[list[Post], Embeddings]]:
-        """The posts among some messages, with their vectors; what is none is left out."""
-        batch = Passage(messages)
+        """The posts among some messages, with their vectors; other messages are left out."""
+        batch = BatchState(messages)
         self._decode(batch)
         for rows, vectors in self._encode(batch, seeds):
             yield [batch.posts[row] for row in rows], vectors
 
-    def _lap(self, batch: Passage, stage: str, started: float) -> float:
+    def _lap(self, batch: BatchState, stage: str, started: float) -> float:
         ended = self._timer()
         batch.outcome.seconds[stage] = ended - started
         crashpoint.reached(STAGES[stage])
         return ended
 
-    def _decode(self, batch: Passage) -> None:
+    def _decode(self, batch: BatchState) -> None:
         for index, message in enumerate(batch.messages):
             if isinstance(message, Unreadable):
-                said = f"offsets {message.offsets}: {message.detail}"
-                batch.reject(index, message.why, said)
+                detail = f"offsets {message.offsets}: {message.detail}"
+                batch.reject(index, message.why, detail)
                 continue
-            found = read_safely(message.value, self._form, self._limits, self._langs)
-            if isinstance(found, Post):
-                batch.posts[index] = found
-            elif isinstance(found, PassedOver):
-                batch.pass_over(index, found.why)
+            result = read_safely(message.value, self._form, self._limits, self._langs)
+            if isinstance(result, Post):
+                batch.posts[index] = result
+            elif isinstance(result, PassedOver):
+                batch.pass_over(index, result.why)
             else:
-                batch.reject(index, found.reason, found.detail)
+                batch.reject(index, result.reason, result.detail)
 
-    def _encode(self, batch: Passage, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
-        """The embeddings of all posts that have finite ones: with the numbers of the messages."""
+    def _encode(self, batch: BatchState, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
+        """The rows of the messages and the embeddings of their posts, where these are finite."""
 
         def embed(rows: Sequence[int]) -> Embeddings:
             """A text that repeats is embedded once."""
@@ -187,54 +222,54 @@ class Pipeline:
             vectors = self._enc.posts(texts)
             return vectors if len(texts) == len(rows) else vectors[index]
 
-        for rows, made in by_halves(embed, list(batch.posts)):
-            if isinstance(made, Exception):
-                self._refuse(batch, rows[0], made, "embedded", seeds)
+        for rows, result in by_halves(embed, list(batch.posts)):
+            if isinstance(result, Exception):
+                self._refuse(batch, rows[0], result, "embedded", seeds)
                 continue
-            finite = np.isfinite(made.dense).all(axis=1)
+            finite = np.isfinite(result.dense).all(axis=1)
             for at in np.flatnonzero(~finite).tolist():
                 batch.reject(rows[at], Reason.NOT_FINITE, "its embedding is not finite")
-            words = made.dense.any(axis=1) | (np.diff(made.lexical.indptr) > 0)
+            words = result.dense.any(axis=1) | (np.diff(result.lexical.indptr) > 0)
             for at in np.flatnonzero(finite & ~words).tolist():
                 batch.pass_over(rows[at], "no_words")
-            kept = np.flatnonzero(finite & words)
-            if len(kept):
-                yield [rows[at] for at in kept.tolist()], part_of(made, kept)
+            usable = np.flatnonzero(finite & words)
+            if len(usable):
+                yield [rows[at] for at in usable.tolist()], part_of(result, usable)
 
     def _match(
-        self, batch: Passage, rows: list[int], posts: Embeddings, seeds: SeedSet,
+        self, batch: BatchState, rows: list[int], posts: Embeddings, seeds: SeedSet,
         now: Callable[[], str], edges: Edges | None,
     ) -> None:  # fmt: skip
-        """Add the records of the posts that match; one that this fails on is a dead letter."""
+        """Add the records of matching posts; a post that fails becomes a dead letter."""
         times = np.array([moment_of(batch.messages[row]) for row in rows], np.int64)
 
-        def match(at: Sequence[int]) -> tuple[list[Record], Pairs]:
+        def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
             matcher = Matcher(seeds, self._enc.threads, self._max_matches, edges)
-            found = matcher.match(part_of(posts, np.array(at)), times[list(at)])
-            return self._records(batch, [rows[i] for i in at], found, seeds, now), found
+            pairs = matcher.match(part_of(posts, np.array(at)), times[list(at)])
+            return self._records(batch, [rows[i] for i in at], pairs, seeds, now), pairs
 
-        for at, made in by_halves(match, range(len(rows))):
-            if isinstance(made, Exception):
-                self._refuse(batch, rows[at[0]], made, "compared", seeds)
+        for at, result in by_halves(match, range(len(rows))):
+            if isinstance(result, Exception):
+                self._refuse(batch, rows[at[0]], result, "compared", seeds)
             else:
-                batch.match(*made, part_of(posts, np.array(at)), seeds)
-                batch.note_near([rows[i] for i in at], made[1].nears)
+                batch.match(*result, part_of(posts, np.array(at)), seeds)
+                batch.note_near([rows[i] for i in at], result[1].nears)
 
     def _records(
-        self, batch: Passage, rows: Sequence[int], found: Pairs, seeds: SeedSet,
+        self, batch: BatchState, rows: Sequence[int], matches: SeedPairs, seeds: SeedSet,
         now: Callable[[], str],
     ) -> list[Record]:  # fmt: skip
-        """The match records of these posts, in their order."""
-        posts, starts, which = np.unique(found.posts, return_index=True, return_inverse=True)
+        """The match records of these posts, in order."""
+        posts, starts, which = np.unique(matches.posts, return_index=True, return_inverse=True)
         matching = [rows[post] for post in posts.tolist()]
-        pairs = list(zip(which.tolist(), found.seeds.tolist(), strict=True))
+        pairs = list(zip(which.tolist(), matches.seeds.tolist(), strict=True))
         why = self._words(batch, matching, pairs, seeds)
         named = [
             to_match(
                 *(batch.posts[matching[at]], seeds.seeds[seed], self._enc.digest),
                 *(score, seeds.thresholds[seed], words),
             )
-            for (at, seed), score, words in zip(pairs, found.scores, why, strict=True)
+            for (at, seed), score, words in zip(pairs, matches.scores, why, strict=True)
         ]
         spans = [*starts.tolist(), len(named)]
         return [
@@ -243,14 +278,18 @@ class Pipeline:
                 *(seeds.digest, self._enc.digest, now()),
             )
             for row, (start, end), count in zip(
-                matching, pairwise(spans), found.counts[posts].tolist(), strict=True
+                matching, pairwise(spans), matches.counts[posts].tolist(), strict=True
             )
         ]
 
     def _words(
-        self, batch: Passage, rows: Sequence[int], pairs: Sequence[tuple[int, int]], seeds: SeedSet
+        self,
+        batch: BatchState,
+        rows: Sequence[int],
+        pairs: Sequence[tuple[int, int]],
+        seeds: SeedSet,
     ) -> list[list[tuple[str, float]]]:
-        """The words that made the score of each pair; a text that repeats is explained once."""
+        """The words that made the score of each pair; a repeated text is explained once."""
         if not (self._why and pairs):
             return [[] for _ in pairs]
         texts, index = repeats(batch.posts[row].text for row in rows)
@@ -260,8 +299,10 @@ class Pipeline:
         ]
         return [words[place] for place in places]
 
-    def _refuse(self, batch: Passage, row: int, error: Exception, was: str, seeds: SeedSet) -> None:
-        """Make a post that cannot be worked on a dead letter, unless an ordinary one cannot too."""
+    def _refuse(
+        self, batch: BatchState, row: int, error: Exception, was: str, seeds: SeedSet
+    ) -> None:
+        """Make a post that fails a dead letter, unless a valid probe fails as well."""
         if out_of_memory(error):
             batch.reject(row, Reason.OUT_OF_MEMORY, f"out of memory as it was {was}")
             return
@@ -272,39 +313,41 @@ class Pipeline:
         batch.reject(row, Reason.FAILED, f"{type(error).__name__} as it was {was}")
 
     def _try_an_ordinary_post(self, seeds: SeedSet) -> None:
-        """Take one through all stages, as if it matched the first seed."""
-        batch, post = Passage([Ordinary()]), Post("1", "plain", "first words")
+        """Take a probe through all stages, as if it matched the first seed."""
+        batch, post = BatchState([ProbeMessage()]), Post("1", "plain", "first words")
         batch.posts[0] = post
         posts = self._enc.posts([post.text])
-        found = Matcher(seeds, self._enc.threads).match(posts, np.zeros(1, np.int64))
+        pairs = Matcher(seeds, self._enc.threads).match(posts, np.zeros(1, np.int64))
         if len(seeds):
             first = np.zeros(1, np.int64)
-            as_if = Pairs(first, first, np.ones(1, np.float32), found.best, first + 1, found.hits)
+            as_if = SeedPairs(
+                first, first, np.ones(1, np.float32), pairs.best, first + 1, pairs.hits
+            )
             self._records(batch, [0], as_if, seeds, str)
 
 
 def repeats(items: Iterable[T]) -> tuple[list[T], list[int]]:
-    """The different items in the order of their first occurrence, and the place of each item."""
+    """The distinct items in order of first occurrence, and the position of each item."""
     places: dict[T, int] = {}
     index = [places.setdefault(item, len(places)) for item in items]
     return list(places), index
 
 
 def read_safely(value: bytes | None, form: str, limits: Limits, langs: Languages = ALL) -> Reading:
-    """What a message holds; one that alone cannot be read, against all expectation, is rejected."""
+    """The content of a message; one that alone raises an unexpected error is rejected."""
     try:
         return read_post(value, form, limits, langs)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not come again and again
-        read_post(Ordinary().value)  # raises too where it is not the message's own
+        read_post(ProbeMessage().value)  # raises too where it is not the message's own
         return Rejected(Reason.FAILED, f"{type(error).__name__} as it was read")
 
 
 def part_of(vectors: Embeddings, rows: I64) -> Embeddings:
-    """Some of these rows, in rising order; all of them are not copied."""
+    """Some of these rows, in rising order; all rows are returned without a copy."""
     return vectors if len(rows) == len(vectors) else vectors[rows]
 
 
 def moment_of(message: Message) -> int:
-    """When a post was written by Kafka's time; where that is unknown, before anything expires."""
+    """The time of a post by Kafka's timestamp; without one, before anything expires."""
     written = message.timestamp
     return BEFORE_ALL if written is None or written < 0 else written

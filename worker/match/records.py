@@ -1,4 +1,4 @@
-"""What the worker writes: match records and dead letters, to the byte as the contract has them."""
+"""The records that the worker writes: matches and dead letters, exactly as in the contract."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 import numpy as np
 
+from worker.posts.outcome import Unreadable
 from worker.posts.read import Post, Reason
-from worker.posts.unreadable import Unreadable
 from worker.seeds.profile import Compared
 
 Headers = list[tuple[str, bytes]]
@@ -28,46 +28,40 @@ encode_json = msgspec.json.Encoder().encode
 
 
 class Message(Protocol):
-    """What came out of a topic; aiokafka's ConsumerRecord is one."""
+    """A message of a topic; aiokafka's ConsumerRecord is one."""
 
     @property
-    def topic(self) -> str:
-        """The topic it came from."""
+    def topic(self) -> str: ...
 
     @property
-    def partition(self) -> int:
-        """The partition there."""
+    def partition(self) -> int: ...
 
     @property
-    def offset(self) -> int:
-        """Its place in the partition."""
+    def offset(self) -> int: ...
 
     @property
     def timestamp(self) -> int | None:
-        """Kafka's milliseconds; None or -1 where it has none."""
+        """Milliseconds; None or -1 where Kafka has none."""
 
     @property
-    def key(self) -> bytes | None:
-        """Its key."""
+    def key(self) -> bytes | None: ...
 
     @property
-    def value(self) -> bytes | None:
-        """Its value."""
+    def value(self) -> bytes | None: ...
 
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Its headers."""
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
-class Telling(NamedTuple):
-    """What a match record tells: its best match, and the events that are named in it."""
+class StoryKey(NamedTuple):
+    """What grouping needs of a match record: its best match and its events."""
 
     match_id: str
     events: frozenset[str]
 
 
-class Story(NamedTuple):
-    """The first match that says the same, and whether this is it."""
+class StoryGroup(NamedTuple):
+    """The first match of a story group, and whether it is this one."""
 
     match_id: str
     new: bool
@@ -83,11 +77,11 @@ class Record:
     headers: Headers
     source: int  # which message of the batch it comes from
     timestamp: int | None = None  # milliseconds; without one that of its sending
-    telling: Telling | None = None  # of a match
+    story_key: StoryKey | None = None  # of a match
 
 
 class Match(msgspec.Struct, frozen=True):
-    """One seed that a post matches, as a match record has it."""
+    """One matched seed, as in a match record."""
 
     match_id: str
     seed_id: str
@@ -99,8 +93,8 @@ class Match(msgspec.Struct, frozen=True):
     why: list[tuple[str, float]]
 
 
-class Source(msgspec.Struct, frozen=True):
-    """Where in Kafka a post came from."""
+class PostPosition(msgspec.Struct, frozen=True):
+    """The position of a post in Kafka."""
 
     topic: str
     partition: int
@@ -109,21 +103,21 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class MatchRecord(msgspec.Struct, frozen=True):
-    """The value of a record in the topic of matches."""
+    """The value of a match record."""
 
     post: Post
     matches: list[Match]
     matched: int
     seed_set: str
     model: str
-    source: Source
+    source: PostPosition
     processed_at: str
     group: str | msgspec.UnsetType = msgspec.UNSET  # a worker's hints, in no record of a filter
     new: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 def match_id(post: Post, seed: Compared, model: str) -> str:
-    """The 32 hex digits that name a match, on every worker and however often it is delivered."""
+    """The 32 hex digits that name a match, the same on every worker and at every delivery."""
     named = [post.platform, post.id, post.text, seed.id, seed.version, model]
     return sha256(encode_json(named)).hexdigest()[:32]
 
@@ -136,7 +130,7 @@ def to_match(
     threshold: np.float32,
     why: Sequence[tuple[str, float]],
 ) -> Match:
-    """A post and a seed that it matches."""
+    """The match of a post and a seed."""
     name = match_id(post, seed, model)
     pair = (shortest(score), shortest(threshold))
     return Match(name, seed.id, seed.version, seed.event, seed.title, *pair, list(why))
@@ -152,18 +146,18 @@ def to_match_record(
     model: str,
     processed_at: str,
 ) -> Record:
-    """The record of a post that matches `matched` seeds, with those that are named."""
+    """The record of a post that matches `matched` seeds, of which these are listed."""
     written = -1 if message.timestamp is None else message.timestamp
-    source = Source(message.topic, message.partition, message.offset, written)
+    source = PostPosition(message.topic, message.partition, message.offset, written)
     value = MatchRecord(post, list(matches), matched, seed_set, model, source, processed_at)
     headers = [("schema", MATCH_SCHEMA.encode())]
-    telling = Telling(matches[0].match_id, frozenset(match.event for match in matches))
+    story_key = StoryKey(matches[0].match_id, frozenset(match.event for match in matches))
     key = post.id.encode()
-    return Record("match", key, encode_json(value), headers, index, telling=telling)
+    return Record("match", key, encode_json(value), headers, index, story_key=story_key)
 
 
-def with_group(record: Record, story: Story) -> Record:
-    """A match record with its group: two keys more before its last brace."""
+def with_group(record: Record, story: StoryGroup) -> Record:
+    """A match record with its group: two more keys before its last brace."""
     hints = b'"group":"%s","new":%s}' % (
         story.match_id.encode(),
         b"true" if story.new else b"false",
@@ -171,12 +165,12 @@ def with_group(record: Record, story: Story) -> Record:
     value = (record.value or b"{}")[:-1] + b"," + hints
     return Record(
         record.kind, record.key, value, record.headers, record.source, record.timestamp,
-        record.telling,
+        record.story_key,
     )  # fmt: skip
 
 
 def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) -> Record:
-    """A message that cannot be worked on, untouched; without its value if that is too large."""
+    """An unprocessable message, unchanged; without its value if that is too large."""
     first = message.first if isinstance(message, Unreadable) else message.offset
     source = f"{message.topic}-{message.partition}-{first}"
     own, left_out = input_headers(message)
@@ -201,15 +195,15 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
 
 
 def digest_headers(value: bytes | None) -> Headers:
-    """What names the bytes of an input, whether or not its dead letter carries them."""
+    """The digest of an input's bytes, whether or not its dead letter carries them."""
     if value is None:
         return []
     return [("bytes", str(len(value)).encode()), ("sha256", sha256(value).hexdigest().encode())]
 
 
 def input_headers(message: Message) -> tuple[Headers, int]:
-    """The input's own headers by another name, and how many are left out lest they be too much."""
-    kept: Headers = []
+    """The input's own headers under another name, and how many are left out for size."""
+    headers: Headers = []
     room, left_out = HEADER_BYTES, 0
     for name, value in message.headers or ():
         if name in OURS:
@@ -219,29 +213,29 @@ def input_headers(message: Message) -> tuple[Headers, int]:
             left_out += 1
             continue
         room -= size
-        kept.append((INPUT + name, value))
-    return kept, left_out
+        headers.append((INPUT + name, value))
+    return headers, left_out
 
 
 def without_input_headers(headers: Sequence[tuple[str, bytes]]) -> Headers:
-    """The headers that the worker itself has given to a dead letter."""
+    """The headers that the worker itself gave to a dead letter."""
     return [(name, value) for name, value in headers if not name.startswith(INPUT)]
 
 
 def attempt(message: Message) -> int:
-    """Which attempt at this message it is: 1, or what a retry wrote into its header."""
-    given = [value for name, value in message.headers or () if name == "attempt"]
-    digits = given[-1] if given and given[-1] is not None else b""
+    """The number of this attempt: 1, or what a retry wrote into the header."""
+    values = [value for name, value in message.headers or () if name == "attempt"]
+    digits = values[-1] if values and values[-1] is not None else b""
     return max(1, int(digits)) if digits.isdigit() and len(digits) < 4 else 1
 
 
 def why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The few words that made most of a score, by the size of their part."""
-    told = [(word, round(part, 6)) for word, part in parts if word]
-    told = [(word, part) for word, part in told if part]
-    return sorted(told, key=lambda pair: -abs(pair[1]))[:WHY_TOKENS]
+    """The few words that contribute most to a score, largest first."""
+    weighted = [(word, round(part, 6)) for word, part in parts if word]
+    weighted = [(word, part) for word, part in weighted if part]
+    return sorted(weighted, key=lambda pair: -abs(pair[1]))[:WHY_TOKENS]
 
 
 def shortest(number: np.float32) -> float:
-    """The float with the fewest digits that is this float32 and no other: 0.3, not 0.30000001."""
+    """The float with the fewest digits that rounds to this float32: 0.3, not 0.30000001."""
     return float(str(np.float32(number)))

@@ -1,10 +1,9 @@
-"""Posts of Bluesky: the events of its Jetstream, by either of its interfaces."""
+"""Posts of Bluesky: the events of its Jetstream, of both versions of the interface."""
 
 import msgspec
 
-from worker.posts.checks import rejected
+from worker.posts.checks import made, rejected
 from worker.posts.languages import ALL, Languages
-from worker.posts.making import made
 from worker.posts.outcome import NO_POST, Reading, Reason
 
 POSTS = "app.bsky.feed.post"
@@ -31,14 +30,14 @@ class Commit(msgspec.Struct):
 
 
 class SecondCommit(Commit):
-    """A change as the second interface tells it."""
+    """A change, as the second interface sends it."""
 
     message: str | None = msgspec.field(name="$type", default=None)
     did: str | None = None
 
 
 class Event(msgspec.Struct):
-    """An event of the Jetstream: of the first interface, or what the second puts around one."""
+    """An event of the Jetstream: of the first interface, or wrapped by the second."""
 
     did: str | None = None
     kind: str | None = None
@@ -54,7 +53,7 @@ POST_RECORD: msgspec.json.Decoder[PostRecord | None] = msgspec.json.Decoder(Post
 
 
 def read(value: bytes, langs: Languages = ALL) -> Reading:
-    """The post in an event that creates or updates one; of its languages the one wanted."""
+    """The post of an event that creates or updates one, with its first accepted language."""
     event = EVENT.decode(value)
     if event.kind is not None or event.time_us is not None:
         return _written(event.did, event.commit, langs)

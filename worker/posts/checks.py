@@ -1,12 +1,53 @@
-"""What is wrong with a value: told before it is decoded, or found out when decoding failed."""
+"""The structure of JSON: nesting depth and list lengths, computed without decoding."""
 
 import re
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from worker.config import Limits
-from worker.posts.outcome import NO_POST, PassedOver, Reason, Rejected
-from worker.posts.outline import Signs, depth, longest_list, outline
+from worker.config.limits import Limits
+from worker.posts.outcome import NO_POST, NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
+from worker.posts.times import utc
+
+Signs = NDArray[np.uint8]
+
+LIST, OBJECT, END, COMMA = 1, 2, 3, 4
+STEPS = np.array([0, 1, 1, -1, 0], np.int8)
+SIGNS = np.zeros(256, np.uint8)
+SIGNS[list(b"[{]},")] = LIST, OBJECT, END, END, COMMA
+QUOTE = ord('"')
+
+
+def outline(value: bytes) -> Signs:
+    """The brackets, braces and commas outside of strings, in order."""
+    bare = value.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in value else value
+    letters = np.frombuffer(bare, np.uint8)
+    signs = SIGNS[letters]
+    inside = np.bitwise_xor.accumulate(letters == QUOTE)
+    return signs[(signs > 0) & ~inside]
+
+
+def levels(signs: Signs) -> NDArray[np.int32]:
+    """The number of open objects and lists after each sign."""
+    return np.cumsum(STEPS[signs], dtype=np.int32)
+
+
+def depth(signs: Signs) -> int:
+    """The greatest nesting of objects and lists."""
+    return int(levels(signs).max(initial=0))
+
+
+def longest_list(signs: Signs) -> int:
+    """The length of the longest list, for a nesting of at most 255."""
+    around = (levels(signs) + (signs == END)).clip(0, 255).astype(np.uint8)
+    # Level by level, what stands between two that open belongs to the first of them.
+    signs = signs[np.argsort(around, kind="stable")]
+    opens = np.flatnonzero((signs == LIST) | (signs == OBJECT))
+    commas = np.append(0, np.cumsum(signs == COMMA, dtype=np.int32))
+    between = np.diff(np.append(commas[opens], commas[-1]))
+    return int(between[signs[opens] == LIST].max(initial=-1)) + 1
+
 
 DEPTH = 200
 LONGEST_DETAIL = 200
@@ -26,13 +67,13 @@ NAMES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "a
 
 
 def rejected(reason: Reason, detail: str) -> Rejected:
-    """A rejection whose detail is short and holds nothing that steers a terminal."""
-    shown = "".join(c if c.isprintable() else "�" for c in detail[:LONGEST_DETAIL])
-    return Rejected(reason, shown)
+    """A rejection with a short detail that contains no control characters."""
+    printable = "".join(c if c.isprintable() else "�" for c in detail[:LONGEST_DETAIL])
+    return Rejected(reason, printable)
 
 
 def refusal(value: bytes, limits: Limits) -> Rejected | None:
-    """Why a value is not even to be decoded: it is no UTF-8, too deep, or holds too long a list."""
+    """Why a value must not be decoded: it is not UTF-8, too deep, or has too long a list."""
     if not value.isascii():
         try:
             value.decode()
@@ -72,24 +113,24 @@ def diagnosis(value: bytes, error: Exception) -> Rejected | PassedOver:
 
 def mismatch(message: str) -> Rejected:
     """A value of the wrong type, by the decoder's message."""
-    found = MISMATCH.fullmatch(message)
-    if found is None:  # such as: Integer value out of range - at `$.id`
+    parts = MISMATCH.fullmatch(message)
+    if parts is None:  # such as: Integer value out of range - at `$.id`
         what, _, where = message.partition(" - at `$.")
         return rejected(Reason.WRONG_TYPE, f"{where.rstrip('`') or 'value'}: {what.lower()}")
-    expected = " or ".join(NAMES.get(name, name) for name in found[1].split(" | "))
-    key = found[3] or "value"
+    expected = " or ".join(NAMES.get(name, name) for name in parts[1].split(" | "))
+    key = parts[3] or "value"
     reason = Reason.NO_TEXT if key.split(".")[-1] in TEXT_KEYS else Reason.WRONG_TYPE
-    return rejected(reason, f"{key}: expected {expected}, found {NAMES.get(found[2], found[2])}")
+    return rejected(reason, f"{key}: expected {expected}, found {NAMES.get(parts[2], parts[2])}")
 
 
 def malformed(value: bytes, error: Exception) -> Rejected | PassedOver:
-    """Bytes that are no JSON: a keep-alive, half of a surrogate pair, or simply wrong."""
+    """Bytes that are not JSON: a keep-alive, half of a surrogate pair, or broken."""
     if value and not value.strip(b"\r\n"):
         return NO_POST
     half = HALF.match(value)
     if half and _is_json(SURROGATE.sub(rb"\\u003f", value)):
-        told, place = half[1].decode(), half.start(1) + 1
-        return rejected(Reason.LONE_SURROGATE, f"value: {told} at byte {place} is alone")
+        problem, place = half[1].decode(), half.start(1) + 1
+        return rejected(Reason.LONE_SURROGATE, f"value: {problem} at byte {place} is alone")
     return rejected(Reason.BAD_JSON, f"value: {str(error) or type(error).__name__}")
 
 
@@ -99,3 +140,21 @@ def _is_json(value: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
+
+
+def made(
+    platform: str, id: str | int | None, text: str | None, author: str | None = None,
+    created_at: str | float | None = None, lang: str | None = None, url: str | None = None,
+) -> Reading:  # fmt: skip
+    """The post; rejected without an id or a text, passed over without words."""
+    name = str(id).strip() if id is not None else ""
+    if not name:
+        return rejected(Reason.NO_ID, f"id: {'missing' if id is None else 'empty'}")
+    if text is None:
+        return rejected(Reason.NO_TEXT, "text: missing")
+    if not text or text.isspace():
+        return NO_WORDS
+    return Post(
+        id=str(id), platform=platform, text=text, author=author or None,
+        created_at=utc(created_at), lang=lang or None, url=url or None,
+    )  # fmt: skip

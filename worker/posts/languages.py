@@ -1,4 +1,4 @@
-"""Which posts are wanted by the languages that their platform names."""
+"""The filter on the languages that platforms name."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Self
@@ -10,24 +10,24 @@ LONGEST = 40  # characters of a language's name
 
 
 class Languages(NamedTuple):
-    """The languages that are wanted, in lower case; all, where there are none."""
+    """The accepted languages, in lower case; empty accepts all."""
 
     wanted: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, text: str | None) -> Self:
-        """Those in a text with commas between, such as `posts.langs`."""
+        """Languages of a list separated by commas, such as `posts.langs`."""
         return cls(tuple(map(_plain, (text or "").split(",")))) if text else cls()
 
     def keep(self, named: str | None) -> bool:
-        """Whether a post is wanted that its platform says is in this language, or in none."""
+        """Whether a post in this language, or in none, is accepted."""
         if not self.wanted or not named:
             return True
         tag = f"{_plain(named[:LONGEST])}-"
         return _is_nameless(tag) or any(tag.startswith(f"{each}-") for each in self.wanted)
 
     def first(self, named: Sequence[str]) -> str | None:
-        """Of several that a platform names the first that is wanted, else its first."""
+        """The first accepted one of several languages, else the first."""
         if not named:
             return None
         return next((each for each in named if self.wanted and self.keep(each)), named[0])

@@ -1,12 +1,21 @@
-"""Posts of Mastodon: statuses, by themselves or in the events of its streams."""
+"""Posts of Mastodon: statuses, alone or in the events of its streams."""
+
+import html
+import re
 
 import msgspec
 
-from worker.config import Limits
-from worker.posts.checks import diagnosis, refusal
-from worker.posts.making import made
-from worker.posts.markup import spoken
+from worker.config.limits import Limits
+from worker.posts.checks import diagnosis, made, refusal
 from worker.posts.outcome import NO_POST, Reading
+
+# No < inside a tag, so that no search for its end runs past the next one: linear for any bytes.
+TAG = re.compile(r"""</?([a-zA-Z][a-zA-Z0-9]*+)(?:[^<>"']|"[^<"]*+"|'[^<']*+')*+>|<![^<>]*+>""")
+PARAGRAPHS = {"p", "blockquote", "pre", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "div"}
+LINES = {"br", "li"}
+GAP = re.compile(r"\n{3,}")
+NO_CHARACTER = re.compile(r"&#[0-9]{20,}+;?")
+LONGEST = 2**15  # characters of HTML; the encoder reads 8,192 of text
 
 WRITTEN = ("update", "status.update")
 
@@ -17,7 +26,7 @@ class Account(msgspec.Struct):
     acct: str | None = None
 
 
-class Status(msgspec.Struct):
+class MastodonStatus(msgspec.Struct):
     """A status, or the one that it boosts."""
 
     id: str | int | None = None
@@ -28,11 +37,11 @@ class Status(msgspec.Struct):
     language: str | None = None
     url: str | None = None
     uri: str | None = None
-    reblog: "Status | None" = None
+    reblog: "MastodonStatus | None" = None
 
 
-class StreamEvent(Status):
-    """A status by itself, or an event that holds one."""
+class StreamEvent(MastodonStatus):
+    """A status, or an event that holds one."""
 
     event: str | None = None
     payload: msgspec.Raw = msgspec.Raw()
@@ -43,7 +52,7 @@ STRING = msgspec.json.Decoder(str)
 
 
 def read(value: bytes, limits: Limits) -> Reading:
-    """The post in a status, or in an event that brings one."""
+    """The post of a status or of an event with one."""
     message = DECODER.decode(value)
     if message.event is None:
         return of_status(message)
@@ -56,7 +65,7 @@ def read(value: bytes, limits: Limits) -> Reading:
 
 
 def _packed(payload: bytes, limits: Limits) -> Reading:
-    """The post in JSON within JSON, as the streams send it."""
+    """The post in JSON inside JSON, as the streams send it."""
     status = STRING.decode(payload).encode()
     if (bad := refusal(status, limits)) is not None:
         return bad
@@ -66,17 +75,41 @@ def _packed(payload: bytes, limits: Limits) -> Reading:
         return diagnosis(status, error)
 
 
-def of_status(status: Status) -> Reading:
-    """The post in a status; a boost says what the boosted status says."""
-    said = status.reblog if status.reblog is not None else status
+def of_status(status: MastodonStatus) -> Reading:
+    """The post of a status; a boost has the text of the boosted status."""
+    original = status.reblog if status.reblog is not None else status
     author = status.account.acct if status.account is not None else None
-    lang = status.language or said.language
-    url = status.url or said.url or status.uri
-    return made("mastodon", status.id, text_of(said), author, status.created_at, lang, url)
+    lang = status.language or original.language
+    url = status.url or original.url or status.uri
+    return made("mastodon", status.id, text_of(original), author, status.created_at, lang, url)
 
 
-def text_of(status: Status) -> str | None:
-    """The text of a status below its content warning."""
+def text_of(status: MastodonStatus) -> str | None:
+    """The text of a status, after its content warning."""
     if status.content is None:
         return None
     return "\n\n".join(t for t in (status.spoiler_text, spoken(status.content)) if t)
+
+
+def spoken(markup: str) -> str:
+    """The text of a status: a blank line between paragraphs, whole links, resolved entities.
+
+    Text beyond the longest accepted length is left out.
+
+    Mastodon hides the beginning and the end of a link in spans; together they are the address.
+    """
+    markup = markup[:LONGEST]
+    if "<" in markup:
+        lines = TAG.sub(_shown, markup).split("\n")
+        markup = GAP.sub("\n\n", "\n".join(line.strip() for line in lines)).strip()
+    if "&" not in markup:
+        return markup
+    return html.unescape(NO_CHARACTER.sub("\ufffd", markup))
+
+
+def _shown(tag: re.Match[str]) -> str:
+    name = (tag[1] or "").lower()
+    if name in PARAGRAPHS:
+        return "\n\n"
+    # An item is a line of its own: its opening tag alone breaks.
+    return "\n" if name in LINES and not tag[0].startswith("</") else ""

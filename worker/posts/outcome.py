@@ -1,8 +1,11 @@
-"""What a message can turn out to be: a post, rejected, or passed over."""
+"""The outcomes of reading a message: a post, rejected, or passed over."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
+
+PostId = tuple[str, str]  # the platform, and the id that it gave
 
 
 class Reason(StrEnum):
@@ -29,7 +32,7 @@ class Reason(StrEnum):
 
 
 class Post(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A post of any platform, with what the platform says of it; what it does not say is None."""
+    """A post of any platform with its metadata; None where the platform gives none."""
 
     id: str
     platform: str
@@ -48,7 +51,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class PassedOver(msgspec.Struct, frozen=True):
-    """A well-formed message without a post, or with one without words or in no language wanted."""
+    """A valid message without a post, or whose post has no words or no accepted language."""
 
     why: str  # "no_post", "no_words" or "other_language"
 
@@ -58,3 +61,35 @@ Reading = Post | Rejected | PassedOver
 NO_POST = PassedOver("no_post")
 NO_WORDS = PassedOver("no_words")
 OTHER_LANGUAGE = PassedOver("other_language")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The message that stands for an unreadable batch, at the offset of its last record."""
+
+    topic: str
+    partition: int
+    first: int
+    offset: int
+    timestamp: int
+    why: Reason
+    detail: str
+    key: None = None
+    value: None = None
+    headers: tuple[()] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of offsets."""
+        return self.offset - self.first + 1
+
+    @property
+    def offsets(self) -> str:
+        """The range of offsets."""
+        return f"{self.first}-{self.offset}"
+
+    def __str__(self) -> str:
+        return (
+            f"offsets {self.offsets} of {self.topic}, partition {self.partition}, are passed over "
+            f"({self.why}): {self.detail}"
+        )

@@ -1,13 +1,13 @@
-"""Plain posts: {"id", "text"}, and whatever else of a post's keys is there."""
+"""Plain posts: {"id", "text"} and optional keys."""
 
 import msgspec
 
-from worker.posts.making import made
+from worker.posts.checks import made
 from worker.posts.outcome import Reading
 
 
 class Plain(msgspec.Struct):
-    """The keys of a plain post that are read."""
+    """The keys of a plain post."""
 
     id: str | int | None = None
     text: str | None = None
@@ -21,6 +21,6 @@ DECODER = msgspec.json.Decoder(Plain)
 
 
 def read(value: bytes) -> Reading:
-    """The post in a plain object."""
+    """The post of a plain object."""
     post = DECODER.decode(value)
     return made("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)

@@ -1,11 +1,11 @@
-"""Bytes to posts: a message of any supported form is a post, rejected, or passed over."""
+"""Bytes to posts: a message of any supported form becomes a post, rejected, or passed over."""
 
 from collections.abc import Callable
 
 import msgspec
 
 from encoder.support.letters import most_marks
-from worker.config import DEFAULT_LIMITS, Limits
+from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts import bluesky, mastodon, plain, x, x1
 from worker.posts.checks import diagnosis, refusal, rejected
 from worker.posts.languages import ALL, Languages
@@ -32,7 +32,7 @@ READERS: dict[str | None, Callable[[bytes, Limits, Languages], Reading]] = {
     NOTICE: lambda *_: NO_POST,
     None: lambda value, *_: _unknown(value),
 }
-KEYS_TOLD = 2**16  # bytes of a value whose keys are told, should its form be unknown
+NAMED_KEYS_BYTES = 2**16  # bytes of a value whose keys are told, should its form be unknown
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 LACKING = (Reason.NO_ID, Reason.NO_TEXT)
 
@@ -41,13 +41,13 @@ def read_post(
     value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
     langs: Languages = ALL,
 ) -> Reading:  # fmt: skip
-    """What a message's value holds; never raises, whatever the bytes."""
+    """The content of a message's value. Never raises, whatever the bytes."""
     if not value:
-        found = "null" if value is None else "empty"
-        return rejected(Reason.EMPTY_VALUE, f"value: {found}")
+        kind = "null" if value is None else "empty"
+        return rejected(Reason.EMPTY_VALUE, f"value: {kind}")
     if len(value) > limits.post_bytes:
-        told = f"value: {len(value)} bytes, more than {limits.post_bytes}"
-        return rejected(Reason.POST_BYTES, told)
+        detail = f"value: {len(value)} bytes, more than {limits.post_bytes}"
+        return rejected(Reason.POST_BYTES, detail)
     bad = refusal(value, limits)
     if bad is not None:
         return bad
@@ -61,25 +61,25 @@ def read_post(
 
 
 def _unmarked(post: Post, most: int) -> Reading:
-    """The post, unless marks are heaped upon one of its letters."""
+    """The post, unless one of its letters carries too many combining marks."""
     if post.text.isascii() or (marks := most_marks(post.text)) <= most:
         return post
     return rejected(Reason.MARKS, f"text: a letter has {marks} combining marks, more than {most}")
 
 
 def _second_look(value: bytes, form: str, outcome: Reading) -> Reading:
-    """What came of a message in the form that was fixed, where that is no post."""
+    """The outcome for a message in a fixed form that has no post."""
     if not isinstance(outcome, Rejected) or outcome.reason not in LACKING:
         return outcome
-    seen = shape(value)
-    if seen == NOTICE and form in ("x", "x1"):
+    actual = shape(value)
+    if actual == NOTICE and form in ("x", "x1"):
         return NO_POST
-    if seen is None or seen in (form, "plain"):
+    if actual is None or actual in (form, "plain"):
         return outcome
-    told = f"value: is of the form {seen}, but posts.format is {form}"
-    return rejected(Reason.UNKNOWN_FORM, told)
+    detail = f"value: is of the form {actual}, but posts.format is {form}"
+    return rejected(Reason.UNKNOWN_FORM, detail)
 
 
 def _unknown(value: bytes) -> Rejected:
-    keys = (", ".join(OBJECT.decode(value)) or "none") if len(value) <= KEYS_TOLD else "many"
+    keys = (", ".join(OBJECT.decode(value)) or "none") if len(value) <= NAMED_KEYS_BYTES else "many"
     return rejected(Reason.UNKNOWN_FORM, f"value: has the keys of no known form: {keys}")

@@ -1,4 +1,4 @@
-"""Which form a message has, told by the keys that it has at its top."""
+"""The form of a message, recognised by its top-level keys."""
 
 import re
 
@@ -10,7 +10,7 @@ TWEET_ID = re.compile(rb'"?[0-9]{15,19}"?')
 
 
 class Keys(msgspec.Struct, gc=False):
-    """The keys that tell the forms apart, their values unread."""
+    """The keys that distinguish the forms, with undecoded values."""
 
     type: Raw = msgspec.field(name="$type", default=ABSENT)
     id: Raw = ABSENT
@@ -47,16 +47,16 @@ class Keys(msgspec.Struct, gc=False):
     errors: Raw = ABSENT
 
     def x1(self) -> bool:
-        """Whether a key is there that the API v1.1 of X alone has."""
+        """Whether a key of X's API v1.1 alone is present."""
         return bool(
             self.id_str or self.full_text or self.extended_tweet or self.retweeted_status
             or (self.user and b'"screen_name"' in bytes(self.user))
         )  # fmt: skip
 
     def x(self) -> bool:
-        """Whether a key is there that the API v2 of X alone has; older tweets had but `author_id`.
+        """Whether a key of X's API v2 alone is present; older tweets had only `author_id`.
 
-        Others may have an `author_id` too, but hardly an id as long as a tweet's.
+        Other forms may have an `author_id` too, but hardly one as long as a tweet's id.
         """
         return bool(
             self.edit_history_tweet_ids or self.note_tweet or self.conversation_id
@@ -65,17 +65,17 @@ class Keys(msgspec.Struct, gc=False):
         )  # fmt: skip
 
     def second_jetstream(self) -> bool:
-        """Whether it is a frame of the Jetstream's second interface: a message, or an error."""
+        """Whether it is a frame of the Jetstream's second interface: a message or an error."""
         kind = bytes(self.type)
         return bool((kind == b'"message"' and self.payload) or (kind == b'"error"' and self.error))
 
     def notice(self) -> bool:
-        """Whether a key is there by which the streams of X say something besides posts."""
-        told = (
+        """Whether a key is present by which X's streams send something other than posts."""
+        names = (
             self.delete, self.scrub_geo, self.limit, self.status_withheld, self.user_withheld,
             self.disconnect, self.warning,
         )  # fmt: skip
-        return any(bytes(each).startswith(b"{") for each in told) or (
+        return any(bytes(each).startswith(b"{") for each in names) or (
             bytes(self.errors).startswith(b"[")
         )
 
@@ -85,10 +85,10 @@ NOTICE = "notice"
 
 
 def shape(value: bytes) -> str | None:
-    """The form of a message; NOTICE for what the streams of X say besides posts; None if unknown.
+    """The form of a message; NOTICE for other messages of X's streams; None if unknown.
 
-    Keys count and hardly what they hold, so that no odd value under a key that is not read can turn
-    a plain post into a rejected one.
+    Keys decide, hardly their values, so that an odd value under an unused key cannot reject a plain
+    post.
     """
     keys = KEYS.decode(value)
     if keys.text:

@@ -1,4 +1,4 @@
-"""Points in time as platforms write them, to RFC 3339 in UTC."""
+"""Times as platforms write them, converted to RFC 3339 in UTC."""
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -14,10 +14,11 @@ LONGEST = 64  # characters
 
 
 def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
-    """A time as RFC 3339 in UTC; None where it cannot be read.
+    """A time as RFC 3339 in UTC; None if it cannot be read.
 
-    `zone` is that of a time that names no offset. Of an hour that occurs twice the earlier one is
-    meant; one that does not exist is read by the offset before it: 02:30 is 03:30 of summer time.
+    `zone` applies to times without an offset. Of an hour that occurs twice, the earlier one is
+    taken; a time that does not exist is read with the offset before it: 02:30 is 03:30 of summer
+    time.
     """
     if written is None:
         return None
@@ -31,13 +32,13 @@ def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
         moment = datetime.fromisoformat(written)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=zone)
-        return written if RFC3339_UTC.fullmatch(written) else _told(moment)
+        return written if RFC3339_UTC.fullmatch(written) else _format(moment)
     except (ValueError, OverflowError):
         return None
 
 
 def is_naive(written: str) -> bool:
-    """Whether a time that can be read names no offset."""
+    """Whether a readable time has no offset."""
     try:
         return datetime.fromisoformat(written).tzinfo is None
     except ValueError:
@@ -45,17 +46,17 @@ def is_naive(written: str) -> bool:
 
 
 def rfc3339(milliseconds: int) -> str:
-    """A time in UTC, to the millisecond; beyond the years 1 to 9999 their first or their last."""
+    """A time in UTC, to the millisecond, clipped to the years 1 to 9999."""
     within = min(max(milliseconds, FIRST_MS), LAST_MS)
     moment = EPOCH + timedelta(milliseconds=within)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def milliseconds(told: str | None) -> int:
-    """What `utc` told, in milliseconds since 1970 as Kafka counts them; 0 for None."""
-    if told is None:
+def milliseconds(text: str | None) -> int:
+    """A result of `utc` in milliseconds since 1970, as Kafka counts; 0 for None."""
+    if text is None:
         return 0
-    return max(0, round(datetime.fromisoformat(told).timestamp() * 1000))
+    return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
 
 
 def _from_x1(written: str) -> str:
@@ -67,10 +68,10 @@ def _from_x1(written: str) -> str:
 def _since_1970(count: float) -> str | None:
     try:
         seconds = count if abs(count) < LAST_SECOND else count / 1000
-        return _told(datetime.fromtimestamp(seconds, UTC))
+        return _format(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None
 
 
-def _told(moment: datetime) -> str:
+def _format(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

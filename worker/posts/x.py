@@ -1,10 +1,10 @@
-"""Posts of the X API v2: a tweet by itself, or as `data` beside what it `includes`."""
+"""Posts of X's API v2: a tweet alone, or as `data` beside what it `includes`."""
 
 from typing import Annotated
 
 import msgspec
 
-from worker.posts.making import made
+from worker.posts.checks import made
 from worker.posts.outcome import NO_POST, Reading
 
 # A number of more than 64 bits is refused before it is compared or printed, which takes the square
@@ -13,20 +13,20 @@ Id = str | Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class User(msgspec.Struct):
-    """A user among the includes, or the author of a flattened tweet."""
+    """A user of the includes, or the author of a flattened tweet."""
 
     id: Id | None = None
     username: str | None = None
 
 
 class Note(msgspec.Struct):
-    """The whole text of a long tweet."""
+    """The full text of a long tweet."""
 
     text: str | None = None
 
 
 class Tweet(msgspec.Struct):
-    """A tweet, whole or as a reference to one of the includes."""
+    """A tweet, or a reference to one of the includes."""
 
     id: Id | None = None
     text: str | None = None
@@ -40,14 +40,14 @@ class Tweet(msgspec.Struct):
 
 
 class Includes(msgspec.Struct):
-    """What a response brings along: the users and tweets that its tweet speaks of."""
+    """The users and tweets to which a response's tweet refers."""
 
     users: list[User] | None = None
     tweets: list[Tweet] | None = None
 
 
 class Envelope(Tweet):
-    """A tweet by itself, or around one."""
+    """A tweet, or an object around one."""
 
     data: Tweet | None = None
     includes: Includes | None = None
@@ -58,14 +58,14 @@ DECODER = msgspec.json.Decoder(Envelope)
 
 
 def read(value: bytes) -> Reading:
-    """The post in a tweet of the API v2."""
+    """The post of a tweet."""
     message = DECODER.decode(value)
     if message.data is None and message.errors and message.id is None:
         return NO_POST
     tweet: Tweet = message.data if message.data is not None else message
     includes = message.includes or Includes()
     author = writer(tweet, includes.users or [])
-    text = said(tweet, includes.tweets or [])
+    text = tweet_text(tweet, includes.tweets or [])
     return made("x", tweet.id, text, author, tweet.created_at, tweet.lang, page(tweet.id))
 
 
@@ -77,19 +77,19 @@ def writer(tweet: Tweet, users: list[User]) -> str | None:
         return tweet.author.username
     if tweet.author_id is None:
         return None
-    wanted = str(tweet.author_id)
-    names = (user.username for user in users if str(user.id) == wanted)
-    return next((name for name in names if name), wanted)
+    author = str(tweet.author_id)
+    names = (user.username for user in users if str(user.id) == author)
+    return next((name for name in names if name), author)
 
 
-def said(tweet: Tweet, others: list[Tweet]) -> str | None:
-    """The whole text, of a retweet the original's where it came along."""
+def tweet_text(tweet: Tweet, others: list[Tweet]) -> str | None:
+    """The full text; of a retweet that of the original, if it is included."""
     retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
     if not retweeted:
         return whole_text(tweet)
     brought = ((str(other.id), whole_text(other)) for other in reversed(others))
-    known = {id: text for id, text in brought if text is not None}
-    texts = (known.get(str(reference.id), whole_text(reference)) for reference in retweeted)
+    by_id = {id: text for id, text in brought if text is not None}
+    texts = (by_id.get(str(reference.id), whole_text(reference)) for reference in retweeted)
     return next((text for text in texts if text is not None), whole_text(tweet))
 
 

@@ -1,8 +1,8 @@
-"""Posts of the X API v1.1, as the streams of old and most collections hold them."""
+"""Posts of X's API v1.1, as in its former streams and most collections."""
 
 import msgspec
 
-from worker.posts.making import made
+from worker.posts.checks import made
 from worker.posts.outcome import Reading
 from worker.posts.x import Id, page
 
@@ -14,7 +14,7 @@ class OldUser(msgspec.Struct):
 
 
 class Extended(msgspec.Struct):
-    """The whole of a tweet whose `text` is cut off."""
+    """The whole of a tweet whose `text` is cut."""
 
     full_text: str | None = None
 
@@ -37,7 +37,7 @@ DECODER = msgspec.json.Decoder(OldTweet)
 
 
 def read(value: bytes) -> Reading:
-    """The post in a tweet of the API v1.1; a retweet says what its original says."""
+    """The post of a tweet; a retweet has the text of its original."""
     tweet = DECODER.decode(value)
     id = tweet.id_str or tweet.id
     author = tweet.user.screen_name if tweet.user is not None else None
@@ -47,6 +47,6 @@ def read(value: bytes) -> Reading:
 
 
 def longest(tweet: OldTweet) -> str | None:
-    """The longest text that a tweet holds of itself."""
+    """The longest text of a tweet."""
     extended = tweet.extended_tweet.full_text if tweet.extended_tweet is not None else None
     return next((t for t in (extended, tweet.full_text, tweet.text) if t is not None), None)

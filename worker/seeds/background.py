@@ -1,31 +1,34 @@
-"""The background that automatic thresholds are found on: the model's, or one of one's own.
+"""The background for automatic thresholds: the model's or the user's own.
 
-It is in two: what an event is told apart from never calibrates its threshold. An eighth tells
-events apart as well as all of it would; the tail of a threshold needs the rest.
+It has two parts: posts that a profile is separated from never calibrate its threshold. An eighth is
+enough to separate; the tail of a threshold needs the rest.
 """
 
 from dataclasses import dataclass
+from math import ceil, sqrt
 from zlib import crc32
 
 import numpy as np
 
 from encoder.embeddings import Embeddings
+from encoder.errors import InputError
 
+LEAST = 3  # posts in the tail
 PARTS = 8  # by the hash of a post; the first speaks against events
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnBackground:
-    """A background of one's own, and the first 12 hex digits of the SHA-256 of its file."""
+    """A user's own background, and the first 12 hex digits of the SHA-256 of its file."""
 
     posts: Embeddings
     mark: str
 
 
 def sides_of(background: Embeddings) -> tuple[Embeddings, Embeddings]:
-    """The posts that may speak against an event, and those that calibrate, by their hashes.
+    """The posts that separate events and those that calibrate, divided by their hashes.
 
-    Copies of a post stand on one side, wherever and however often they occur.
+    Copies of a post are always on the same side.
     """
     words, ends = background.lexical, background.lexical.indptr
     sides = np.array([
@@ -33,3 +36,22 @@ def sides_of(background: Embeddings) -> tuple[Embeddings, Embeddings]:
         for dense, begin, end in zip(background.dense, ends, ends[1:], strict=False)
     ], bool)  # fmt: skip
     return background[np.flatnonzero(~sides)], background[np.flatnonzero(sides)]
+
+
+def tail_of(posts: int, rate: float) -> int:
+    """How many of this many posts reach a threshold at this rate."""
+    return round(rate * posts)
+
+
+def spread_of(tail: int) -> float:
+    """The relative error of the rate of a threshold with such a tail."""
+    return 1 / sqrt(tail) if tail else float("inf")
+
+
+def refuse_small(name: object, posts: int, rate: float) -> None:
+    """Refuse a background with too few posts above a threshold at this rate."""
+    if (tail := tail_of(posts, rate)) < LEAST:
+        raise InputError(
+            f"{name}: {posts:,} posts are too few for matching.background_rate {rate:g}, with "
+            f"{tail} of them above a threshold and not {LEAST}; {ceil(LEAST / rate):,} are needed"
+        )

@@ -1,8 +1,7 @@
-"""The seeds' embeddings and automatic thresholds, made once and kept as long as they are needed.
+"""The embeddings and automatic thresholds of the seeds, computed once and cached while needed.
 
-A vector is a function of the model and of the article, which is known by the digest of its content;
-an automatic threshold is one of the background and the rate as well. A profile brings its own
-vector.
+A vector depends on the model and on the article, identified by the digest of its content. An
+automatic threshold also depends on the background and the rate. A profile has its own vector.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +14,10 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from worker.seeds.background import OwnBackground, sides_of
-from worker.seeds.in_force import unfit
 from worker.seeds.profile import Compared, Profile
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER, SeedBook, SeedSet, seed_set_digest
+from worker.seeds.set import NEVER, SeedSet, seed_set_digest
+from worker.seeds.state import ControlState, ModelFacts
 
 BLOCK = 256
 NO_WORD = "text: holds no word that the model reads"
@@ -27,7 +26,7 @@ TINY = np.finfo(np.float32).tiny
 
 
 class SeedEmbedder:
-    """Makes the set of seeds out of the latest records; only what is new is embedded."""
+    """Builds the seed set of a control state; only new articles are embedded."""
 
     def __init__(
         self, enc: Encoder, background_rate: float, threshold: float | None,
@@ -41,66 +40,67 @@ class SeedEmbedder:
         self._cuts = np.zeros(0, np.float32)  # [n], automatic; NaN where nobody has asked for it
         self._too_fine = too_fine(enc, self._vectors, background_rate, self._background)
 
-    def make(self, book: SeedBook) -> SeedSet:
-        """The set of seeds as the records say now, ready to match."""
-        found = book.standing(self._enc.digest, self._unfit)
-        why = dict.fromkeys(self._untold(found.compared), self._too_fine)
-        wanted = [seed for seed in found.compared if seed.id not in why]
-        self._learn(wanted)
+    def make(self, state: ControlState) -> SeedSet:
+        """The seed set of a control state, ready to match."""
+        resolution = state.resolve(self.facts)
+        compared = [_bare(each) for _, each in sorted(resolution.compared.items())]
+        why = dict.fromkeys(self._untold(compared), self._too_fine)
+        chosen = [seed for seed in compared if seed.id not in why]
+        self._learn(chosen)
         odd = problems(self._vectors)
-        why |= {s.id: odd[row] for s in wanted if (row := self._rows[s.content]) in odd}
-        kept = [at for at, seed in enumerate(found.compared) if seed.id not in why]
-        seeds = tuple(found.compared[at] for at in kept)
+        why |= {s.id: odd[row] for s in chosen if (row := self._rows[s.content]) in odd}
+        seeds = tuple(seed for seed in compared if seed.id not in why)
         rows = np.array([self._rows[seed.content] for seed in seeds], np.int64)
-        refused = (*book.refused, *found.refused, *(RefusedSeed(*pair) for pair in why.items()))
-        ends = [NEVER if found.ends[at] is None else found.ends[at] for at in kept]
-        made = SeedSet(
+        by_model = (RefusedSeed(*pair) for pair in why.items())
+        ends = (resolution.ends[seed.id] for seed in seeds)
+        return SeedSet(
             seeds,
             self._vectors[rows],
             self._thresholds(seeds, rows),
             seed_set_digest(seeds, self._threshold, self._rate, self._mark),
-            tuple(sorted(refused)),
-            np.array(ends, np.int64),
-            book.paused,
-            found.stale,
+            tuple(sorted((*state.refused.values(), *resolution.refused, *by_model))),
+            np.array([NEVER if end is None else end for end in ends], np.int64),
+            state.paused,
+            resolution.stale,
         )
-        _ = made.index
-        return made
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What decides which profiles are in force."""
+        return ModelFacts(self._enc.digest, self._enc.dim, self._enc.mix, self._rate_error)
 
     @property
     def background(self) -> Embeddings:
-        """The posts that automatic thresholds are found on."""
+        """The posts for automatic thresholds."""
         return self._enc.background if self._background is None else self._background
 
     def _untold(self, compared: Sequence[Compared]) -> list[str]:
-        """The seeds whose automatic threshold the background cannot tell."""
+        """The seeds whose automatic threshold the background cannot determine."""
         articles = [seed for seed in compared if isinstance(seed, Seed) and self._too_fine]
         return [seed.id for seed in articles if self._is_automatic(seed)]
 
-    def _unfit(self, profile: Profile) -> str:
-        """Why a profile of this model cannot be compared with; empty if it can."""
-        why = unfit(profile, self._enc.dim, self._enc.mix)
-        return why or (self._too_fine_for_profiles if self._is_automatic(profile) else "")
+    def _rate_error(self, profile: Profile) -> str:
+        return self._too_fine_for_profiles if self._is_automatic(profile) else ""
 
     def _learn(self, seeds: Sequence[Compared]) -> None:
-        """Know what these seeds are compared by, and of no others."""
+        """Embed new seeds and forget those that are gone."""
         contents = {seed.content: seed for seed in seeds}
         old = [content for content in self._rows if content in contents]
         new = [content for content in contents if content not in self._rows]
         new.sort(key=lambda content: isinstance(contents[content], Profile))
-        kept = np.array([self._rows[content] for content in old], np.int64)
+        earlier = np.array([self._rows[content] for content in old], np.int64)
         fresh = self._embedded([contents[content] for content in new])
-        vectors = Embeddings.concat([self._vectors[kept], *fresh])
-        cuts = np.concatenate([self._cuts[kept], np.full(len(new), np.nan, np.float32)])
+        vectors = Embeddings.concat([self._vectors[earlier], *fresh])
+        cuts = np.concatenate([self._cuts[earlier], np.full(len(new), np.nan, np.float32)])
         rows = {content: row for row, content in enumerate([*old, *new])}
         self._cut({rows[s.content]: s for s in seeds if self._is_automatic(s)}, vectors, cuts)
         self._rows, self._vectors, self._cuts = rows, vectors, cuts
 
-    def _cut(self, asked: Mapping[int, Compared], vectors: Embeddings, cuts: F32) -> None:
-        """Find the automatic thresholds of these rows that are not yet known."""
+    def _cut(self, missing: Mapping[int, Compared], vectors: Embeddings, cuts: F32) -> None:
+        """Compute the automatic thresholds that are not cached."""
         bare = np.isnan(cuts) & np.isfinite(vectors.dense).all(axis=1)
-        articles = [row for row, seed in asked.items() if bare[row] and isinstance(seed, Seed)]
-        profiles = [row for row, seed in asked.items() if bare[row] and isinstance(seed, Profile)]
+        articles = [row for row, seed in missing.items() if bare[row] and isinstance(seed, Seed)]
+        profiles = [row for row, seed in missing.items() if bare[row] and isinstance(seed, Profile)]
         if articles:
             rows = vectors[articles]
             cuts[articles] = self._enc.thresholds(rows, self._rate, self._background)
@@ -118,7 +118,7 @@ class SeedEmbedder:
 
     @cached_property
     def _calibrating(self) -> Embeddings:
-        """The background posts that no profile was told apart from."""
+        """The background posts that calibrate profiles."""
         return sides_of(self.background)[1]
 
     @cached_property
@@ -126,17 +126,21 @@ class SeedEmbedder:
         return too_fine(self._enc, self._vectors[:0], self._rate, self._calibrating)
 
     def _thresholds(self, seeds: Sequence[Compared], rows: I64) -> F32:
-        """The threshold of every seed: its own, the configured one, or the automatic one."""
+        """The threshold of every seed: its own, the configured one or the automatic one."""
         own = [self._threshold if s.threshold is None else s.threshold for s in seeds]
-        given = np.array([np.nan if cut is None else cut for cut in own], np.float32)
-        return np.maximum(np.where(np.isnan(given), self._cuts[rows], given), TINY)
+        fixed = np.array([np.nan if cut is None else cut for cut in own], np.float32)
+        return np.maximum(np.where(np.isnan(fixed), self._cuts[rows], fixed), TINY)
 
     def _is_automatic(self, seed: Compared) -> bool:
         return self._threshold is None and seed.threshold is None
 
 
+def _bare(each: Compared) -> Compared:
+    return each.bare() if isinstance(each, Profile) else each
+
+
 def too_fine(enc: Encoder, nothing: Embeddings, rate: float, background: Embeddings | None) -> str:
-    """Why the background posts cannot tell this rate; empty if they can."""
+    """Why the background is too small for this rate; empty if it is not."""
     try:
         enc.thresholds(nothing, rate, background)
     except InputError as error:
@@ -145,7 +149,7 @@ def too_fine(enc: Encoder, nothing: Embeddings, rate: float, background: Embeddi
 
 
 def problems(vectors: Embeddings) -> dict[int, str]:
-    """The rows that posts cannot be compared with, and why."""
+    """The rows that cannot be compared with posts, and why."""
     words = vectors.dense.any(axis=1) | (np.diff(vectors.lexical.indptr) > 0)  # [n]
     finite = np.isfinite(vectors.dense).all(axis=1)  # [n]
     bare = dict.fromkeys(np.flatnonzero(~words).tolist(), NO_WORD)

@@ -1,24 +1,163 @@
-"""Event profiles: a record of the control topic → what an event has learned from its posts."""
+"""The vector of an event profile: dense axes and words; negative weights count against a post.
 
+It is scaled like `Embeddings.as_vectors`, so that its product with a post is the score.
+"""
+
+import base64
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, ClassVar, Self
 
-from encoder.errors import InputError
-from worker.config import DEFAULT_LIMITS, Limits
-from worker.seeds.record import PREFIX, TAKEN, RefusedSeed, Seed, admitted, read_seed
-from worker.seeds.values import EVENT_BYTES, event_in, kind_of, string_in, threshold_in
-from worker.seeds.vectors import MOST_CHARS, EventVector
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
-KEPT_BEFORE = 3
+from encoder.embeddings import UNIT_SLACK, Embeddings
+from encoder.errors import InputError, MismatchError, one_line
+from encoder.model.weights import F32, I32
+from encoder.score.exact import pair_scores
+from encoder.score.lexical import SLOTS, SparseRows
+from encoder.support.readonly import frozen, read_only
+from worker.config.limits import DEFAULT_LIMITS, Limits
+from worker.seeds.record import (
+    EVENT_BYTES,
+    PREFIX,
+    TAKEN,
+    RefusedSeed,
+    Seed,
+    admitted,
+    event_in,
+    kind_of,
+    read_seed,
+    string_in,
+    threshold_in,
+)
+
+MOST_WORDS = 10_000  # so that a record with three versions before it has room in article_bytes
+MOST_AXES = 2**13
+MOST_CHARS = 2**18  # of a vector as text, more than so many words and axes take
+KINDS = {"dense": np.float32, "slots": np.int32, "weights": np.float32}
+REMEDY = "learn the event anew"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventVector:
+    """A vector of length one over the dense axes and the word slots."""
+
+    dense: F32  # [d]
+    slots: I32  # [words], rising
+    weights: F32  # [words], which may be negative
+
+    def __post_init__(self) -> None:
+        for name, kind in KINDS.items():
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
+                raise InputError(f"vectors: {name} is no flat array of {kind.__name__}; {REMEDY}")
+            object.__setattr__(self, name, read_only(array))
+        axes, words = len(self.dense), len(self.slots)
+        if not 0 < axes <= MOST_AXES or words > MOST_WORDS or words != len(self.weights):
+            raise InputError(
+                f"vectors: {axes} axes, {words} slots and {len(self.weights)} weights; as many "
+                f"weights as slots, {MOST_AXES} axes and {MOST_WORDS} slots are allowed; {REMEDY}"
+            )
+        self._sort()
+        around = np.concatenate([[-1], self.slots, [SLOTS]])
+        if not (around[1:] > around[:-1]).all():
+            raise InputError(
+                f"vectors: a slot stands twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
+            )
+        size = length_of(self.dense, self.weights)
+        if not abs(size - 1) <= UNIT_SLACK:
+            raise InputError(f"vectors: {size:.4g} long, together they have length 1; {REMEDY}")
+
+    def __repr__(self) -> str:
+        return f"EventVector(dim {len(self.dense)}, {len(self.slots)} words)"
+
+    def _sort(self) -> None:
+        """Sort the slots, which a record may hold in any order."""
+        if (np.diff(self.slots) < 0).any():
+            order = np.argsort(self.slots, kind="stable")
+            for name in ("slots", "weights"):
+                object.__setattr__(self, name, frozen(getattr(self, name)[order]))
+
+    @classmethod
+    def of(cls, dense: F32, slots: I32, weights: F32) -> Self:
+        """The unit vector in this direction, with its heaviest words."""
+        heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MOST_WORDS])
+        size = length_of(dense, weights[heavy])
+        if not 0 < size < np.inf:
+            raise InputError(f"vectors: {size:.4g} long, which is no direction")
+        parts = (dense / size, weights[heavy] / size)
+        one, other = (np.asarray(part, np.float32) for part in parts)
+        return cls(one, slots[heavy], other)
+
+    @classmethod
+    def read(cls, text: object) -> Self:
+        """The vector in a text made by `encoded`; a hostile text costs no more than its bytes."""
+        if not isinstance(text, str):
+            raise InputError("vectors: expected a string, base64 of safetensors")
+        if len(text) > MOST_CHARS:
+            raise InputError(f"vectors: {len(text)} characters, {MOST_CHARS} are allowed; {REMEDY}")
+        named = arrays_in(text)
+        if missing := [name for name in KINDS if name not in named]:
+            raise InputError(f"vectors: {missing[0]} is missing; {REMEDY}")
+        return cls(*(frozen(named[name].copy()) for name in KINDS))
+
+    def encoded(self) -> str:
+        """The vector as base64 of safetensors, the same on every machine."""
+        return base64.b64encode(save({name: getattr(self, name) for name in KINDS})).decode()
+
+    def as_row(self, mix: float, digest: str) -> Embeddings:
+        """The vector as a row of embeddings, which posts are compared with like an article."""
+        if not mix and len(self.slots):
+            raise MismatchError(f"vectors: has words, which the model does not read; {REMEDY}")
+        dense = self.dense[None] / np.float32(np.sqrt(1 - mix))  # [1, d]
+        weights = self.weights / np.float32(np.sqrt(mix or 1))
+        ends = np.array([0, len(self.slots)], np.int64)
+        words = SparseRows(frozen(ends), self.slots, frozen(weights))
+        return Embeddings(frozen(dense), words, mix, digest)
+
+    def scores(self, posts: Embeddings) -> F32:
+        """The scores of posts, equal to those of matching to the bit: [n]."""
+        if len(self.dense) != posts.dense.shape[1]:
+            raise MismatchError(
+                f"vectors: {len(self.dense)} axes, the model has {posts.dense.shape[1]}; {REMEDY}"
+            )
+        row = self.as_row(posts.mix, posts.digest)
+        pairs = np.stack([np.arange(len(posts)), np.zeros(len(posts), np.int64)], axis=1)
+        halves = (posts.dense, posts.lexical), (row.dense, row.lexical)
+        return pair_scores(*halves, posts.mix, pairs)
+
+
+def arrays_in(text: str) -> dict[str, NDArray[Any]]:
+    """The arrays in base64 of safetensors."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise InputError(f"vectors: no base64 ({error}); {REMEDY}") from None
+    try:
+        return load(raw)
+    except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
+        fault = one_line(str(error), 99)
+        raise InputError(f"vectors: no safetensors ({fault}); {REMEDY}") from None
+
+
+def length_of(dense: NDArray[np.floating], weights: NDArray[np.floating]) -> float:
+    """The length of both halves together; NaN or infinite if a number is."""
+    both = np.concatenate([dense, weights]).astype(np.float64)
+    return float(np.sqrt(both @ both))
+
+
+EARLIER_VERSIONS = 3
 DIGEST_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What posts are compared with in the place of an event's seeds, while it is in force."""
+    """A learned vector that replaces an event's seeds while it is in force."""
 
     title: ClassVar[str] = ""
     url: ClassVar[None] = None
@@ -44,41 +183,52 @@ class Profile:
             raise InputError("seeds: a version is no string; write {seed id: seed_version}")
         if not self.model:
             raise InputError("model: missing; give the digest of the model it was learned with")
-        if len(self.before) > KEPT_BEFORE:
-            raise InputError(f"before: {len(self.before)} versions, {KEPT_BEFORE} are allowed")
+        if len(self.before) > EARLIER_VERSIONS:
+            raise InputError(f"before: {len(self.before)} versions, {EARLIER_VERSIONS} are allowed")
         object.__setattr__(self, "vector", EventVector.read(self.vectors))
         object.__setattr__(self, "content", hashlib.sha256(self.vectors.encode()).hexdigest())
         object.__setattr__(self, "version", self.content[:12])
 
     @property
     def id(self) -> str:
-        """The id that matches name: the key of its record."""
+        """The id in match records: the key of its record."""
         return PREFIX + self.event
 
     def record(self) -> dict[str, Any]:
-        """The profile as its record says it."""
-        said: dict[str, Any] = {"event": self.event, "vectors": self.vectors, "seeds": self.seeds}
-        said |= {"model": self.model, "threshold": self.threshold, "promise": self.promise}
-        said |= {"made": self.made, "before": list(self.before)}
-        return {name: value for name, value in said.items() if value is not None}
+        """The profile as a control record."""
+        record: dict[str, Any] = {"event": self.event, "vectors": self.vectors, "seeds": self.seeds}
+        record |= {"model": self.model, "threshold": self.threshold, "promise": self.promise}
+        record |= {"made": self.made, "before": list(self.before)}
+        return {name: value for name, value in record.items() if value is not None}
 
     def value(self, limits: Limits = DEFAULT_LIMITS) -> bytes:
-        """The value of its record, with as many of the versions before it as there is room for."""
-        made = json.dumps(self.record()).encode()
-        if len(made) <= limits.article_bytes:
-            return made
+        """The bytes of its record, with as many earlier versions as fit."""
+        value = json.dumps(self.record()).encode()
+        if len(value) <= limits.article_bytes:
+            return value
         if not self.before:
-            told = f"{len(made)} bytes, {limits.article_bytes} are allowed; name fewer posts"
-            raise InputError(f"limits.article_bytes: {told}")
+            fault = f"{len(value)} bytes, {limits.article_bytes} are allowed; name fewer posts"
+            raise InputError(f"limits.article_bytes: {fault}")
         return replace(self, before=self.before[:-1]).value(limits)
 
     def history(self) -> tuple[dict[str, Any], ...]:
-        """What the next version has to keep in its `before`."""
+        """The `before` of the next version."""
         now = {name: value for name, value in self.record().items() if name != "before"}
-        return tuple(islice([now, *self.before], KEPT_BEFORE))
+        return tuple(islice([now, *self.before], EARLIER_VERSIONS))
+
+    def bare(self) -> Self:
+        """What matching needs: no history, promise or provenance."""
+        if not (self.before or self.made or self.promise):
+            return self
+        bare = object.__new__(type(self))  # its vectors are not read again
+        for each in fields(self):
+            object.__setattr__(bare, each.name, getattr(self, each.name))
+        for name, empty in (("before", ()), ("made", {}), ("promise", None)):
+            object.__setattr__(bare, name, empty)
+        return bare
 
     def previous(self) -> Self | None:
-        """The version before this one, with those before it."""
+        """The version before this one, with its own history."""
         if not self.before:
             return None
         earlier = self.before[0] | {"event": self.event, "before": list(self.before[1:])}
@@ -91,40 +241,40 @@ Compared = Seed | Profile
 def read_record(
     key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
 ) -> Compared | RefusedSeed | None:
-    """What a control record holds, or why it is refused; None where it deletes."""
+    """The content of a control record, or why it is refused; None for a deletion."""
     if key is not None and key.startswith(PREFIX.encode()):
         return admitted(key, value, limits, _profile)
     return read_seed(key, value, limits)
 
 
-def _profile(name: str, given: dict[str, Any], _limits: Limits) -> Profile:
-    if "text" in given and "vectors" not in given:
+def _profile(name: str, values: dict[str, Any], _limits: Limits) -> Profile:
+    if "text" in values and "vectors" not in values:
         raise InputError(TAKEN)
-    found = Profile(**parts(given))
-    if found.id != name:
-        raise InputError(f"event: {found.event[:40]!r} is not that of the key, {name[:60]!r}")
-    return found
+    profile = Profile(**parts(values))
+    if profile.id != name:
+        raise InputError(f"event: {profile.event[:40]!r} is not that of the key, {name[:60]!r}")
+    return profile
 
 
-def parts(given: dict[str, Any]) -> dict[str, Any]:
-    """What a profile is made of, out of its record; refused where a value is of another kind."""
-    before = _of_kind(given, "before", list, [])
+def parts(values: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a profile from its record; a value of the wrong type is refused."""
+    before = _of_kind(values, "before", list, [])
     if not all(isinstance(version, dict) for version in before):
         raise InputError("before: a version is no object; leave it out")
     return {
-        "event": event_in(given),
-        "vectors": string_in(given, "vectors", MOST_CHARS),
-        "seeds": _of_kind(given, "seeds", dict, {}),
-        "model": string_in(given, "model", DIGEST_CHARS),
-        "threshold": threshold_in(given.get("threshold")),
-        "promise": _of_kind(given, "promise", dict, None),
-        "made": _of_kind(given, "made", dict, {}),
+        "event": event_in(values),
+        "vectors": string_in(values, "vectors", MOST_CHARS),
+        "seeds": _of_kind(values, "seeds", dict, {}),
+        "model": string_in(values, "model", DIGEST_CHARS),
+        "threshold": threshold_in(values.get("threshold")),
+        "promise": _of_kind(values, "promise", dict, None),
+        "made": _of_kind(values, "made", dict, {}),
         "before": tuple(before),
     }
 
 
-def _of_kind(given: dict[str, Any], key: str, kind: type, absent: Any) -> Any:
-    value = given.get(key)
+def _of_kind(values: dict[str, Any], key: str, kind: type, absent: Any) -> Any:
+    value = values.get(key)
     if value is None:
         return absent
     if not isinstance(value, kind):

@@ -1,5 +1,5 @@
-"""The way of a batch: read, put into the ledger, matched, delivered, committed.
+"""The life of a batch: read, put into the ledger, matched, delivered, committed.
 
-Posts come in by `ingest`, wait in the `ledger`, go through `flow` to `worker.match` and leave by
-`worker.kafka.delivery`; `offsets` commits them. Seeds come in by `control`, for `worker.seeds`.
+`ingest` reads posts into the `ledger`. `flow` matches them with `worker.match` and delivers the
+records with `worker.kafka.delivery`. `offsets` commits. `control` reads the seeds.
 """

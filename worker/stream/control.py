@@ -1,4 +1,4 @@
-"""Control: the topic of seeds, read to its end and then followed; each change makes a new set."""
+"""The control topic: read to its end, then followed. Each change makes a new seed set."""
 
 import asyncio
 import logging
@@ -10,15 +10,16 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
-from worker.config import Limits
+from worker.config.limits import Limits
 from worker.errors import BrokerError
 from worker.kafka.metadata import Identity, identity
-from worker.posts.unreadable import Unreadable
+from worker.metrics.registry import Metrics
+from worker.posts.outcome import Unreadable
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedBook, SeedSet
+from worker.seeds.set import SeedSet
+from worker.seeds.state import ControlReducer
 from worker.stream.outage import Outage
 from worker.stream.transactions import OpenTransactions
-from worker.watch.metrics import Metrics
 
 POLL_MS = 500
 BACKOFF_S = 0.5
@@ -32,12 +33,12 @@ log = logging.getLogger("newsift.control")
 
 
 class Control:
-    """The reader of the control topic: without a group, so that every worker sees every record.
+    """The reader of the control topic, without a group: every worker reads every record.
 
-    `seeds` is what the next batch is compared with. It is replaced as a whole, once the new
-    articles are embedded, in a thread of its own beside the hot path's. A topic that was made
-    again is read anew; one that is gone, or came back empty where this worker had seeds, holds
-    the posts up: what was lost by mistake must not pass for "nobody wants any matches".
+    `seeds` is the set for the next batch. It is replaced as a whole after the new articles are
+    embedded, in a thread apart from the hot path. A topic that was created again is read from its
+    beginning. A topic that is missing, or empty where this worker had seeds, pauses the posts: lost
+    seeds must not look like an empty set.
     """
 
     def __init__(
@@ -56,10 +57,10 @@ class Control:
         self._place = TopicPartition(topic, 0)
         self._which: Identity | None = None
         self._looked = 0.0
-        self._book = SeedBook(limits)
+        self._reducer = ControlReducer(limits, values=False)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="seeds")
         self._since, self._events = 0.0, list[str]()
-        self._told: frozenset[tuple[str, str, str]] = frozenset()
+        self._reported: frozenset[tuple[str, str, str]] = frozenset()
         self._had = False  # seeds, before the topic was lost
         self.prepare: Callable[[SeedSet], None] = lambda seeds: None  # before a set is in place
         self.seeds: SeedSet | None = None
@@ -67,7 +68,7 @@ class Control:
         self.cluster_id = ""  # Kafka's, once it has answered
 
     async def start(self) -> None:
-        """Connect, and read every record that is there by now."""
+        """Connect, and read the records that exist now."""
         self._consumer.assign([self._place])  # else it does not ask for the topic at all
         self._consumer.pause(self._place)  # a fetch that waits for records would hold up the rest
         await self._consumer.start()
@@ -78,27 +79,26 @@ class Control:
         await self._read()
 
     async def stop(self) -> None:
-        """Disconnect."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         await self._consumer.stop()
 
     async def embed(self, embedder: SeedEmbedder) -> None:
-        """Make the set of seeds as the records say now, and put it in place."""
-        made = await asyncio.get_running_loop().run_in_executor(self._thread, self._make, embedder)
-        log.info("%d seeds, set %s", len(made), made.digest)
-        self._tell_idle(made)
-        self.seeds, self._since = made, time.time()
-        self._had = bool(made) or (self._had and bool(self.lost))
-        self._events = sorted({seed.event for seed in made.seeds})
+        """Build the seed set from the current records and put it in place."""
+        seeds = await asyncio.get_running_loop().run_in_executor(self._thread, self._make, embedder)
+        log.info("%d seeds, set %s", len(seeds), seeds.digest)
+        self._tell_idle(seeds)
+        self.seeds, self._since = seeds, time.time()
+        self._had = bool(seeds) or (self._had and bool(self.lost))
+        self._events = sorted({seed.event for seed in seeds.seeds})
         self.describe()
 
     def _make(self, embedder: SeedEmbedder) -> SeedSet:
-        made = embedder.make(self._book)
-        self.prepare(made)
-        return made
+        seeds = embedder.make(self._reducer.snapshot())
+        self.prepare(seeds)
+        return seeds
 
     async def follow(self, embedder: SeedEmbedder) -> None:
-        """Let every further record take effect, for as long as this is awaited."""
+        """Apply further records until cancelled."""
         outage = Outage(log, "reading the control topic")
         while True:
             looked = self._looked
@@ -114,7 +114,7 @@ class Control:
                     outage.ended()
 
     def describe(self) -> None:
-        """Tell the metrics of the seeds as they are at this time."""
+        """Report the seeds as of this time to the metrics."""
         seeds = self.seeds
         if seeds is None:
             return
@@ -125,14 +125,14 @@ class Control:
         self._events = []
 
     async def _step(self, embedder: SeedEmbedder) -> None:
-        """Take what has arrived, and look now and then whether the topic is still the same."""
+        """Apply new records; check from time to time whether the topic is still the same."""
         try:
-            found = await self._records()
+            records = await self._records()
         except OffsetOutOfRangeError:
             self._which, self._looked = None, 0.0  # records that were read are there no more
-            found = []
-        if found:
-            self._take(found)
+            records = []
+        if records:
+            self._take(records)
             await self.embed(embedder)
         elif self.lost and self._which is not None and self.seeds:
             self._hold("")
@@ -141,29 +141,30 @@ class Control:
             self._looked = time.monotonic()
 
     async def _look(self, embedder: SeedEmbedder) -> None:
-        """Read the topic anew if it is not the one that was read."""
-        found = await identity(self._consumer._client, self._topic)
-        if found is not None:
-            self.cluster_id = found.cluster_id
-        if found is None:
+        """Read the topic again if it was replaced."""
+        topic_id = await identity(self._consumer._client, self._topic)
+        if topic_id is not None:
+            self.cluster_id = topic_id.cluster_id
+        if topic_id is None:
             self._hold(f"the control topic {self._topic} is gone")
             self._which = None
-        elif found != self._which:
+        elif topic_id != self._which:
             await asyncio.to_thread(self._check)
-            self._book = SeedBook(self._limits)
+            self._reducer = ControlReducer(self._limits, values=False)
             await self._read()
             log.warning("the control topic %s was made again or reset: it is read anew",
                         self._topic)  # fmt: skip
-            is_empty = self._had and not self._book.seeds
+            seeds = self._reducer.snapshot().seeds.values()
+            is_empty = self._had and all(seed.paused for seed in seeds)
             if is_empty:
                 self._hold(f"the control topic {self._topic} was made again and is empty")
             await self.embed(embedder)
             if not is_empty:
                 self._hold("")  # only now: a batch is taken at once, with the seeds there are
-            self._which = found
+            self._which = topic_id
 
     async def _read(self) -> None:
-        """Read the topic from its beginning to its end as it is now."""
+        """Read the topic from its beginning to its current end."""
         begin = (await self._consumer.beginning_offsets([self._place]))[self._place]
         end = (await self._consumer.end_offsets([self._place]))[self._place]
         self._consumer.seek(self._place, begin)
@@ -171,9 +172,10 @@ class Control:
         # Compaction leaves gaps on the way.
         while end > begin and await self._consumer.position(self._place) < end:
             self._take(await self._records())
+        self._reducer.finish()
 
     def _hold(self, why: str) -> None:
-        """Hold the posts up for a reason, or let them pass again for none."""
+        """Pause the posts for a reason; None resumes them."""
         if why == self.lost:
             return
         if why:
@@ -185,27 +187,25 @@ class Control:
         self._held(why)
 
     def _take(self, records: Sequence[Any]) -> None:
-        """Let records take effect in the book."""
         for record in records:
             if isinstance(record, Unreadable):
                 log.error("%s; whatever seeds they held are not known", record)
                 self._metrics.unreadable("seeds", record.count)
-                continue
-            self._book.apply(record.key, record.value)
+                self._reducer.skip(record.count)
+        self._reducer.apply(each for each in records if not isinstance(each, Unreadable))
 
     async def _records(self) -> list[Any]:
-        """What has arrived."""
-        found = await self._consumer.getmany(timeout_ms=POLL_MS)
-        return [record for some in found.values() for record in some]
+        batches = await self._consumer.getmany(timeout_ms=POLL_MS)
+        return [record for some in batches.values() for record in some]
 
     def _tell_idle(self, seeds: SeedSet) -> None:
-        """Log once what is refused or stale, and of much at a time only the first few."""
+        """Log refused and stale seeds once, the first few of many."""
         refused = [(seed.id, "refused", seed.reason) for seed in seeds.refused]
         idle = [*refused, *((profile.id, "stale", profile.reason) for profile in seeds.stale)]
-        fresh = [told for told in idle if told not in self._told]
-        for told in fresh[:NAMED]:
-            log.warning("seed %r is %s: %s", *told)
+        fresh = [one for one in idle if one not in self._reported]
+        for one in fresh[:NAMED]:
+            log.warning("seed %r is %s: %s", *one)
         if len(fresh) > NAMED:
             log.warning("%d seeds more are refused or stale; see `newsift seeds list`",
                         len(fresh) - NAMED)  # fmt: skip
-        self._told = frozenset(idle)
+        self._reported = frozenset(idle)

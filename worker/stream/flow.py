@@ -1,41 +1,145 @@
-"""Flow: what becomes of a batch: it is matched, what came of it is delivered, and it is done."""
+"""The story group of each match, partition by partition."""
 
 import asyncio
 import logging
 import os
 import time
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Lock
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from encoder.embeddings import Embeddings
 from worker import crashpoint
 from worker.config import TopicsConfig
-from worker.judge.bursts import Bursts
-from worker.judge.drift import Drift
-from worker.judge.near import NearWatch
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import Letter
+from worker.match.bursts import Bursts
+from worker.match.drift import Drift
+from worker.match.groups import Stories
+from worker.match.matcher import index_of
+from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
-from worker.match.records import Record, to_dead_letter, without_input_headers
+from worker.match.records import (
+    Record,
+    StoryGroup,
+    StoryKey,
+    to_dead_letter,
+    with_group,
+    without_input_headers,
+)
+from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
 from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
-from worker.stream.grouping import Grouping
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.rejected import RejectedBytes
-from worker.watch.metrics import Metrics
+
+MINUTE_MS = 60_000
+
+
+class Grouping:
+    """The groups of every partition. A new assignment of partitions starts without groups.
+
+    Batches come one at a time, in the order of their offsets.
+    """
+
+    def __init__(self) -> None:
+        self._epoch = -1
+        self._groups: dict[int, Stories] = {}
+
+    def place(self, batch: Batch, outcome: Outcome) -> None:
+        """Write its group into each match record and count the groups of each event."""
+        if batch.epoch != self._epoch:
+            self._epoch, self._groups = batch.epoch, {}
+        matches = [
+            (at, record.story_key) for at, record in enumerate(outcome.records)
+            if record.story_key is not None
+        ]  # fmt: skip
+        partitions: defaultdict[int, list[int]] = defaultdict(list)
+        for number, (at, _) in enumerate(matches):
+            message = batch.messages[outcome.records[at].source]
+            partitions[message.partition].append(number)
+        vectors = Embeddings.concat(outcome.vectors)  # a row for each match
+        for partition, numbers in partitions.items():
+            groups = self._groups.setdefault(partition, Stories())
+            stories = groups.place([matches[number][1] for number in numbers], vectors[numbers])
+            for number, story in zip(numbers, stories, strict=True):
+                self._note(batch, outcome, *matches[number], story)
+
+    def _note(
+        self, batch: Batch, outcome: Outcome, at: int, story_key: StoryKey, story: StoryGroup
+    ) -> None:
+        record = outcome.records[at]
+        outcome.records[at] = with_group(record, story)
+        if story.new:
+            minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
+            outcome.stories.update((event, minute) for event in story_key.events)
+
+
+MOST_BATCHES = 1024  # remembered; each is larger than the limit, so no more are under way at once
+
+
+class RecordBatch(NamedTuple):
+    """A record batch, by its place in the topic of posts."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+
+
+class RejectedBytes:
+    """The bytes that the dead letters of each record batch may still carry.
+
+    Only a batch that unpacks to more than the limit can exceed it, so only these are tracked. The
+    thread that unpacks adds batches; the event loop looks them up.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._epoch = limit, -1
+        self._left: OrderedDict[RecordBatch, int] = OrderedDict()
+        self._lock = Lock()
+
+    def note(self, topic: str, partition: int, first: int, last: int, size: int) -> None:
+        """Track a batch of so many unpacked bytes. One that is fetched again keeps its count."""
+        if size <= self._limit:
+            return
+        with self._lock:
+            self._left.setdefault(RecordBatch(topic, partition, first, last), self._limit)
+            if len(self._left) > MOST_BATCHES:
+                self._left.popitem(last=False)
+
+    def take(self, epoch: int, topic: str, partition: int, offset: int, size: int) -> bool:
+        """Whether a dead letter may carry its value of `size` bytes; if so, they are used up.
+
+        A new assignment of partitions starts at zero: posts that were not committed are read again.
+        """
+        with self._lock:
+            if epoch != self._epoch:
+                self._epoch, self._left = epoch, OrderedDict.fromkeys(self._left, self._limit)
+            for batch, left in reversed(self._left.items()):
+                if batch[:2] == (topic, partition) and batch.first <= offset <= batch.last:
+                    if size <= left:
+                        self._left[batch] = left - size
+                    return size <= left
+        return True
+
 
 THREADS = min(2, os.cpu_count() or 1)  # batches at a time: while one is in the kernel, the next
 log = logging.getLogger("newsift.stream")
 
 
 class Flow:
-    """The steps that Faust's agent takes each batch through; one dealt anew meanwhile is let be."""
+    """The steps that Faust's agent takes each batch through.
+
+    Batches of a revoked assignment are skipped.
+    """
 
     def __init__(
         self,
@@ -58,7 +162,8 @@ class Flow:
         self._rejected_bytes = rejected_bytes
 
     def prepare(self, seeds: SeedSet) -> None:
-        """Make what the measures beside the matching need of seeds that are to come."""
+        """Prepare what matching and measuring need of a seed set before it is used."""
+        index_of(seeds)
         self.near.prepare(seeds)
         self.drift.prepare(seeds)
 
@@ -75,20 +180,20 @@ class Flow:
         return outcome
 
     async def deliver(self, batch: Batch, outcome: Outcome) -> None:
-        """Write what came of a batch, and wait until the broker has acknowledged all of it."""
+        """Write the records of a batch and wait until the broker has acknowledged all of them."""
         if not (outcome.records and self._ledger.holds(batch)):
             return
         began = perf_counter()
 
         def shrink(letter: Letter) -> Letter | None:
-            """A dead letter in the place of a match that the broker finds too large."""
+            """A dead letter in the place of a match that is too large for the broker."""
             if letter.topic == self._topics.rejected:
                 return bare(letter)
             outcome.rejected[Reason.RECORD_TOO_LARGE] += 1
-            said = f"its match record of {len(letter.value or b'')} bytes is too large"
+            detail = f"its match record of {len(letter.value or b'')} bytes is too large"
             message = batch.messages[letter.source]
             return self._letter(
-                to_dead_letter(letter.source, message, Reason.RECORD_TOO_LARGE, said)
+                to_dead_letter(letter.source, message, Reason.RECORD_TOO_LARGE, detail)
             )
 
         letters = [self._bounded(batch, self._letter(each)) for each in outcome.records]
@@ -96,7 +201,7 @@ class Flow:
         self._metrics.stage("produce", perf_counter() - began)
 
     def finish(self, batch: Batch, outcome: Outcome) -> None:
-        """Count a batch as done, all that came of it being acknowledged: it may be committed."""
+        """Mark a batch as finished: all its records are acknowledged, so it may be committed."""
         if not self._ledger.holds(batch):
             return
         crashpoint.reached("produced")
@@ -108,14 +213,14 @@ class Flow:
         self._ledger.finish(batch)
 
     def _matched(self, batch: Batch, seeds: SeedSet) -> tuple[Outcome, bool]:
-        """What a batch comes to, and whether its matches are grouped: in its turn at once."""
+        """The outcome of a batch, and whether its matches are already grouped."""
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
         outcome = self._pipeline.run(batch.messages, seeds, now, edges)
         if self._ledger.holds(batch):
             self.near.add(edges, outcome.nears, len(outcome.best))
         if outcome.sample is not None:
-            counted = outcome.hits, outcome.told, outcome.sample
+            counted = outcome.hits, outcome.posts_by_event, outcome.sample
             self.drift.add(seeds, len(outcome.best), *counted)
         if outcome.matched and not self._ledger.is_turn_of(batch):
             return outcome, False
@@ -124,7 +229,7 @@ class Flow:
         return outcome, True
 
     def _tell_bursts(self, epoch: int, outcome: Outcome, minute: int) -> None:
-        """Tell of each event that has more new stories than its history lets expect."""
+        """Log each event that has more new story groups than its history predicts."""
         if epoch != self._epoch:  # other partitions, other rates
             self._bursts, self._epoch = Bursts(minute), epoch
         for burst in self._bursts.add(outcome.stories, minute):
@@ -143,7 +248,7 @@ class Flow:
         self._metrics.stage("group", perf_counter() - began)
 
     def _bounded(self, batch: Batch, letter: Letter) -> Letter:
-        """The letter, without its value where those of its record batch carry enough already."""
+        """The letter, without its value if its record batch has used up its bytes."""
         if letter.topic != self._topics.rejected or not letter.value:
             return letter
         message = batch.messages[letter.source]
@@ -160,7 +265,7 @@ class Flow:
 
 
 def bare(letter: Letter) -> Letter | None:
-    """A dead letter without the input's value, else without its headers; None if it is bare."""
+    """A dead letter without the input's value, then without its headers; then None."""
     if letter.value is not None:
         return replace(letter, value=None)
     own = without_input_headers(letter.headers)
@@ -168,11 +273,11 @@ def bare(letter: Letter) -> Letter | None:
 
 
 def ages(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]:
-    """Seconds since each of Kafka's timestamps [n]; of some posts it has none: None, or -1."""
+    """Seconds since each timestamp [n]; Kafka marks a missing one by None or -1."""
     stamps = [stamp for stamp in timestamps if stamp is not None and stamp >= 0]
     return np.maximum(at - np.array(stamps, float) / 1000, 0)
 
 
 def now() -> str:
-    """The time, as a match record has it."""
+    """The time in the format of a match record."""
     return rfc3339(int(time.time() * 1000))

@@ -1,4 +1,4 @@
-"""Ingest: posts out of the group's consumer into the ledger, in batches of a bounded size."""
+"""Ingest: reads posts from the consumer group into the ledger, in batches of bounded size."""
 
 import asyncio
 import logging
@@ -15,11 +15,11 @@ from aiokafka.errors import (
 )
 
 from worker import crashpoint
-from worker.posts.unreadable import Unreadable
+from worker.metrics.registry import Metrics
+from worker.posts.outcome import Unreadable
 from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
 from worker.stream.outage import Outage
-from worker.watch.metrics import Metrics
 
 POLL_MS = 500
 HELD_POLL_MS = 100
@@ -30,7 +30,7 @@ log = logging.getLogger("newsift.ingest")
 
 
 class Ingest:
-    """The reading of the posts: what has arrived when the ledger has room is one batch."""
+    """The reader of posts. A batch is what has arrived when the ledger has room."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Ingest:
                 await self._poll(POLL_MS)
 
     def close(self) -> None:
-        """Take no more posts; those that are read already can still be committed."""
+        """Read no more posts. Those in the ledger can still be committed."""
         self._closed = True
 
     async def _hold(self) -> None:
         """Wait until the ledger has room.
 
-        A longer wait pauses the consumer and goes on polling: one that does not leaves the group.
+        A longer wait pauses the consumer but keeps polling; without polls the group would expel it.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(HOLD_S):
@@ -87,7 +87,7 @@ class Ingest:
         self._metrics.resumed("backlog")
 
     async def _poll(self, wait_ms: int) -> None:
-        """Take what has arrived into the ledger."""
+        """Read new posts into the ledger."""
         try:
             records = await self._gathered(wait_ms)
         except IllegalStateError as error:
@@ -103,7 +103,7 @@ class Ingest:
                 await self._take(records)
 
     async def _take(self, records: Sequence[Any]) -> None:
-        """Put what was read into the ledger, and note how far that is."""
+        """Add records to the ledger and remember the positions."""
         for part in split(records, self._bytes):
             self._positions.take(part)
             self._report(part)
@@ -114,47 +114,47 @@ class Ingest:
             self._positions.reached(reached)
 
     async def _gathered(self, wait_ms: int) -> list[Any]:
-        """What has arrived, about a batch of it.
+        """New records, about one batch of them.
 
-        It is taken in small steps: what is packed well may be large, and aiokafka unpacks as many
-        records as it is asked for.
+        They are read in small steps: aiokafka unpacks as many records as it is asked for, and
+        packed records may be large.
         """
         records, epoch = await self._step(wait_ms, self._posts), self._ledger.epoch
         size, more = weight(records), bool(records)
         while more and size < self._bytes and (room := self._posts - len(records)):
             try:
-                found = await self._step(0, room)
+                fetched = await self._step(0, room)
             except Exception:
                 self._give_back(records)
                 raise
             if self._ledger.epoch != epoch:  # it has waited for the new assignment
                 records, epoch, size = [], self._ledger.epoch, 0
-            records += found
-            size, more = size + weight(found), bool(found)
+            records += fetched
+            size, more = size + weight(fetched), bool(fetched)
         return records
 
     async def _step(self, wait_ms: int, room: int) -> list[Any]:
-        """The next records; a partition without a place to read from is given one instead."""
+        """The next records. A partition without a position gets one instead."""
         fetch = self._consumer.getmany
         try:
-            found = await fetch(timeout_ms=wait_ms, max_records=min(STEP, room))
+            records = await fetch(timeout_ms=wait_ms, max_records=min(STEP, room))
         except NoOffsetForPartitionError as error:
             await self._consumer.seek_to_beginning(*error.args)
             return []
         except OffsetOutOfRangeError as error:
             await self._positions.start_over(error.args[0])
             return []
-        return [record for some in found.values() for record in some]
+        return [record for some in records.values() for record in some]
 
     def _give_back(self, records: Sequence[Any]) -> None:
-        """Have records handed out once more, as they got no further than here."""
+        """Set the position back so that these records are read again."""
         for record in reversed(records):
             with suppress(IllegalStateError):
                 first = record.first if isinstance(record, Unreadable) else record.offset
                 self._consumer.seek(TopicPartition(record.topic, record.partition), first)
 
     def _report(self, records: Sequence[Any]) -> None:
-        """Tell of the batches that could not be read; each goes on as one message."""
+        """Count and log the record batches that could not be read. Each becomes one message."""
         for record in records:
             if isinstance(record, Unreadable):
                 log.error("%s", record)
@@ -167,7 +167,7 @@ def weight(records: Sequence[Any]) -> int:
 
 
 def split(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """The records in runs of no more bytes than this, of one record at least."""
+    """Runs of records of at most this many bytes, each of at least one record."""
     start = total = 0
     for at, record in enumerate(records):
         one = weight([record])

@@ -1,4 +1,4 @@
-"""What is under way: whole batches from their arrival to the commit of their offsets."""
+"""The ledger: whole batches in flight, from their arrival to the commit of their offsets."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -35,12 +35,11 @@ class Batch:
 
 
 class Ledger:
-    """The batches under way, oldest first, and what may be committed of them.
+    """The batches in flight, oldest first, and the offsets that may be committed.
 
-    A batch stays until its offsets are committed, so what is in flight also bounds what a crash
-    can repeat. An epoch is one assignment of partitions: the batches of an older one are dropped,
-    since another worker reads their posts again. Whoever waits for something here is told of
-    every change.
+    A batch stays until its offsets are committed, so the number in flight bounds what a crash can
+    repeat. An epoch is one assignment of partitions. Batches of an older epoch are dropped, since
+    another worker reads their posts. Every change wakes those who wait.
     """
 
     def __init__(self, in_flight: int) -> None:
@@ -57,34 +56,33 @@ class Ledger:
 
     @property
     def full(self) -> bool:
-        """Whether there is no room for one more batch."""
         return len(self._batches) >= self._most
 
     @property
     def unfinished(self) -> int:
-        """The batches whose posts are not all matched and acknowledged."""
+        """The batches with posts that are not yet matched and acknowledged."""
         return sum(not batch.finished for batch in self._batches)
 
     @property
     def places(self) -> set[TopicPartition]:
-        """The partitions of which something is under way."""
+        """The partitions with posts in flight."""
         return {place for batch in self._batches for place in batch.ends}
 
     def add(self, messages: "Sequence[Message]") -> Batch:
-        """Note what has arrived, in the order of its offsets."""
+        """Add a batch, in the order of its offsets."""
         batch = Batch(self.epoch, messages)
         self._batches.append(batch)
         self._tell()
         return batch
 
     async def next(self) -> Batch:
-        """The oldest batch that nobody has taken, once there is one and nothing is paused."""
+        """The oldest batch that nobody has taken; waits for one, and while paused."""
         while (batch := self.take()) is None:
             await self.changed()
         return batch
 
     def take(self) -> Batch | None:
-        """The oldest batch that nobody has taken, if there is one and nothing is paused."""
+        """The oldest batch that nobody has taken, or None; None while paused."""
         for batch in () if self._paused else self._batches:
             if not batch.taken:
                 batch.taken = True
@@ -92,32 +90,32 @@ class Ledger:
         return None
 
     def pause(self, paused: bool) -> None:
-        """Hand out no batch, or hand them out again."""
+        """Stop or resume handing out batches."""
         self._paused = paused
         self._tell()
 
     def holds(self, batch: Batch) -> bool:
-        """Whether the batch still is this worker's, by the assignment it was read under."""
+        """Whether the batch belongs to the current assignment."""
         return batch.epoch == self.epoch
 
     def is_turn_of(self, batch: Batch) -> bool:
-        """Whether each older batch has had its turn, or this one is no longer under way."""
+        """Whether each older batch has had its turn, or this batch was dropped."""
         waiting = [other for other in self._batches if not other.had_turn]
         return batch not in waiting or waiting[0] is batch
 
     def pass_on(self, batch: Batch) -> None:
-        """Note that a batch has had its turn: it is the next one's."""
+        """End the turn of a batch; the next one begins."""
         batch.had_turn = True
         self._tell()
 
     def finish(self, batch: Batch) -> None:
-        """Note that all a batch gave rise to is acknowledged; its posts are let go."""
+        """Mark a batch as acknowledged and release its posts."""
         batch.taken = batch.had_turn = batch.finished = True
         batch.messages = ()
         self._tell()
 
     def committable(self) -> Offsets:
-        """How far each partition may be committed: up to its first batch that is not finished."""
+        """The offset to commit in each partition: that of its first unfinished batch."""
         offsets: Offsets = {}
         blocked: set[TopicPartition] = set()
         for batch in self._batches:
@@ -128,10 +126,11 @@ class Ledger:
         return offsets
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note what was committable and is committed now; let go of the batches that are done.
+        """Record a commit and release the batches that are done.
 
-        Batches finish out of order, and one may be committed in one partition long before it is in
-        another. What is committed must not be so again: by then the next one's is, further on.
+        Batches finish out of order, and a batch may be committed in one partition long before
+        another. An offset must not be committed twice: by then a later batch may have committed a
+        higher one.
         """
         for place, end in offsets.items():
             for batch in self._batches:
@@ -141,7 +140,7 @@ class Ledger:
         self._tell()
 
     def drop(self) -> int:
-        """Begin a new epoch: forget every batch, and tell how many were not yet committed."""
+        """Begin a new epoch without batches; returns how many were not committed."""
         dropped = len(self._batches)
         self._batches = []
         self.epoch += 1
@@ -149,7 +148,7 @@ class Ledger:
         return dropped
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until this holds."""
+        """Wait until the condition holds."""
         while not holds():
             await self.changed()
 

@@ -1,4 +1,4 @@
-"""Offsets: how far each partition is read, how far it is committed, and what waits behind that."""
+"""Offsets: how far each partition is read and committed, and its lag."""
 
 import asyncio
 import logging
@@ -13,9 +13,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from worker import crashpoint
 from worker.kafka.consumers import REVOKE_S
+from worker.metrics.registry import Metrics
 from worker.stream.ledger import Ledger, Offsets
 from worker.stream.transactions import OpenTransactions
-from worker.watch.metrics import Metrics
 
 if TYPE_CHECKING:
     from worker.match.records import Message
@@ -27,7 +27,7 @@ log = logging.getLogger("newsift.ingest")
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits in a partition of posts, as the worker and `newsift status` count it."""
+    """The lag of one partition, as the worker and `newsift status` count it."""
 
     first: int
     committed: int | None
@@ -35,21 +35,21 @@ class Backlog:
 
     @property
     def done(self) -> int:
-        """How far the workers are: a new group begins with the first post that is there."""
+        """The committed offset; a new group begins at the earliest post."""
         return max(self.committed or 0, self.first)
 
     @property
     def lag(self) -> int:
-        """Posts that wait, with what markers and gaps lie between them."""
+        """Posts not yet committed, including the markers and gaps between them."""
         return max(self.end - self.done, 0)
 
 
 class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
-    """How far each partition of this worker is read and committed, from its coming to its going.
+    """How far each of this worker's partitions is read and committed.
 
-    What a batch holds is committed once the batch is done. Where no batch is under way the position
-    of the reading is: beyond the last post may lie markers of transactions, records of aborted ones
-    and what compaction took out, which no batch ever holds.
+    A batch is committed when it is done. Where nothing is in flight, the read position is
+    committed: after the last post there may be transaction markers, aborted records and compacted
+    gaps, which no batch contains.
     """
 
     def __init__(
@@ -69,16 +69,16 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._silent: set[int] = set()
 
     def take(self, records: "Sequence[Message]") -> None:
-        """Put what was read into the ledger, as one batch."""
+        """Add records to the ledger as one batch."""
         for place in self._ledger.add(records).ends:
             self._read.pop(place, None)  # what was read before may be committed before this
 
     def reached(self, offsets: Offsets) -> None:
-        """Note the positions of the reading, once all that was read is in the ledger."""
+        """Remember the read positions after all records are in the ledger."""
         self._read |= offsets
 
     async def commit(self) -> bool:
-        """Commit what may be committed, in the order of the offsets; whether there was any."""
+        """Commit what may be committed, in offset order; returns whether there was anything."""
         async with self._committing:
             done, settled = self._ledger.committable(), self._settled()
             epoch, began = self._ledger.epoch, perf_counter()
@@ -98,7 +98,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             return True
 
     async def keep_committing(self) -> None:
-        """Commit whenever there is something to commit: all that has been done by then at once."""
+        """Commit whenever there is something to commit, all of it at once."""
         while True:
             while await self.commit():
                 pass
@@ -107,7 +107,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
                     await self._ledger.changed()
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait so long, at most, for all that is in flight."""
+        """Wait at most this long for everything in flight."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._ledger.until(lambda: not self._ledger.unfinished)
@@ -115,13 +115,13 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             log.info("%d batches were not finished in time", self._ledger.unfinished)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Note which partitions are this worker's now."""
+        """Remember which partitions belong to this worker."""
         self._metrics.rebalanced()
         numbers = _listed(place.partition for place in assigned) or "none"
         log.info("partitions of %s to read: %s", self._topic, numbers)
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Give partitions up: finish what is in flight, commit it, and forget the rest."""
+        """Finish what is in flight, commit it and forget the rest."""
         try:
             async with asyncio.timeout(REVOKE_S):
                 await self.settle(REVOKE_S - COMMIT_S)
@@ -134,14 +134,14 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             self._forget(revoked)
 
     async def backlogs(self) -> dict[int, Backlog]:
-        """What waits in each partition of this worker whose leader answers."""
+        """The lag of each of this worker's partitions whose leader answers."""
         self._open.look(self._consumer)
         epoch, committed = self._ledger.epoch, self._committed
         bounds = await self._consumer.bounds()
         self._tell({p.partition for p in self._consumer.assignment() - bounds.keys()})
         for place in bounds.keys() - committed.keys():
-            told = await self._consumer.committed(place)
-            committed.setdefault(place, told)
+            answer = await self._consumer.committed(place)
+            committed.setdefault(place, answer)
         if self._ledger.epoch != epoch:
             return {}
         return {
@@ -150,9 +150,9 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         }
 
     async def start_over(self, lost: Offsets) -> None:
-        """Go on at the earliest post where the next one is not there any more, and count it.
+        """Continue at the earliest post if the next one was deleted, and count the loss.
 
-        The new beginning is committed, so that a restart does not report the same again.
+        The new position is committed, so that a restart does not report the loss again.
         """
         epoch = self._ledger.epoch
         begin = await self._consumer.beginning_offsets(list(lost))
@@ -167,23 +167,23 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         await self.commit()
 
     def _settled(self) -> Offsets:
-        """The positions of partitions of which nothing is under way, where they are news."""
-        busy, known = self._ledger.places, self._committed
+        """New positions of partitions with nothing in flight."""
+        busy, committed = self._ledger.places, self._committed
         return {
             place: offset
             for place, offset in self._read.items()
-            if place not in busy and place in known and known[place] != offset
+            if place not in busy and place in committed and committed[place] != offset
         }
 
     def _forget(self, revoked: set[TopicPartition]) -> None:
-        """Know nothing, as the partitions are dealt anew."""
+        """Clear everything when partitions are reassigned."""
         if dropped := self._ledger.drop():
             log.info("%d batches in flight are left to whoever reads them next", dropped)
         self._read, self._committed = {}, {}
         self._metrics.revoked(sorted(place.partition for place in revoked))
 
     def _tell(self, silent: set[int]) -> None:
-        """Say once which partitions no broker answers for."""
+        """Log once which partitions no broker answers for."""
         if silent - self._silent:
             log.warning("no broker answers for partition %s: waiting", _listed(silent))
         if self._silent and not silent:

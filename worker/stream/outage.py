@@ -1,4 +1,4 @@
-"""An outage in the log: when it begins, once a minute while it lasts, and when it is over."""
+"""Logs the beginning of an outage, a line a minute while it lasts, and its end."""
 
 import logging
 import time
@@ -8,7 +8,7 @@ AGAIN_S = 60.0
 
 
 class Outage:
-    """Something that is tried again and again."""
+    """An operation that is retried until it succeeds."""
 
     def __init__(
         self, log: logging.Logger, what: str, clock: Callable[[], float] = time.monotonic
@@ -18,7 +18,7 @@ class Outage:
         self._last = 0.0  # when it was logged last
 
     def failed(self, error: Exception) -> None:
-        """Log a failure, unless one was logged within the minute."""
+        """Log a failure, at most once a minute."""
         now = self._clock()
         if self._began is None:
             self._began = now
@@ -30,7 +30,7 @@ class Outage:
         self._last = now
 
     def ended(self) -> None:
-        """Log that it works again, if it did not."""
+        """Log the recovery, if there was a failure."""
         if self._began is not None:
             self._log.warning(
                 "%s works again, after %.0f s", self._what, self._clock() - self._began

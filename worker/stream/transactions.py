@@ -1,30 +1,30 @@
-"""Open transactions: what other producers have begun to write and not ended holds a partition."""
+"""Open transactions: posts behind a transaction that a producer has not ended cannot be read."""
 
 import logging
 from typing import Any
 
 from aiokafka import TopicPartition
 
-from worker.watch.metrics import Metrics
+from worker.metrics.registry import Metrics
 
 LONG_S = 60.0  # after which it is logged: as long as a producer's transaction may take by default
 log = logging.getLogger("newsift.ingest")
 
 
 class OpenTransactions:
-    """How much a consumer is not given because a transaction is open, and for how long.
+    """How many posts each partition holds back behind an open transaction, and since when.
 
-    Every fetch tells it, and the time goes by the fetches, so that it stands while none is made. A
-    consumer that reads uncommitted is given everything, and is told of no stable offset.
+    Each fetch updates it, and time counts between fetches only, so a pause does not count. A
+    consumer that reads uncommitted records sees everything and no stable offset.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._begun: dict[TopicPartition, tuple[int, float]] = {}  # at which offset, since when
-        self._told: set[TopicPartition] = set()
+        self._reported: set[TopicPartition] = set()
 
     def look(self, consumer: Any) -> None:
-        """Take note of where each partition stands."""
+        """Update from the positions of each partition."""
         places = consumer.assignment()
         for place in self._begun.keys() - places:
             del self._begun[place]
@@ -41,13 +41,13 @@ class OpenTransactions:
             self._metrics.open_transaction(place.topic, place.partition, high - stable, seconds)
 
     def _seconds(self, place: TopicPartition, stable: int, at: float) -> float:
-        """For how long the transaction that begins at this offset has been seen open."""
+        """How long the transaction at this offset has been open, as observed here."""
         if self._begun.get(place, (None, at))[0] != stable:
             self._begun[place] = stable, at
-            self._told.discard(place)
+            self._reported.discard(place)
         seconds = at - self._begun[place][1]
-        if seconds >= LONG_S and place not in self._told:
-            self._told.add(place)
+        if seconds >= LONG_S and place not in self._reported:
+            self._reported.add(place)
             log.warning(
                 "a transaction is open in %s, partition %d, from offset %d on: what follows is "
                 "read when its producer or the broker ends it", place.topic, place.partition,

@@ -1,4 +1,4 @@
-"""The watchdog: a worker that stands still, although it could go on, ends loudly."""
+"""The watchdog ends a worker that makes no progress although it could."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from worker.stream.offsets import Backlog
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the watchdog sees when it looks."""
+    """What the watchdog observes at one moment."""
 
     backlogs: Mapping[int, Backlog]  # by partition; without those of which no broker tells
     paused: bool  # something outside holds the worker up, and it waits on purpose
@@ -19,24 +19,24 @@ class Sight:
 
 
 class Watchdog:
-    """Fires when posts wait, nothing is paused, the broker answers, and nothing moves.
+    """Fires if there is lag, nothing is paused, the broker answers, and nothing progresses.
 
-    Either nothing at all has been finished or committed for the time of a stall, or one partition
-    has not moved for that time although others do. A busy worker comes to each partition in turn,
-    so the second time is longer, by the number of those that wait.
+    Either nothing was finished or committed for the stall time, or one partition made no progress
+    while others did. A busy worker serves partitions in turn, so the second limit grows with the
+    number of partitions that have lag.
     """
 
     def __init__(self, stall_s: float, clock: Callable[[], float] = monotonic) -> None:
         self._stall_s, self._clock = stall_s, clock
         self._since = clock()
         self._finished = 0
-        self._seen: dict[int, tuple[int, float]] = {}  # how far a partition was, and since when
+        self._progress: dict[int, tuple[int, float]] = {}  # how far a partition was, and since when
 
     def look(self, sight: Sight) -> None:
-        """Take one look; StalledError when all looks of so long a time saw it stand still."""
+        """Observe once. Raises StalledError if nothing progressed for the whole stall time."""
         now = self._clock()
         behind = {number: each for number, each in sight.backlogs.items() if each.lag}
-        before, self._seen = self._seen, {}
+        before, self._progress = self._progress, {}
         moved = {
             number
             for number, each in sight.backlogs.items()
@@ -46,12 +46,12 @@ class Watchdog:
             self._since = now
         self._finished = sight.finished
         for number, each in behind.items():
-            stands = number in before and number not in moved and not sight.paused
-            self._seen[number] = before[number] if stands else (each.done, now)
+            stuck = number in before and number not in moved and not sight.paused
+            self._progress[number] = before[number] if stuck else (each.done, now)
         if now - self._since >= self._stall_s:
             waiting = sum(each.lag for each in behind.values())
             self._fire("no batch has finished", now - self._since, f"{waiting} posts wait")
-        for number, (_, since) in self._seen.items():
+        for number, (_, since) in self._progress.items():
             if now - since >= self._stall_s * len(behind):
                 waiting = behind[number].lag
                 what = f"partition {number} has not moved"

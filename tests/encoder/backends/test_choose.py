@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 import encoder
 from encoder.backends import choose as backends
 from encoder.backends.gated_mean import GatedMeanKernel
-from encoder.directory import write_model
 from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
+from encoder.model_directory import write_model
 from tests.encoder.reference import reference
 from tests.encoder.small import small_model
 

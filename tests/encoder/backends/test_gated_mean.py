@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from encoder.backends.gated_mean import GatedMeanKernel
-from encoder.directory import snap
 from encoder.errors import InputError
 from encoder.explain.gated_mean import GatedMeanReader
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
-from encoder.model.weights import random_weights
+from encoder.model.weights import CODES, SCALES, random_weights
 from tests.encoder.reference import reference, token_shares
 
 GATED = AstConfig(dim=33, star="none", residual=True)
-WEIGHTS = snap(random_weights(GATED, 50))
+WEIGHTS = random_weights(GATED, 50)
 LENGTHS = (3, 0, 1, 40, 7, 0)
 IDS = np.random.default_rng(1).integers(0, 50, sum(LENGTHS)).astype(np.int32)
 OFFSETS = np.cumsum([0, *LENGTHS], dtype=np.int64)
@@ -76,4 +75,4 @@ def test_settings_that_make_no_model_are_refused(settings: dict[str, str], key: 
 
 
 def test_a_model_without_a_star_holds_nothing_of_one() -> None:
-    assert sorted(WEIGHTS.tensors()) == ["embedding", "residual.gates", "residual.positions"]
+    assert sorted(WEIGHTS.tensors) == [CODES, SCALES, "residual.gates", "residual.positions"]

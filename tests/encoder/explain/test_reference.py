@@ -13,7 +13,7 @@ from encoder.explain.reference import ReferenceReader
 from encoder.model.config import AstConfig, Side
 from encoder.model.weights import F32, I32, I64, Weights, random_weights
 from tests.encoder.explain.held import parts_and_biases, settled
-from tests.encoder.reference import reference, reference_star
+from tests.encoder.reference import reference, reference_pooling, reference_star, token_shares
 
 VOCABULARY = 12
 ONE_PAIR = np.zeros((1, 2), np.int64)
@@ -22,7 +22,9 @@ SHAPES = (
     AstConfig(dim=5, heads=1, head_dim=4, window=0, layers=2),
     AstConfig(dim=9, heads=3, head_dim=2, window=3, layers=3, residual=True),
     AstConfig(dim=1, heads=1, head_dim=1, window=1, layers=1),
+    AstConfig(dim=6, heads=2, head_dim=4, window=2, star="pooling", residual=True),
 )
+POOLING = len(SHAPES) - 1
 texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=9, unique=True)
 
 
@@ -48,7 +50,7 @@ def unit_vectors(count: int, dim: int, seed: int) -> F32:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 3), st.integers(0, 9), texts, st.sampled_from(Side))
+@given(st.integers(0, POOLING), st.integers(0, 9), texts, st.sampled_from(Side))
 def test_parts_are_what_goes_without_the_token_and_with_the_biases_they_make_the_cosine(
     shape: int, seed: int, text: list[int], side: Side
 ) -> None:
@@ -65,13 +67,28 @@ def test_parts_are_what_goes_without_the_token_and_with_the_biases_they_make_the
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 3), st.integers(0, 9), texts, st.sampled_from(Side))
+@given(st.integers(0, POOLING - 1), st.integers(0, 9), texts, st.sampled_from(Side))
 def test_what_is_looked_at_is_what_the_oracle_looks_at(
     shape: int, seed: int, text: list[int], side: Side
 ) -> None:
     weights, reader = model(shape, seed)
     ring, star = reader.looks(np.array(text, np.int32), side)
     assert_looks(weights, text, ring, star, 10 * tolerance(weights))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9), texts, st.sampled_from(Side))
+def test_a_pooling_star_looks_as_the_oracle_does(seed: int, text: list[int], side: Side) -> None:
+    weights, reader = model(POOLING, seed)
+    tokens = weights.embedding[text].astype(np.float64)
+    wanted = reference_pooling(weights, tokens, token_shares(weights, text, side))
+    ring, star = reader.looks(np.array(text, np.int32), side)
+    np.testing.assert_allclose(star[:, 1:], wanted.shares.T, atol=1e-5)
+    assert ring.sum(2) == pytest.approx(np.ones(ring.shape[:2]), abs=1e-5)
+    for i, p in enumerate(wanted.ring):
+        first = max(0, i - 2) - i + 2
+        np.testing.assert_allclose(ring[i, :, first : first + p.shape[1] - 1], p[:, :-1], atol=1e-5)
+        np.testing.assert_allclose(ring[i, :, -1], p[:, -1], atol=1e-5)
 
 
 def assert_looks(weights: Weights, text: list[int], ring: F32, star: F32, atol: float) -> None:
@@ -106,7 +123,7 @@ def test_many_pairs_are_read_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_vector_of_length_zero_has_no_parts() -> None:
     weights = random_weights(SHAPES[1], VOCABULARY)
-    for name, value in weights.tensors().items():
+    for name, value in weights.tensors.items():
         if not name.endswith("alpha"):
             value[:] = 0
     row = unit_vectors(1, weights.config.dim, 0)

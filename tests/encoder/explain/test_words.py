@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 import encoder
 from encoder.backends import choose
 from encoder.embeddings import Embeddings
-from encoder.explain import words as module
 from encoder.explain.reference import ReferenceReader
-from encoder.explain.words import Explainer
+from encoder.explain.words import Explainer, word_parts
 from encoder.model.config import AstConfig, Side
-from encoder.model.weights import F32, Weights, random_weights
+from encoder.model.weights import CODES, F32, SCALES, Weights, random_weights
 from encoder.score.lexical import NO_SLOT, SparseRows
 from encoder.text.tokenizer import Word
 from tests.encoder.explain.held import parts_and_biases, settled
@@ -80,7 +79,7 @@ def some_words(rng: np.random.Generator, count: int) -> list[Word]:
 
 
 def test_pairs_are_explained_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAIRS_AT_ONCE", 4)
+    monkeypatch.setattr("encoder.explain.words.PAIRS_AT_ONCE", 4)
     rng = np.random.default_rng(2)
     config = AstConfig(dim=7, heads=2, head_dim=3, residual=True, post_tokens=6)
     explainer = Explainer(random_weights(config, VOCABULARY, seed=1), None)
@@ -148,14 +147,13 @@ def look(weights: Weights, ids: list[int], side: Side = Side.POST) -> F32:
 def relay_watcher(embedding: list[float], window: int, query: float, shift: float) -> Weights:
     """A model of one dimension whose star sees the relay alone, and whose ring asks `query`·h."""
     weights = random_weights(AstConfig(1, 1, 1, window), len(embedding))
-    weights.embedding[:, 0] = embedding
-    for part in (weights.layers[0].ring, weights.layers[0].star):
-        part.alpha[:] = 2
-        part.key.weight[:], part.key.bias[:] = 1, 0
-        part.value.weight[:], part.value.bias[:] = 0, 0
-        part.output.weight[:], part.output.bias[:] = 0, shift
-    weights.layers[0].ring.query.weight[:], weights.layers[0].ring.query.bias[:] = query, 0
-    weights.layers[0].star.query.weight[:], weights.layers[0].star.query.bias[:] = 0, 100
+    weights[CODES][:, 0], weights[SCALES][:] = np.sign(embedding), np.abs(embedding)
+    for part, (weight, bias) in {"ring": (query, 0), "star": (0, 100)}.items():
+        values = {"alpha": 2, "key.weight": 1, "query.weight": weight, "query.bias": bias}
+        values |= {"output.bias": shift}
+        for name, tensor in weights.tensors.items():
+            if name.startswith(f"layers.0.{part}."):
+                tensor[:] = values.get(name.removeprefix(f"layers.0.{part}."), 0)
     return weights
 
 
@@ -188,3 +186,54 @@ def test_the_words_share_the_attention_of_their_tokens(name: str, enc: encoder.E
         assert [word for word, _ in found] == [word.text for word in words]
         assert [share for _, share in found] == pytest.approx(wanted, abs=2e-3)
         assert sum(share for _, share in found) == pytest.approx(1 if ids else 0, abs=1e-5)
+
+
+IDF = (0.0, 0.5, 3.0, 2.0, 1.25)
+
+
+@st.composite
+def word_lists(draw: st.DrawFn) -> list[Word]:
+    slots = draw(st.lists(st.integers(NO_SLOT, 4), max_size=9))
+    return [
+        Word(f"w{i}", (0,) * draw(st.integers(0, 3)), slot, IDF[slot] if slot >= 0 else 0.0)
+        for i, slot in enumerate(slots)
+    ]
+
+
+def slowly(words: list[Word], tokens: list[float], article: dict[int, float], mix: float) -> F32:
+    """(1 - mix) · the word's tokens + mix · its share of what its slot gives to the cosine."""
+    slots = [word.slot for word in words if word.slot != NO_SLOT]
+    row = {slot: (1 + math.log(slots.count(slot))) * IDF[slot] for slot in slots}
+    length = math.hypot(*row.values()) or 1.0
+    parts, left = [], list(tokens)
+    for word in words:
+        own, left = left[: len(word.ids)], left[len(word.ids) :]
+        same = 0.0
+        if word.slot in row:
+            same = row[word.slot] / length * article.get(word.slot, 0) / slots.count(word.slot)
+        parts.append((1 - mix) * sum(own) + mix * same)
+    return np.array(parts, np.float32)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(word_lists(), min_size=1, max_size=4), st.integers(1, 9), st.data())
+def test_parts_of_words_are_their_tokens_and_their_slots(
+    texts: list[list[Word]], cap: int, data: st.DataObject
+) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    articles = [{int(s): float(rng.uniform(0, 1)) for s in rng.permutation(7)[:3]}, {}]
+    held = SparseRows(
+        np.array([0, 3, 3]),
+        np.array(sorted(articles[0]), np.int32),
+        np.array([articles[0][s] for s in sorted(articles[0])], np.float32),
+    )
+    place = st.tuples(st.integers(0, len(texts) - 1), st.integers(0, 1))
+    pairs = data.draw(st.lists(place, min_size=1, max_size=6))
+    counts = [min(cap, sum(len(word.ids) for word in texts[text])) for text, _ in pairs]
+    tokens = [rng.standard_normal(count).astype(np.float32) for count in counts]
+    embedded = Embeddings(np.zeros((2, 1), np.float32), held, 0.6, "ab")
+    found = word_parts(texts, embedded, np.array(pairs), np.concatenate(tokens), cap)
+    for (text, k), own, parts in zip(pairs, tokens, found, strict=True):
+        wanted = slowly(texts[text], own.tolist(), articles[k], 0.6)
+        assert [word for word, _ in parts] == [word.text for word in texts[text]]
+        assert [part for _, part in parts] == pytest.approx(wanted.tolist(), abs=1e-6)

@@ -64,7 +64,7 @@ def raw_alphas(star: AdaptiveStar) -> list[tuple[str, torch.nn.Parameter]]:
 
 
 def alphas(weights: Weights) -> list[np.ndarray]:
-    named = weights.tensors()
+    named = weights.tensors
     return [named[name].astype(np.float64) for name in named if name.endswith("alpha")]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import encoder
-from encoder.directory import write_model
 from encoder.errors import ModelError
+from encoder.model_directory import write_model
 from encoder.support.named import MODELS, added_folder, model_directory, named_models
 from tests.encoder.small import small_model
 

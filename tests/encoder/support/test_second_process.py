@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from encoder.directory import write_model
 from encoder.first_start import read_texts
+from encoder.model_directory import write_model
 from encoder.support import second_process as beside
 from encoder.support.second_process import second_process
 from tests.encoder.small import small_model

@@ -24,6 +24,8 @@ from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 
+pytestmark = pytest.mark.slow
+
 SMALL, LARGE = 2**11, 2**14
 UNITS = (
     "a t h ht tt http http: https:// https://t.co/ www. www.a. a. a- a.com/ pic.twitter.com t… … "

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from encoder.model.config import AstConfig, Side
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT, SLOTS, Idf
-from encoder.text.fast_clean import make_desk
-from encoder.text.fast_scan import expand, scan
+from encoder.text.fast_clean import expand, make_buffers, scan
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.passing import PASSING
@@ -55,9 +54,9 @@ def compiled(text: str, side: Side = Side.POST) -> tuple[list[list[int]], list[i
 def scanned(text: str, side: Side, known: bool = True) -> tuple[I32, I64, I64, I64]:
     """What the first pass makes of a text, by a known vocabulary or by none."""
     data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-    lexicon, desk = OURS._lexicon._replace(known=known), make_desk()
+    lexicon, buffers = OURS._lexicon._replace(usable=known), make_buffers()
     bounds, post = np.array([0, len(data)], np.int64), side is Side.POST
-    found: tuple[I32, I64, I64, I64] = scan(data, bounds, lexicon, OURS._characters, desk, post)
+    found: tuple[I32, I64, I64, I64] = scan(data, bounds, lexicon, OURS._characters, buffers, post)
     return found
 
 
@@ -80,7 +79,7 @@ def test_what_needs_the_rules_is_left_to_them(chunk: str) -> None:
     assert compiled(chunk) == ([], [0, size])
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(chunks | wild_text, max_size=4).map("".join), st.sampled_from(Side))
 def test_whatever_is_read_is_what_the_rules_say(text: str, side: Side) -> None:
     for chunk in text.split():
@@ -88,7 +87,7 @@ def test_whatever_is_read_is_what_the_rules_say(text: str, side: Side) -> None:
         assert missed or found == ruled(chunk, side), chunk
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=100)
 @given(st.text(SIGNS, max_size=30) | wild_text)
 def test_chunks_begin_and_end_as_split_has_them(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")

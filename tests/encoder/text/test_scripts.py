@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from encoder.model.config import AstConfig, Side
 from encoder.score.lexical import NO_SLOT, SLOTS, Idf, slot
-from encoder.text.scripts import Part, fold_scripts, pairs, runs, split_scripts, stem
+from encoder.text.scripts import ScriptPart, fold_scripts, pairs, runs, split_scripts, stem
 from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import Scripts, WordPiece
@@ -84,12 +84,12 @@ def test_the_compiled_reading_says_the_same_as_the_words_one_by_one(text: str) -
 
 def test_a_run_has_its_longest_pieces_and_its_pairs() -> None:
     assert SCRIPTS.split("地震の後") == [
-        Part("地震", "地震", ""),
-        Part("地震", "", "地震"),
-        Part("の", "の", ""),
-        Part("の", "", "の"),
-        Part("後", "後", ""),
-        Part("後", "", "後"),
+        ScriptPart("地震", "地震", ""),
+        ScriptPart("地震", "", "地震"),
+        ScriptPart("の", "の", ""),
+        ScriptPart("の", "", "の"),
+        ScriptPart("後", "後", ""),
+        ScriptPart("後", "", "後"),
     ]
     assert [SCRIPTS.pieces(word) for word in ("地震", "地震の", "後", "")] == [(1,), (5,), (0,), ()]
     assert SCRIPTS.cut("แผ่นดิน") == ["แผ่น", "ดิน"]

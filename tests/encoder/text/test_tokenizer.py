@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.score.lexical import NO_SLOT, SLOTS, Idf, slot
 from encoder.text.clean import Article, clean_post
-from encoder.text.tokenizer import BYTES_KEPT, Tokenizer, Tokens, Word
+from encoder.text.tokenizer import CACHED_BYTES, Tokenizer, Tokens, Word
 from encoder.text.vocabulary import WordLevel, WordPiece
 from tests.encoder.wild import (
     ALL,
@@ -41,8 +41,8 @@ def tokenizer(idf: Idf | None = IDF, posts: int = POST_TOKENS) -> Tokenizer:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokenizers that remember no more than a few chunks and words."""
-    monkeypatch.setattr("encoder.text.tokenizer.CHUNKS_KEPT", 10)
-    monkeypatch.setattr("encoder.text.tokenizer.WORDS_KEPT", 10)
+    monkeypatch.setattr("encoder.text.tokenizer.CACHED_CHUNKS", 10)
+    monkeypatch.setattr("encoder.text.tokenizer.CACHED_WORDS", 10)
 
 
 def read(tokens: Tokens) -> list[Row]:
@@ -185,7 +185,7 @@ def test_any_number_of_chunks_stays_within_the_bound_and_comes_out_right(small: 
         ]
         tokens = used.posts(texts)
         assert tokens.ids.tolist() == [0] * 5
-        for memory in (used._known, used._word):
+        for memory in (used._bodies, used._word):
             assert memory.cache_info().currsize == 10
     expected = {slot(f"é{i}") for i in range(19_000, 20_000)} | {slot("last")}
     assert set(read(tokens)[-1][1]) == expected
@@ -193,8 +193,8 @@ def test_any_number_of_chunks_stays_within_the_bound_and_comes_out_right(small: 
 
 def test_long_chunks_are_not_kept() -> None:
     used = tokenizer()
-    used.posts([f"https://t.co/AbC @user x é{'y' * BYTES_KEPT} storm café café"])
-    assert used._known.cache_info().currsize == 1
+    used.posts([f"https://t.co/AbC @user x é{'y' * CACHED_BYTES} storm café café"])
+    assert used._bodies.cache_info().currsize == 1
 
 
 def test_threads_do_not_disturb_each_other_while_all_of_them_evict(small: None) -> None:

@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.figures import style
-from train.figures.style import Sheet, drawable, glyphs, page, paper, rendered, shown
+from train.figures.subject import Sheet, drawable, fonts, glyphs, page, paper, rendered, shorten
 
 
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fonts for nothing but DejaVu's, as on a machine without others."""
-    monkeypatch.setattr(style, "OTHER_FONTS", ())
-    style.fonts.cache_clear()
+    monkeypatch.setattr("train.figures.subject.OTHER_FONTS", ())
+    fonts.cache_clear()
     glyphs.cache_clear()
 
 
@@ -22,16 +21,16 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_text_is_cut_to_columns_and_lines_and_no_glyph_is_missing(
     text: str, columns: int, lines: int
 ) -> None:
-    found = shown(text, columns, lines)
+    found = shorten(text, columns, lines)
     assert found.count("\n") < lines
     assert all(len(line) <= columns for line in found.removeprefix(" ").split("\n"))
     assert all(ord(c) in glyphs() for c in found.replace("\n", ""))
 
 
 def test_words_stay_whole_where_they_fit() -> None:
-    assert shown("one two three", 7, 9) == "one two\nthree"
-    assert shown("extraordinary day", 5, 9) == "extra\nordin\nary\nday"
-    assert shown("one two three", 8, 1) == "one two…"
+    assert shorten("one two three", 7, 9) == "one two\nthree"
+    assert shorten("extraordinary day", 5, 9) == "extra\nordin\nary\nday"
+    assert shorten("one two three", 8, 1) == "one two…"
 
 
 def test_what_no_font_can_draw_is_one_box_a_run() -> None:
@@ -41,20 +40,20 @@ def test_what_no_font_can_draw_is_one_box_a_run() -> None:
 
 
 def test_a_wide_character_takes_two_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "glyphs", lambda: set(map(ord, "天気 a…")))
-    assert all(len(line) <= 5 for line in shown("天気" * 20, 10, 9).split("\n"))
+    monkeypatch.setattr("train.figures.subject.glyphs", lambda: set(map(ord, "天気 a…")))
+    assert all(len(line) <= 5 for line in shorten("天気" * 20, 10, 9).split("\n"))
 
 
 def test_dollars_and_underscores_are_drawn_as_they_are() -> None:
     with paper(), warnings.catch_warnings():
         warnings.simplefilter("error")
         figure = page(1)
-        figure.text(0, 0, shown("$1 and $2 \\frac {x} 天"))
+        figure.text(0, 0, shorten("$1 and $2 \\frac {x} 天"))
         assert rendered(Sheet("a", "A", figure))["svg"]
 
 
 def test_a_name_that_begins_with_an_underscore_stands_in_a_legend() -> None:
     with paper():
         axes = page(2).subplots()
-        axes.plot([0, 1], label=shown("_run"))
+        axes.plot([0, 1], label=shorten("_run"))
         assert [text.get_text() for text in axes.legend().get_texts()] == [" _run"]

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from tests.train.folders import write
-from train.data.readers import Passed, Story
-from train.data.splits import bare
-from train.languages.crises import HEADLINES, OTHERS, Crisis, crisis_of, crisis_rows
+from train.data.readers import SkippedRows, TrainingArticle, bare
 from train.languages.sources import read_sources
+from train.languages.texts import HEADLINES, OTHERS, Crisis, crisis_of, crisis_rows
 from train.protocol.sets import read_crises
 
 RELATED, LESS, NOT = "Related and informative", "Related - but not informative", "Not related"
@@ -45,10 +44,10 @@ def test_posts_on_the_others_are_off_topic_and_the_folder_can_be_judged(tmp_path
     posts, articles = crisis_rows(found)
     write(tmp_path / "crisis/posts.jsonl.gz", posts)
     write(tmp_path / "crisis/seed_articles.jsonl.gz", articles)
-    judged = {one.name: one for one in read_crises(tmp_path, Passed())}
+    judged = {one.name: one for one in read_crises(tmp_path, SkippedRows())}
     assert set(judged) == set(names)
     for name, one in judged.items():
-        assert list(one.seeds) == [Story("", f"{name} strikes the town\nmore on {name}")]
+        assert list(one.seeds) == [TrainingArticle("", f"{name} strikes the town\nmore on {name}")]
         assert set(one.on) == set(found[name].on)
         others = {text for other in names if other != name for text in found[other].on}
         assert set(found[name].off) < set(one.off)

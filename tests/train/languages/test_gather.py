@@ -14,14 +14,11 @@ from click.testing import CliRunner
 from encoder.errors import InputError
 from tests.train.folders import folder, write
 from train.data.corpus import read_corpus, taught
-from train.data.folder import pair_sets
-from train.data.readers import Passed
-from train.data.splits import bare, share, split_of, split_pairs
+from train.data.readers import SkippedRows, bare, pair_sets, share, split_of, split_pairs
 from train.languages import gather as gathering
-from train.languages.clones import Clones
 from train.languages.gather import Gathered, gather
-from train.languages.sources import Form, Source, read_sources
-from train.languages.texts import drawn, kept, rows, sentences
+from train.languages.sources import Clones, Form, TextSource, read_sources
+from train.languages.texts import choose_texts, drawn, rows, sentences
 
 ITALIAN = [f"Il fiume numero {i} ha allagato la città stanotte" for i in range(90)]
 ENGLISH = [f"The river number {i} has flooded the town tonight" for i in range(90)]
@@ -32,9 +29,9 @@ def read(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
 
 
-def source(form: Form = "lines", **how: Any) -> Source:
+def source(form: Form = "lines", **how: Any) -> TextSource:
     told = {"repo": "a/b", "commit": "0" * 40, "licence": "", "use": "sentences", "files": {}}
-    return Source(form=form, **(told | how))
+    return TextSource(form=form, **(told | how))
 
 
 def repository(home: Path, name: str, files: dict[str, str]) -> str:
@@ -75,16 +72,16 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     })  # fmt: skip
     told: dict[str, Any] = {"repo": "one/texts", "commit": commit, "licence": "CC0"}
     sources = [
-        Source(**told, use="posts", form="lines", files={"it": ["it.txt"]}),
-        Source(**told, use="parallel", form="lines", files={"it": [("pairs.it", "pairs.en")]}),
-        Source(
+        TextSource(**told, use="posts", form="lines", files={"it": ["it.txt"]}),
+        TextSource(**told, use="parallel", form="lines", files={"it": [("pairs.it", "pairs.en")]}),
+        TextSource(
             **told, use="originals", form="conllu", files={"it": ["pud.it"], "en": ["pud.en"]}
         ),
-        Source(
+        TextSource(
             **told, use="topics", form="table", fields=["index_id", "category", "text"],
             files={"it": ["sib.tsv"]},
         ),
-        Source(
+        TextSource(
             **told, use="crises", form="table", fields=[1, 2, 3], files={"flood": ["crisis.csv"]}
         ),
     ]  # fmt: skip
@@ -145,9 +142,9 @@ def test_english_pairs_and_crises_stay_as_they_are(gathered: tuple[Path, Path]) 
     for part in ("pairs", "crisis"):
         for file in (data / part).iterdir():
             assert (out / part / file.name).read_bytes() == file.read_bytes()
-    held = split_pairs(dict(pair_sets(data, Passed()))["small"])["test"]
+    held = split_pairs(dict(pair_sets(data, SkippedRows()))["small"])["test"]
     assert held
-    assert not set(held) & set(read_corpus(out, Passed()).pairs)
+    assert not set(held) & set(read_corpus(out, SkippedRows()).pairs)
 
 
 def test_a_second_run_fetches_nothing_and_writes_the_same(
@@ -156,7 +153,7 @@ def test_a_second_run_fetches_nothing_and_writes_the_same(
     data, out = gathered
     kept_clones = Clones(out.parent / "clones", "file:///nowhere/")
     commit = (out.parent / "home/one/texts/.git/refs/heads").iterdir().__next__().read_text()
-    one = Source(
+    one = TextSource(
         repo="one/texts", commit=commit.strip(), licence="", use="posts", form="lines",
         files={"it": ["it.txt"]},
     )  # fmt: skip
@@ -223,7 +220,7 @@ def test_long_texts_are_cut_into_sentences() -> None:
 
 def test_kept_texts_are_as_they_were_so_that_their_split_stays() -> None:
     texts = [f"A post  with two spaces number {i}" for i in range(200)]
-    found = kept([*texts, "a POST with two spaces number 7!", "short"], "en", set(), 150)
+    found = choose_texts([*texts, "a POST with two spaces number 7!", "short"], "en", set(), 150)
     assert len(found) == 150
     assert set(found) < set(texts)
     everyday = sum(map(taught, found)) / 150

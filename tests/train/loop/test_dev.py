@@ -12,6 +12,6 @@ def test_pairs_decide_where_there_are_any() -> None:
 
 
 def test_crises_decide_where_there_are_no_pairs() -> None:
-    aucs = {"flood AUC off": 0.8, "flood AUC background": 0.9}
+    aucs = {"flood AUC off": 0.8, "flood AUC background": 0.9, "flood P@R80": 0.1}
     assert decisive(aucs) == pytest.approx(np.mean([0.8, 0.9]))
     assert decisive({}) == 0

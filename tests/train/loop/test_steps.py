@@ -1,7 +1,10 @@
-"""The steps of each kind: what they draw, what they compare, and what their loss is made of."""
+"""Every loss against loops that spell it out, and the miner against pytorch-metric-learning."""
 
+import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from pytorch_metric_learning.miners import MultiSimilarityMiner
+from torch import Tensor
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
@@ -20,24 +25,157 @@ from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.folders import THINGS, training_folder
 from train.data.corpus import Corpus, read_corpus
-from train.data.readers import Pair, Passed, Story
-from train.loop.lessons import Lessons, pile, shelve
-from train.loop.losses import Batch, agree, contrastive, imitate, pairwise_sigmoid, triplet
-from train.loop.steps import Drill, copies, drawn
+from train.data.readers import Pair, SkippedRows, TrainingArticle
+from train.loop.datasets import Datasets, concat_rows, make_datasets
+from train.loop.steps import (
+    BatchSampler,
+    ScoreBatch,
+    agree,
+    contrastive,
+    copies,
+    drawn,
+    imitate,
+    mined,
+    pairwise_sigmoid,
+    triplet,
+)
 from train.loop.token_rows import TokenTable
 from train.model.encoders import make_encoder
-from train.recipe import KINDS, TAUGHT, Batches, Losses, Recipe, read_recipe
-from train.teacher.chunks import WIDTH
-from train.teacher.store import VectorStore
+from train.recipe import KINDS, TAUGHT, BatchSizes, Losses, Recipe, read_recipe
+from train.teacher.minilm import WIDTH
+from train.teacher.store import Pieces, TokenStates, TokenTargets, VectorStore
+
+HEAT = 0.05
+
+
+def unit_rows(rows: int, width: int = 4, seed: int = 0) -> Tensor:
+    drawn = torch.randn(rows, width, generator=torch.Generator().manual_seed(seed)).double()
+    return torch.nn.functional.normalize(drawn, dim=1)
+
+
+def batch(seed: int = 0, posts: int = 7, articles: int = 5) -> ScoreBatch:
+    a, b = unit_rows(posts, seed=seed), unit_rows(articles, seed=seed + 100)
+    own = torch.zeros(posts, articles, dtype=torch.bool)
+    own[torch.arange(posts), torch.arange(posts) % articles] = True
+    own[0, 1] = True
+    spared = torch.zeros_like(own)
+    spared[2, 0] = spared[3, 4] = True
+    return ScoreBatch(a @ b.T, own, spared)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_triplet_loss_is_the_papers_over_the_mined_triplets(seed: int) -> None:
+    given = batch(seed)
+    both = []
+    for score, own, foreign in (
+        (given.score, given.own, given.foreign),
+        (given.score.T, given.own.T, given.foreign.T),
+    ):
+        found = []
+        for i in range(len(score)):
+            positives = [j for j in range(score.shape[1]) if own[i, j]]
+            negatives = [j for j in range(score.shape[1]) if foreign[i, j]]
+            if not positives or not negatives:
+                continue
+            farthest = min(float(score[i, j]) for j in positives)
+            closest = max(float(score[i, j]) for j in negatives)
+            for p in positives:
+                for n in negatives:
+                    if score[i, p] < closest + 0.1 and score[i, n] > farthest - 0.1:
+                        near, far = 2 - 2 * score[i, p], 2 - 2 * score[i, n]
+                        found.append(max(0.0, float(near - far) + 0.2))
+        above = [value for value in found if value > 0]
+        both.append(sum(above) / max(len(above), 1))
+    assert float(triplet(given, 0.2)) == pytest.approx(sum(both) / 2)
+    assert sum(both) > 0
+
+
+def test_the_miner_equals_pytorch_metric_learning() -> None:
+    vectors = unit_rows(12, seed=3)
+    labels = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
+    same = labels.unsqueeze(0) == labels.unsqueeze(1)
+    own, foreign = same & ~torch.eye(12, dtype=torch.bool), ~same
+    mine = mined(vectors @ vectors.T, own, foreign)
+    a1, p, a2, n = MultiSimilarityMiner(epsilon=0.1)(vectors, labels)
+    for found, first, second in ((mine[0], a1, p), (mine[1], a2, n)):
+        expected = set(zip(first.tolist(), second.tolist(), strict=True))
+        assert {tuple(pair) for pair in found.nonzero().tolist()} == expected
+
+
+def test_contrastive_is_the_cross_entropy_of_both_directions() -> None:
+    given = batch(1)
+    total = []
+    for rows, own, spared in (
+        (given.score, given.own, given.spared), (given.score.T, given.own.T, given.spared.T),
+    ):  # fmt: skip
+        sides = []
+        for i in range(len(rows)):
+            weights = [
+                0.0 if spared[i, j] and not own[i, j] else math.exp(float(rows[i, j]) / 0.05)
+                for j in range(rows.shape[1])
+            ]
+            mine = sum(w for j, w in enumerate(weights) if own[i, j])
+            sides.append(-math.log(mine / sum(weights)))
+        total.append(sum(sides) / len(sides))
+    assert float(contrastive(given, HEAT)) == pytest.approx(sum(total) / 2)
+
+
+def test_pairwise_sigmoid_judges_every_pair_for_itself() -> None:
+    given, expected = batch(2), 0.0
+    for i in range(7):
+        for j in range(5):
+            if given.own[i, j] or given.foreign[i, j]:
+                share = 1 / (1 + math.exp(-(float(given.score[i, j]) - 0.3) / 0.05))
+                expected -= math.log(share if given.own[i, j] else 1 - share)
+    assert float(pairwise_sigmoid(given, HEAT)) == pytest.approx(expected / 7)
+
+
+@pytest.mark.parametrize(
+    "loss", [partial(triplet, margin=3.0), partial(contrastive, temperature=HEAT),
+             partial(pairwise_sigmoid, temperature=HEAT)],
+)  # fmt: skip
+def test_a_copy_of_the_own_article_is_never_a_negative(
+    loss: Callable[[ScoreBatch], Tensor],
+) -> None:
+    """Whatever the spared article's vector is, the loss stays as it was."""
+    score = (unit_rows(3, seed=8) @ unit_rows(3, seed=9).T).requires_grad_()
+    own = torch.eye(3, dtype=torch.bool)
+    spared = torch.tensor([[0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=torch.bool)
+    loss(ScoreBatch(score, own, spared)).backward()  # type: ignore[no-untyped-call]
+    assert score.grad is not None
+    assert score.grad[0, 1] == 0
+    assert score.grad.count_nonzero() > 3
+
+
+def test_imitation_is_least_where_the_vectors_are_the_teachers() -> None:
+    taught = unit_rows(6, seed=4)
+    assert float(imitate(taught, taught)) == pytest.approx(0, abs=1e-12)
+    other = unit_rows(6, seed=5)
+    alone = sum(1 - float(a @ b) for a, b in zip(other, taught, strict=True)) / 6
+    between = sum(
+        float(other[i] @ other[j] - taught[i] @ taught[j]) ** 2 for i in range(6) for j in range(6)
+    )
+    assert float(imitate(other, taught)) == pytest.approx(alone + 2 * between / 36)
+
+
+def test_agreement_is_the_divergence_over_articles_and_over_posts() -> None:
+    mine, theirs = batch(6).score, batch(7).score
+    assert float(agree(theirs, theirs, HEAT)) == pytest.approx(0, abs=1e-12)
+    expected = 0.0
+    for a, b in ((mine, theirs), (mine.T, theirs.T)):
+        p, q = (b / 0.05).softmax(1), (a / 0.05).softmax(1)
+        expected += float((p * (p / q).log()).sum() / len(a))
+    assert float(agree(mine, theirs, HEAT)) == pytest.approx(expected)
+
 
 DIRECTIONS = torch.linalg.qr(torch.randn(WIDTH, 8, generator=torch.Generator().manual_seed(1)))[0]
 
 
 @pytest.fixture(scope="module")
-def lessons(tmp_path_factory: pytest.TempPathFactory) -> Lessons:
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Datasets:
     data = training_folder(tmp_path_factory.mktemp("data"))
     store = VectorStore(tiny.taught(data, tmp_path_factory.mktemp("cache")), WIDTH)
-    return shelve(read_corpus(data, Passed()), reader(), store)
+    return make_datasets(read_corpus(data, SkippedRows()), reader(), store)
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +203,11 @@ def only(recipe: Recipe, kind: str, **losses: float) -> Recipe:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_depends_on_its_number_and_the_seed_alone(
-    recipe: Recipe, lessons: Lessons, kind: str
+    recipe: Recipe, datasets: Datasets, kind: str
 ) -> None:
     one = only(recipe, kind)
-    first, second = (Drill(one, lessons, DIRECTIONS) for _ in "ab")
-    other = Drill(replace(one, seed=9), lessons, DIRECTIONS)
+    first, second = (BatchSampler(one, datasets, DIRECTIONS) for _ in "ab")
+    other = BatchSampler(replace(one, seed=9), datasets, DIRECTIONS)
     tokens = table(recipe)
     for number in (7, 3):
         second.step(tokens, number)
@@ -80,30 +218,30 @@ def test_a_step_depends_on_its_number_and_the_seed_alone(
     assert len({x.loss.item() for x in (step, next_one, other.step(tokens, 5))}) == 3
 
 
-def test_kinds_come_as_often_as_the_recipe_says(recipe: Recipe, lessons: Lessons) -> None:
-    drill = Drill(recipe, lessons, DIRECTIONS)
+def test_kinds_come_as_often_as_the_recipe_says(recipe: Recipe, datasets: Datasets) -> None:
+    sampler = BatchSampler(recipe, datasets, DIRECTIONS)
     tokens = table(recipe)
-    kinds = [drill.step(tokens, number).kind for number in range(140)]
+    kinds = [sampler.step(tokens, number).kind for number in range(140)]
     for kind, share in Counter(
         pairs=2, posts=2, sentences=1, articles=1, claims=1, cloze=1
     ).items():
         assert abs(kinds.count(kind) / 140 - share / 8) < 0.1
 
 
-def test_texts_alone_are_drawn_towards_the_teacher(recipe: Recipe, lessons: Lessons) -> None:
+def test_texts_alone_are_drawn_towards_the_teacher(recipe: Recipe, datasets: Datasets) -> None:
     sides = {"posts": Side.POST, "sentences": Side.POST}
     for kind in TAUGHT:
         side = sides.get(kind, Side.ARTICLE)
         plan = only(recipe, kind, vectors=2.0, neighbours=0.5)
         plan = replace(plan, batches=replace(plan.batches, drop=0.0))
-        step = Drill(plan, lessons, DIRECTIONS).step(table(recipe), 4)
+        step = BatchSampler(plan, datasets, DIRECTIONS).step(table(recipe), 4)
         rng = np.random.default_rng([0, 4])
         rng.choice([kind], p=[1.0])
-        shelf = getattr(lessons, kind)
+        dataset = getattr(datasets, kind)
         size = plan.batches.article_size if kind == "articles" else plan.batches.post_size
-        chosen = rng.choice(len(shelf), min(size, len(shelf)), replace=False)
-        rows = table(recipe).rows(pile((shelf, chosen)).take(0, rng))
-        wanted = torch.nn.functional.normalize(shelf.taught[chosen] @ DIRECTIONS, dim=1)
+        chosen = rng.choice(len(dataset), min(size, len(dataset)), replace=False)
+        rows = table(recipe).rows(concat_rows((dataset, chosen)).take(0, rng))
+        wanted = torch.nn.functional.normalize(dataset.taught[chosen] @ DIRECTIONS, dim=1)
         found, heat = rows.embed(0, side), plan.losses.temperature
         near = agree(found @ wanted.T, wanted @ wanted.T, heat).item()
         expected = 2.0 * imitate(found, wanted).item() + 0.5 * near
@@ -111,21 +249,54 @@ def test_texts_alone_are_drawn_towards_the_teacher(recipe: Recipe, lessons: Less
         assert step.loss.item() == pytest.approx(expected, rel=1e-5)
 
 
-def score(recipe: Recipe, lessons: Lessons, **losses: float) -> float:
+def test_tokens_are_drawn_towards_their_own_states(
+    recipe: Recipe, datasets: Datasets, tmp_path: Path
+) -> None:
+    texts = datasets.posts.texts()
+    pieces, store = Pieces(WordPiece.from_lines(LINES), len(LINES)), TokenStates(tmp_path, WIDTH)
+    short = list({x.tobytes(): x for x in texts if 3 <= len(x) <= 8}.values())
+    rng = np.random.default_rng(2)
+    store.add(short, [rng.standard_normal((len(x), WIDTH)).astype(np.float32) for x in short])
+    targets = TokenTargets(store, pieces)
+    posts = replace(datasets.posts, states=targets.starts(texts))
+    datasets = replace(datasets, posts=posts)
+    plans = [only(recipe, "posts", vectors=1.0, tokens=weight) for weight in (0.0, 2.0)]
+    plans = [replace(plan, batches=replace(plan.batches, drop=0.3)) for plan in plans]
+    without, whole = (
+        BatchSampler(plan, datasets, DIRECTIONS, targets).step(table(recipe), 4) for plan in plans
+    )
+    rng = np.random.default_rng([0, 4])
+    rng.choice(["posts"], p=[1.0])
+    chosen = drawn(rng, len(posts), plans[0].batches.post_size)
+    places = concat_rows((posts, chosen)).places(0.3, rng)
+    tokens, gaps = table(recipe), []
+    for text, at in zip(chosen, places, strict=True):
+        if posts.states is not None and posts.states[text] >= 0:
+            for i in at:
+                row = store.read(posts.states[text] + np.array([i]))[0]
+                goal = torch.from_numpy(row) @ DIRECTIONS
+                state = tokens.adams["embedding"].table[texts[text][i]]
+                gaps.append(1 - torch.cosine_similarity(state, goal, dim=0).item())
+    assert len(gaps) > 20
+    expected = without.loss.item() + 2.0 * float(np.mean(gaps))
+    assert whole.loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def score(recipe: Recipe, datasets: Datasets, **losses: float) -> float:
     plan = only(recipe, "pairs", **(losses or {"vectors": 1.0}))
-    return Drill(plan, lessons, DIRECTIONS).step(table(recipe), 2).loss.item()
+    return BatchSampler(plan, datasets, DIRECTIONS).step(table(recipe), 2).loss.item()
 
 
 def test_a_step_of_pairs_adds_up_the_losses_by_their_weights(
-    recipe: Recipe, lessons: Lessons
+    recipe: Recipe, datasets: Datasets
 ) -> None:
     names = ("triplet", "contrastive", "sigmoid", "scores")
-    each = {name: score(recipe, lessons, **{name: 1.0}) for name in names}
+    each = {name: score(recipe, datasets, **{name: 1.0}) for name in names}
     assert all(each.values())
     weights = {"triplet": 0.5, "contrastive": 2.0, "sigmoid": 0.25, "scores": 3.0}
     expected = sum(each[name] * weight for name, weight in weights.items())
-    assert score(recipe, lessons, **weights) == pytest.approx(expected, rel=1e-5)
-    assert score(recipe, lessons) == 0
+    assert score(recipe, datasets, **weights) == pytest.approx(expected, rel=1e-5)
+    assert score(recipe, datasets) == 0
 
 
 def test_the_losses_get_the_scores_and_the_teachers(recipe: Recipe) -> None:
@@ -136,13 +307,15 @@ def test_the_losses_get_the_scores_and_the_teachers(recipe: Recipe) -> None:
     spared = torch.zeros_like(own)
     spared[0, 1] = True
     plan = only(recipe, "pairs", triplet=1, contrastive=2, sigmoid=3, scores=4)
-    told = [Story("", text) for text in ("storm flood", "the river", "a match")]
-    shelves = shelve(Corpus(["storm", "river", "match", "a flood"], told, [], []), reader(), None)
-    posts = replace(shelves.posts, taught=torch.tensor(unit(rng, 4, WIDTH)))
-    stories = replace(shelves.articles, taught=torch.tensor(unit(rng, 3, WIDTH)))
-    texts = Corpus([], [], [], [Pair("a b c", Story("d", "e"))])
-    drill = Drill(plan, shelve(texts, reader(), None), None)
-    batch = Batch(mine @ theirs.T, own, spared)
+    told = [TrainingArticle("", text) for text in ("storm flood", "the river", "a match")]
+    datasets = make_datasets(
+        Corpus(["storm", "river", "match", "a flood"], told, [], []), reader(), None
+    )
+    posts = replace(datasets.posts, taught=torch.tensor(unit(rng, 4, WIDTH)))
+    stories = replace(datasets.articles, taught=torch.tensor(unit(rng, 3, WIDTH)))
+    texts = Corpus([], [], [], [Pair("a b c", TrainingArticle("d", "e"))])
+    sampler = BatchSampler(plan, make_datasets(texts, reader(), None), None)
+    batch = ScoreBatch(mine @ theirs.T, own, spared)
     assert posts.taught is not None
     assert stories.taught is not None
     lexical = torch.tensor(posts.words.dot(stories.words))
@@ -153,7 +326,7 @@ def test_the_losses_get_the_scores_and_the_teachers(recipe: Recipe) -> None:
         + 3 * pairwise_sigmoid(batch, 0.05)
         + 4 * agree(batch.score, (posts.taught @ stories.taught.T + lexical) / 2, 0.05)
     )
-    found = drill._loss(batch, posts, stories)
+    found = sampler._loss(batch, posts, stories)
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
@@ -165,52 +338,55 @@ def unit(rng: np.random.Generator, count: int, width: int = 8) -> F32:
 def test_copies_of_an_article_are_never_its_negatives() -> None:
     long = " ".join(THINGS * 4)
     stories = [
-        Story("a title", "storm of the city"),
-        Story("A title.", "quite another text"),  # by title
-        Story("copy", f"{long} b"),
-        Story("", f"{long} c"),  # by words
-        Story("music", "a match"),
+        TrainingArticle("a title", "storm of the city"),
+        TrainingArticle("A title.", "quite another text"),  # by title
+        TrainingArticle("copy", f"{long} b"),
+        TrainingArticle("", f"{long} c"),  # by words
+        TrainingArticle("music", "a match"),
     ]
-    shelf = shelve(Corpus([], stories, [], []), reader(), None).articles
+    dataset = make_datasets(Corpus([], stories, [], []), reader(), None).articles
     expected = np.eye(5, dtype=bool)
     expected[[0, 1, 2, 3], [1, 0, 3, 2]] = True
-    assert np.array_equal(copies(shelf), expected)
+    assert np.array_equal(copies(dataset), expected)
     alike = torch.nn.functional.normalize(torch.eye(5)[[0, 1, 2, 3, 0]] + 0.001, dim=1)
     expected[0, 4] = expected[4, 0] = True
-    assert np.array_equal(copies(replace(shelf, taught=alike)), expected)
+    assert np.array_equal(copies(replace(dataset, taught=alike)), expected)
 
 
 def test_a_copy_changes_nothing_for_the_post(recipe: Recipe) -> None:
     """The loss of a step in which one article stands twice, against the same without the copy."""
     plan = only(recipe, "pairs", contrastive=1.0)
-    plan = replace(plan, batches=Batches(pairs=1, pair_size=9))
-    pairs = [Pair("storm", Story("t", "a storm")), Pair("music", Story("u", "a game"))]
-    copy = Pair("storm", Story("t", "fire fire"))
-    seen: list[Batch] = []
+    plan = replace(plan, batches=BatchSizes(pairs=1, pair_size=9))
+    pairs = [
+        Pair("storm", TrainingArticle("t", "a storm")),
+        Pair("music", TrainingArticle("u", "a game")),
+    ]
+    copy = Pair("storm", TrainingArticle("t", "fire fire"))
+    seen: list[ScoreBatch] = []
 
-    def look(batch: Batch, temperature: float) -> torch.Tensor:
+    def look(batch: ScoreBatch, temperature: float) -> torch.Tensor:
         seen.append(batch)
         return contrastive(batch, temperature)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("train.loop.steps.contrastive", look)
-        Drill(plan, shelve(Corpus([], [], [], [*pairs, copy]), reader(), None), None).step(
-            table(recipe), 0
-        )
+        BatchSampler(
+            plan, make_datasets(Corpus([], [], [], [*pairs, copy]), reader(), None), None
+        ).step(table(recipe), 0)
     (batch,) = seen
     assert batch.own.sum() == 3
     assert batch.foreign.sum(1).tolist().count(1) == 2  # both storms: the music alone
     assert not (batch.own & batch.spared).any()
 
 
-def test_kinds_without_texts_are_never_drawn(recipe: Recipe, lessons: Lessons) -> None:
-    empty = shelve(Corpus([], [], [], []), reader(), None)
+def test_kinds_without_texts_are_never_drawn(recipe: Recipe, datasets: Datasets) -> None:
+    empty = make_datasets(Corpus([], [], [], []), reader(), None)
     with pytest.raises(InputError, match="nothing for the steps that the recipe asks for: pairs"):
-        Drill(recipe, empty, DIRECTIONS)
-    few = replace(lessons, claims=empty.claims, own=empty.own)
-    drill = Drill(recipe, few, DIRECTIONS)
+        BatchSampler(recipe, empty, DIRECTIONS)
+    few = replace(datasets, claims=empty.claims, own=empty.own)
+    sampler = BatchSampler(recipe, few, DIRECTIONS)
     tokens = table(recipe)
-    assert {drill.step(tokens, i).kind for i in range(60)} == {
+    assert {sampler.step(tokens, i).kind for i in range(60)} == {
         "pairs",
         "posts",
         "sentences",
@@ -227,14 +403,14 @@ def test_as_many_as_there_are_are_drawn() -> None:
 
 
 def test_a_part_is_taken_out_of_its_article(
-    recipe: Recipe, lessons: Lessons, tmp_path: Path
+    recipe: Recipe, datasets: Datasets, tmp_path: Path
 ) -> None:
     plan = only(recipe, "cloze")
-    rows = Drill(plan, lessons, DIRECTIONS).step(table(recipe), 3).rows
+    rows = BatchSampler(plan, datasets, DIRECTIONS).step(table(recipe), 3).rows
     cut, rest = rows._batches
     long = {
         len(ids)
-        for ids in np.split(lessons.articles.tokens.ids, lessons.articles.tokens.offsets[1:-1])
+        for ids in np.split(datasets.articles.tokens.ids, datasets.articles.tokens.offsets[1:-1])
     }
     for a, b in zip(np.diff(cut.offsets), np.diff(rest.offsets), strict=True):
         assert 8 <= a < 28

@@ -76,7 +76,7 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_halves_are_taken_for_products_where_they_are_fast(
     fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("train.loop.bf16.FAST", fast)
+    monkeypatch.setattr("train.loop.token_rows.FAST", fast)
     batch = Flat(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
     model = fresh()
     with torch.no_grad():

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
-from train.loop.progress import Pace, Talk
+from train.loop.progress import Pace, ProgressLog
 from train.loop.steps import Step
 from train.loop.token_rows import Flat, TokenTable
 from train.loop.trainer import Trainer, schedule
@@ -82,8 +82,9 @@ def test_training_learns(tmp_path: Path) -> None:
     assert lines[-1]["losses"]["posts"] < lines[0]["losses"]["posts"]
 
 
-@pytest.mark.parametrize("crash", [1, 10, 15, 29, 39])
-@pytest.mark.parametrize("average_from", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    ("average_from", "crash"), [(0.0, 1), (0.5, 10), (1.0, 15), (0.0, 29), (0.5, 29), (1.0, 39)]
+)
 def test_a_run_that_crashed_ends_where_the_uninterrupted_one_ends(
     tmp_path: Path, crash: int, average_from: float
 ) -> None:
@@ -129,10 +130,10 @@ def test_where_nothing_is_judged_the_last_state_comes_out(tmp_path: Path) -> Non
 
 def test_patience_ends_a_run_that_gains_nothing(tmp_path: Path) -> None:
     scores = iter([0.5, 0.4, 0.3, 0.2])
-    drill = Towards()
-    run = Trainer(fresh(), recipe(patience=2), drill, lambda _: {"score": next(scores)}, tmp_path)
+    sampler = Towards()
+    run = Trainer(fresh(), recipe(patience=2), sampler, lambda _: {"score": next(scores)}, tmp_path)
     run.run()
-    assert run.progress.step == drill.drawn == 30
+    assert run.progress.step == sampler.drawn == 30
     assert run.progress.best_step == 10
 
 
@@ -214,9 +215,9 @@ def test_a_line_of_the_log_that_was_cut_short_is_written_again(tmp_path: Path) -
 def test_what_is_said_stays_on_a_terminal_and_elsewhere() -> None:
     for live in (True, False):
         stream = io.StringIO()
-        talk = Talk(stream, live)
-        talk.progress("step 1")
-        talk.line("judged")
+        log = ProgressLog(stream, live)
+        log.progress("step 1")
+        log.line("judged")
         assert stream.getvalue() == ("\r\033[Kstep 1\r\033[Kjudged\n" if live else "judged\n")
     assert Pace(10, 40)(20).startswith("step 20 of 40, ")
 

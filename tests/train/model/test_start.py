@@ -1,5 +1,6 @@
-"""What training starts from: vocabulary, vectors, idf and gates, counted once more the slow way."""
+"""The readers of word vectors, on the real fragment of GloVe and on files with every fault."""
 
+import gzip
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -18,18 +19,113 @@ from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.folders import training_folder
 from train.data.corpus import Corpus, read_corpus
-from train.data.readers import Pair, Passed, Story
-from train.model.start import TOKENS, Start, frequent_words, idf_of, main_directions, make_start
-from train.recipe import Recipe, Tokens, read_recipe
+from train.data.readers import Pair, SkippedRows, TrainingArticle
+from train.model.start import (
+    TOKENS,
+    StartingPoint,
+    frequent_words,
+    idf_of,
+    main_directions,
+    make_start,
+    read_vectors,
+)
+from train.recipe import Recipe, TokenOptions, read_recipe
 from train.run import begin, fingerprint
-from train.teacher.chunks import WIDTH
+from train.teacher.minilm import WIDTH
 from train.teacher.store import VectorStore
+
+GLOVE = "the 0.1 -0.2 3e-1\n. . . 1 2 3\nCafé 4 5 6\n\x85 7 8 9\n"
+WORD2VEC = "4 3\n" + GLOVE.replace("\n", " \n")
+MANY = 10_000
+WORDS = ["the", ". . .", "Café", "\x85"]
+VALUES = np.array([[0.1, -0.2, 0.3], [1, 2, 3], [4, 5, 6], [7, 8, 9]], np.float32)
+
+
+def write(folder: Path, content: str | bytes, packed: bool = False) -> Path:
+    data = content.encode() if isinstance(content, str) else content
+    file = folder / "vectors"
+    file.write_bytes(gzip.compress(data) if packed else data)
+    return file
+
+
+@pytest.mark.parametrize("content", [GLOVE, WORD2VEC])
+@pytest.mark.parametrize("packed", [False, True])
+def test_both_formats_are_read_plain_and_packed(tmp_path: Path, content: str, packed: bool) -> None:
+    words, values = read_vectors(write(tmp_path, content, packed), 3, MANY)
+    assert words == WORDS
+    assert values.dtype == np.float32
+    np.testing.assert_array_equal(values, VALUES)
+
+
+def test_the_real_fragment_of_glove(shared: Path) -> None:
+    file = shared / "data" / "glove.6B.100d.top2604.txt.gz"
+    words, values = read_vectors(file, 100, MANY)
+    lines = gzip.decompress(file.read_bytes()).decode().splitlines()
+    assert words == [line.split(" ")[0] for line in lines]
+    assert len(words) == 2604
+    expected = np.array([line.split(" ")[1:] for line in lines]).astype(np.float32)
+    np.testing.assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"short 1 2",
+        b"long 1 2 3 x",
+        b"longer 1 2 3 4",
+        b"word a b c",
+        b"",
+        b" 1 2 3",
+        b"nan 1 2 nan",
+        b"infinite 1 2 inf",
+        b"huge 1 2 1e39",
+        b"\xff\xfe 1 2 3",
+        b"the 1 2 3",
+        b"lonely",
+    ],
+)
+@pytest.mark.parametrize("header", [b"", b"9 3\n"])
+def test_a_malformed_line_is_passed_over(tmp_path: Path, bad: bytes, header: bytes) -> None:
+    body = b"the 1 2 3\nof 4 5 6\n%s\nto 7 8 9\nand 1 1 1\n%s\n" % (bad, bad)
+    words, values = read_vectors(write(tmp_path, header + body), 3, MANY)
+    assert words == ["the", "of", "to", "and"]
+    assert values.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9], [1, 1, 1]]
+
+
+def test_so_many_words_are_read_and_no_more(tmp_path: Path) -> None:
+    assert read_vectors(write(tmp_path, WORD2VEC), 3, 2)[0] == WORDS[:2]
+
+
+@pytest.mark.parametrize(
+    ("content", "dim", "fault"),
+    [
+        ("", 3, "no line"),
+        ("hello\nworld\n", 3, "no line"),
+        ("2 3\nbad 1\n", 3, "no line"),
+        (GLOVE, 4, "no line is a word and 4 numbers; name the file of that dim"),
+        (GLOVE, 2, "no line is a word and 2 numbers; name the file of that dim"),
+        (WORD2VEC, 300, "no line is a word and 300 numbers"),
+        (gzip.compress(GLOVE.encode(), mtime=0)[:-9], 3, "fetch it again"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(
+    tmp_path: Path, content: str | bytes, dim: int, fault: str
+) -> None:
+    with pytest.raises(InputError, match=fault):
+        read_vectors(write(tmp_path, content), dim, MANY)
+
+
+def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing", tmp_path):
+        with pytest.raises(InputError, match=r"cannot be read"):
+            read_vectors(path, 3, MANY)
+
 
 TEXTS = Corpus(
     ["storm Netanyahu", "Netanyahu! the river", "#Netanyahu and brexit", "2020 = 2020 Netanyahu"],
-    [Story("Brexit", "brexit and the storm, the storm")],
+    [TrainingArticle("Brexit", "brexit and the storm, the storm")],
     [],
-    [Pair("a coronavirus", Story("Coronavirus", "the coronavirus of the city"))],
+    [Pair("a coronavirus", TrainingArticle("Coronavirus", "the coronavirus of the city"))],
     ["the coronavirus of the city"],
 )  # fmt: skip
 
@@ -155,7 +251,7 @@ def test_words_out_of_a_file(tmp_path: Path) -> None:
     file.write_text("storm 1 2 3\nThe 4 5 6\nriver 7 8 9\n")
     recipe = Recipe(
         model=AstConfig(dim=3, heads=1, head_dim=3),
-        tokens=Tokens(kind="words", vectors="away.txt", most=2),
+        tokens=TokenOptions(kind="words", vectors="away.txt", most=2),
     )
     start = make_start(recipe, TEXTS, None, file)
     assert isinstance(start.vocabulary, WordLevel)
@@ -173,21 +269,20 @@ def test_a_model_begins_with_these_vectors_and_its_gates_at_the_idf(
     model = begin(recipe, start)
     assert isinstance(model, Siamese)
     weights = model.weights()
-    assert np.array_equal(weights.embedding, start.vectors)
-    assert weights.residual is not None
+    np.testing.assert_allclose(weights.embedding, start.vectors, atol=1 / 254)  # in int8
     for side in Side:
-        assert np.allclose(weights.residual.gates[side], start.gates, rtol=1e-5)
-    assert not weights.residual.gain.any()
+        assert np.allclose(weights["residual.gates"][side], start.gates, rtol=1e-5)
+    assert not weights["residual.gain"].any()
 
 
 def test_the_fingerprint_tells_data_apart(tmp_path: Path) -> None:
-    texts = read_corpus(training_folder(tmp_path), Passed())
+    texts = read_corpus(training_folder(tmp_path), SkippedRows())
     vectors = np.ones((2, 3), np.float32)
-    start = Start(
+    start = StartingPoint(
         WordLevel.from_lines(["a", "b"]), Idf(np.ones(SLOTS, np.float32)), vectors, vectors[0], None
     )
     other = Corpus([*texts.posts, "more"], texts.articles, texts.claims, texts.pairs)
-    moved = Start(start.vocabulary, start.idf, vectors * 2, vectors[0], None)
+    moved = StartingPoint(start.vocabulary, start.idf, vectors * 2, vectors[0], None)
     assert fingerprint(texts, start) == fingerprint(texts, start)
     assert (
         len({fingerprint(texts, start), fingerprint(other, start), fingerprint(texts, moved)}) == 3

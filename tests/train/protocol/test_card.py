@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from encoder.directory import write_model
+from encoder.model_directory import write_model
 from tests.encoder.small import small_model
 from tests.train.folders import folder
 from tests.worker.fake import Command
-from train.protocol.card import grid
+from train.protocol.report import grid
 
 
 def cells(line: str) -> list[str]:

@@ -9,23 +9,27 @@ import numpy as np
 import pytest
 
 import encoder
-from encoder.directory import write_model
 from encoder.errors import InputError
+from encoder.model_directory import write_model
 from tests.encoder.small import small_model
 from tests.train.folders import EVENTS, folder, pair_rows, training_folder, write
 from tests.worker.fake import Command
-from train.data.readers import Pair, Passed, Story
-from train.loop.progress import Talk
+from train.data.readers import Pair, SkippedRows, TrainingArticle
+from train.loop.progress import ProgressLog
 from train.protocol import evaluate as protocol
-from train.protocol.judge import (
+from train.protocol.peers import served
+from train.protocol.sets import (
     PREVALENCE,
+    CrisisSet,
+    PairSet,
     Scores,
     crisis_figures,
     pair_figures,
+    pair_set,
+    read_crises,
+    read_pair_sets,
     threshold_figures,
 )
-from train.protocol.peers import served
-from train.protocol.sets import CrisisSet, PairSet, pair_set, read_crises, read_pair_sets
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def crisis() -> CrisisSet:
-    seeds = (Story("flood", "a flood in the city"), Story("", "storm and river"))
+    seeds = (
+        TrainingArticle("flood", "a flood in the city"),
+        TrainingArticle("", "storm and river"),
+    )
     on = tuple(f"flood {w} storm" for w in ("city", "river", "police", "the"))
     off = ("music", "a match", "cat and game")
     return CrisisSet("flood", seeds, on, off, tuple(f"music {w}" for w in "abcdefg"))
@@ -47,8 +54,8 @@ def scored(enc: encoder.Encoder, given: CrisisSet) -> Scores:
 
 
 def test_a_pair_set_holds_every_text_once_and_every_pair() -> None:
-    a, b = Story("A", "a text"), Story("A", "a text, copied")
-    other = Story("C", "c text")
+    a, b = TrainingArticle("A", "a text"), TrainingArticle("A", "a text, copied")
+    other = TrainingArticle("C", "c text")
     found = pair_set("x", [Pair("p", a), Pair("q", b), Pair("p", a)], [other, a])
     assert found.posts == ("p", "q")
     assert found.stories == (a, other)
@@ -58,10 +65,12 @@ def test_a_pair_set_holds_every_text_once_and_every_pair() -> None:
 def test_pools_join_only_where_nothing_was_trained_on(tmp_path: Path) -> None:
     folder(tmp_path)
     write(tmp_path / "pairs" / "small_pool.jsonl", [{"title": "more", "article": "of it"}])
-    whole = read_pair_sets(tmp_path, None, Passed())
+    whole = read_pair_sets(tmp_path, None, SkippedRows())
     assert [one.name for one in whole] == ["small"]
     assert len(whole[0].stories) == 61
-    parts = [read_pair_sets(tmp_path, split, Passed())[0] for split in ("train", "dev", "test")]
+    parts = [
+        read_pair_sets(tmp_path, split, SkippedRows())[0] for split in ("train", "dev", "test")
+    ]
     assert sum(len(part.posts) for part in parts) == 60
     names = [{story.title for story in part.stories} for part in parts]
     assert not names[0] & names[1]
@@ -69,7 +78,7 @@ def test_pools_join_only_where_nothing_was_trained_on(tmp_path: Path) -> None:
 
 
 def test_crises_come_with_seeds_and_background(tmp_path: Path) -> None:
-    found = read_crises(folder(tmp_path), Passed())
+    found = read_crises(folder(tmp_path), SkippedRows())
     assert [one.name for one in found] == ["flood"]
     assert (len(found[0].on), len(found[0].off), len(found[0].seeds)) == (20, 20, 1)
     assert 10 < len(found[0].background) < 90
@@ -77,7 +86,9 @@ def test_crises_come_with_seeds_and_background(tmp_path: Path) -> None:
 
 def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
     rows = pair_rows(40)
-    pairs = pair_set("x", [Pair(r["post"], Story(r["title"], r["article"])) for r in rows])
+    pairs = pair_set(
+        "x", [Pair(r["post"], TrainingArticle(r["title"], r["article"])) for r in rows]
+    )
     enc = encoder.load(model)
     figures = pair_figures(served(enc)(pairs.posts, pairs.stories), pairs)
     scores = enc.posts(pairs.posts).similarity(
@@ -124,13 +135,13 @@ def test_the_automatic_threshold_is_the_encoders(model: Path) -> None:
 
 def test_the_mix_of_a_model_can_be_set_aside(model: Path) -> None:
     enc = encoder.load(model)
-    found = served(enc, mix=0.0)(["flood"], [Story("", "the flood")])
+    found = served(enc, mix=0.0)(["flood"], [TrainingArticle("", "the flood")])
     expected = float(enc.posts(["flood"]).dense[0] @ enc.articles(["the flood"]).dense[0])
     assert float(found[0, 0]) == pytest.approx(expected)
 
 
 def test_a_set_without_a_pair_is_refused() -> None:
-    nothing = PairSet("x", ("a",), (Story("", "b"),), np.zeros((0, 2), np.int64))
+    nothing = PairSet("x", ("a",), (TrainingArticle("", "b"),), np.zeros((0, 2), np.int64))
     with pytest.raises(InputError, match="x: no post"):
         pair_figures(np.ones((1, 1), np.float32), nothing)
 
@@ -186,13 +197,13 @@ def test_only_what_may_train_counts_for_the_idf_of_the_training_text(tmp_path: P
     folder(tmp_path)
     counted = protocol.training_text(tmp_path)
     judging = [
-        pair for split in ("dev", "test") for pair in read_pair_sets(tmp_path, split, Passed())
+        pair for split in ("dev", "test") for pair in read_pair_sets(tmp_path, split, SkippedRows())
     ]
     assert counted
     assert not set(counted) & {post for one in judging for post in one.posts}
     write(tmp_path / "empty" / "pairs" / "small.jsonl", [])
     told = io.StringIO()
-    found = protocol.installed_peers(None, tmp_path / "empty", Talk(told))
+    found = protocol.installed_peers(None, tmp_path / "empty", ProgressLog(told))
     assert list(found)[:1] == ["BM25"]
     assert "no TF-IDF by the training text" in told.getvalue()
 

@@ -9,15 +9,15 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from encoder.model.weights import F32
 from tests.train import tiny
-from train.data.readers import Story
+from train.data.readers import TrainingArticle
 from train.protocol.peers import Scorer, bm25, counted_idf, minilm, tf_idf
-from train.teacher.chunks import CHUNK_WORDS, chunks, readable
+from train.teacher.minilm import CHUNK_WORDS, chunks, readable
 
 POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
 STORIES = [
-    Story("Flood", "The river flood hit the old city. Flood flood."),
-    Story("", "A match of music in the rain"),
-    Story("Fire", "police and fire"),
+    TrainingArticle("Flood", "The river flood hit the old city. Flood flood."),
+    TrainingArticle("", "A match of music in the rain"),
+    TrainingArticle("Fire", "police and fire"),
 ]
 
 
@@ -29,7 +29,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def full(story: Story) -> str:
+def full(story: TrainingArticle) -> str:
     return f"{story.title}. {story.text}"
 
 
@@ -71,7 +71,7 @@ def test_a_post_without_words_scores_nothing() -> None:
 
 def test_an_article_is_to_minilm_all_its_chunks() -> None:
     long = " ".join(f"word{i}" for i in range(CHUNK_WORDS * 2 + 5))
-    stories = [Story("A title", long), Story("", "short")]
+    stories = [TrainingArticle("A title", long), TrainingArticle("", "short")]
     whole = minilm(tiny.Teacher().texts)(POSTS, stories)
     for i, post in enumerate(POSTS):
         asked = unit(tiny.vectors([readable(post)])[0])

@@ -8,8 +8,7 @@ import pytest
 
 from encoder.model.weights import F32
 from tests.train import tiny
-from train.teacher.chunks import WIDTH
-from train.teacher.minilm import BLOCK, blocks_by_length, remembering
+from train.teacher.minilm import BLOCK, WIDTH, blocks_by_length, remembering
 from train.teacher.store import VectorStore
 
 

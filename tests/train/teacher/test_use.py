@@ -9,8 +9,7 @@ import pytest
 
 from encoder.errors import InputError
 from encoder.text.vocabulary import Scripts
-from train.teacher.choose import open_store
-from train.teacher.use import Use, entries, letters
+from train.teacher.use import Use, entries, letters, open_store
 
 PIECES = ["<s>", "▁Flut", "▁flut", "en", "地震", "▁地震", "▁der▁Fluss", "▁,", "▁", "Über", "แผ่น"]
 

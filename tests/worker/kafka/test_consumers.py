@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
+from newsift.broker.server import running
 from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
-from worker.broker.running import running
 from worker.config import Config, KafkaConfig, StreamConfig
 from worker.kafka.consumers import REBALANCE_S, REVOKE_S, Consumer, group_consumer, lone_consumer
 

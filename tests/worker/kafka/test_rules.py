@@ -55,14 +55,14 @@ def test_missing_topics_come_first_with_the_command() -> None:
         "seed-articles": Actual(4, 1, {"cleanup.policy": "delete"}),
     }
     del bad["rejected-tweets"]
-    found = differences(CONFIG, bad, 1)
-    assert [(d.topic, d.found) for d in found[:2]] == [
+    actual = differences(CONFIG, bad, 1)
+    assert [(d.topic, d.actual) for d in actual[:2]] == [
         ("tweets", "missing"), ("rejected-tweets", "missing"),
     ]  # fmt: skip
-    assert [(d.setting, d.serious) for d in found[2:]] == [
+    assert [(d.setting, d.serious) for d in actual[2:]] == [
         ("partitions", True), ("cleanup.policy", True),
     ]  # fmt: skip
-    assert kafka_topics(CONFIG, "tweets") in found[0].fix
+    assert kafka_topics(CONFIG, "tweets") in actual[0].fix
 
 
 def test_the_command_is_kafka_s_own() -> None:
@@ -77,65 +77,67 @@ def test_settings_that_the_broker_hides_are_not_guessed() -> None:
     for name in GOOD:
         topic = GOOD[name]
         assert topic is not None
-        found = differences(CONFIG, GOOD | {name: replace(topic, settings={})}, 1)
-        assert [(d.topic, d.setting, d.serious) for d in found] == [(name, "settings", False)]
-        assert f"--operation DescribeConfigs --topic {name}" in found[0].fix
+        actual = differences(CONFIG, GOOD | {name: replace(topic, settings={})}, 1)
+        assert [(d.topic, d.setting, d.serious) for d in actual] == [(name, "settings", False)]
+        assert f"--operation DescribeConfigs --topic {name}" in actual[0].fix
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete", "delete, compact"])
 def test_the_control_topic_has_to_be_compacted(policy: str) -> None:
-    [found] = with_settings("seed-articles", cleanup_policy=policy)
-    assert (found.setting, found.found, found.wanted) == ("cleanup.policy", policy, "compact")
-    assert found.serious
-    assert "--add-config cleanup.policy=compact" in found.fix
+    [difference] = with_settings("seed-articles", cleanup_policy=policy)
+    assert difference.setting == "cleanup.policy"
+    assert (difference.actual, difference.required) == (policy, "compact")
+    assert difference.serious
+    assert "--add-config cleanup.policy=compact" in difference.fix
 
 
 @pytest.mark.parametrize("name", ["tweets", "matched-tweets", "rejected-tweets"])
 def test_the_others_must_not_be(name: str) -> None:
-    [found] = with_settings(name, cleanup_policy="compact")
-    assert (found.topic, found.setting, found.serious) == (name, "cleanup.policy", True)
+    [difference] = with_settings(name, cleanup_policy="compact")
+    assert (difference.topic, difference.setting) == (name, "cleanup.policy")
+    assert difference.serious
 
 
 @pytest.mark.parametrize("name", ["matched-tweets", "rejected-tweets"])
 def test_what_is_written_has_to_fit(name: str) -> None:
-    [found] = with_settings(name, max_message_bytes="1048588")
-    assert (found.setting, found.wanted, found.serious) == (
+    [difference] = with_settings(name, max_message_bytes="1048588")
+    assert (difference.setting, difference.required, difference.serious) == (
         "max.message.bytes", str(roomy(CONFIG)), False,
     )  # fmt: skip
     assert with_settings(name, max_message_bytes=str(roomy(CONFIG))) == []
 
 
 def test_posts_have_to_be_kept_for_a_while() -> None:
-    [found] = with_settings("tweets", retention_ms="60000")
-    assert "not read within 1 minutes" in found.why
+    [difference] = with_settings("tweets", retention_ms="60000")
+    assert "not read within 1 minutes" in difference.why
     assert with_settings("tweets", retention_ms="3600000") == []
     assert with_settings("tweets", retention_ms="-1") == []
-    [found] = with_settings("rejected-tweets", retention_ms="3600000")
-    assert (found.setting, found.serious) == ("retention.ms", False)
+    [difference] = with_settings("rejected-tweets", retention_ms="3600000")
+    assert (difference.setting, difference.serious) == ("retention.ms", False)
 
 
 def test_one_partition_of_posts_is_for_one_worker() -> None:
-    found = differences(CONFIG, GOOD | {"tweets": Actual(1, 1, DELETED)}, 1)
-    assert [(d.setting, d.serious) for d in found] == [("partitions", False)]
+    actual = differences(CONFIG, GOOD | {"tweets": Actual(1, 1, DELETED)}, 1)
+    assert [(d.setting, d.serious) for d in actual] == [("partitions", False)]
     alone = Config(topics=TopicsConfig(partitions=1))
     assert differences(alone, GOOD | {"tweets": Actual(1, 1, DELETED)}, 1) == []
 
 
 @pytest.mark.parametrize(
-    ("wanted", "brokers", "said"), [(None, 1, None), (None, 2, "2"), (None, 9, "3"), (2, 5, "2")]
+    ("required", "brokers", "said"), [(None, 1, None), (None, 2, "2"), (None, 9, "3"), (2, 5, "2")]
 )
-def test_copies(wanted: int | None, brokers: int, said: str | None) -> None:
-    config = Config(topics=TopicsConfig(replication=wanted))
-    found = differences(config, GOOD, brokers)
-    assert {(d.setting, d.wanted) for d in found} == ({("replication", said)} if said else set())
-    assert len(found) == (5 if said else 0)
+def test_copies(required: int | None, brokers: int, said: str | None) -> None:
+    config = Config(topics=TopicsConfig(replication=required))
+    actual = differences(config, GOOD, brokers)
+    assert {(d.setting, d.required) for d in actual} == ({("replication", said)} if said else set())
+    assert len(actual) == (5 if said else 0)
 
 
 def test_a_record_must_be_on_two_of_three_brokers_and_cannot_be_on_more_than_there_are() -> None:
     def told(copies: int, least: str) -> list[tuple[str, bool]]:
         settings = {"cleanup.policy": "compact", "min.insync.replicas": least}
-        found = differences(CONFIG, GOOD | {"seed-articles": Actual(1, copies, settings)}, 1)
-        return [(d.wanted, d.serious) for d in found if d.setting == "min.insync.replicas"]
+        actual = differences(CONFIG, GOOD | {"seed-articles": Actual(1, copies, settings)}, 1)
+        return [(d.required, d.serious) for d in actual if d.setting == "min.insync.replicas"]
 
     assert told(3, "1") == [("2", False)]
     assert told(3, "2") == told(2, "1") == told(1, "1") == []

@@ -7,7 +7,7 @@ import kafka
 import kafka.errors
 import pytest
 
-from worker.broker.running import running
+from newsift.broker.server import running
 from worker.config import Config, load_config
 from worker.errors import AccessError, ConfigError
 from worker.kafka.rules import roomy
@@ -51,16 +51,16 @@ def test_a_fresh_broker_gets_all_four(config: Config) -> None:
     assert create_topics(config) == [LABELS]
     assert check_topics(config) == []
     consumer = kafka.KafkaConsumer(**kafka_python_settings(config))
-    found = {name: len(consumer.partitions_for_topic(name)) for name in NAMES}
+    actual = {name: len(consumer.partitions_for_topic(name)) for name in NAMES}
     consumer.close()
-    assert found == dict.fromkeys(NAMES, 3) | {"seed-articles": 1}
+    assert actual == dict.fromkeys(NAMES, 3) | {"seed-articles": 1}
 
 
 def test_what_is_there_stays_as_it_is(config: Config) -> None:
     make(config, {"tweets": {"num_partitions": 1, "replication_factor": 1}})
     assert ensure_topics(config) == NAMES[1:]
-    [_, found] = check_topics(config)
-    assert (found.topic, found.setting, found.found) == ("tweets", "partitions", "1")
+    [_, actual] = check_topics(config)
+    assert (actual.topic, actual.setting, actual.actual) == ("tweets", "partitions", "1")
 
 
 def test_the_topic_of_labels_is_made_for_who_labels_and_holds_up_no_worker(config: Config) -> None:
@@ -75,11 +75,11 @@ def test_a_topic_of_labels_that_loses_them_is_told_to_who_labels_alone(config: C
     make(config, {LABELS: {"num_partitions": 2}})
     assert ensure_topics(config) == NAMES
     refuse_unfit(config)
-    found = ensure_labels(config)
-    assert [(d.setting, d.serious) for d in found] == [
+    actual = ensure_labels(config)
+    assert [(d.setting, d.serious) for d in actual] == [
         ("partitions", True), ("cleanup.policy", True),
     ]  # fmt: skip
-    assert found[0].fix.endswith("newsift topics create; newsift labels import labels.jsonl")
+    assert actual[0].fix.endswith("newsift topics create; newsift labels import labels.jsonl")
 
 
 def test_where_topics_are_not_to_be_made_the_command_is_named(config: Config) -> None:
@@ -89,7 +89,7 @@ def test_where_topics_are_not_to_be_made_the_command_is_named(config: Config) ->
     said = str(raised.value)
     assert "missing topics seed-articles, and topics.create is false" in said
     assert "--create --topic seed-articles --partitions 1" in said
-    assert check_topics(closed(config))[0].found == "missing"
+    assert check_topics(closed(config))[0].actual == "missing"
     assert create_topics(closed(config)) == ["seed-articles", LABELS]
     assert ensure_topics(closed(config)) == []
 
@@ -99,8 +99,8 @@ def test_a_topic_that_was_made_otherwise_is_told(config: Config) -> None:
                   "rejected-tweets": {"configs": {"retention.ms": "1000",
                                                   "cleanup.policy": "compact"}}})  # fmt: skip
     create_topics(config)
-    found = {(d.topic, d.setting): (d.found, d.wanted) for d in check_topics(config)}
-    assert found == {
+    actual = {(d.topic, d.setting): (d.actual, d.required) for d in check_topics(config)}
+    assert actual == {
         ("seed-articles", "partitions"): ("2", "1"),
         ("seed-articles", "cleanup.policy"): ("delete", "compact"),
         ("rejected-tweets", "cleanup.policy"): ("compact", "delete"),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from encoder.embeddings import Embeddings, unit_rows
 from encoder.score.lexical import SLOTS, SparseRows
 from worker.match.groups import ALIKE, BLOCK, COST, FIRSTS, PLACES, Stories
-from worker.match.records import Story, Telling
+from worker.match.records import StoryGroup, StoryKey
 
 SLOTS_USED = (3, 77, 99, 3 + PLACES, SLOTS - 1)  # two of them share a place of the table
 
@@ -35,15 +35,15 @@ def scores_of(vectors: Embeddings) -> NDArray[np.float64]:
     return found + vectors.mix * words @ words.T
 
 
-def slow(told: list[Telling], vectors: Embeddings, most: int) -> list[Story]:
-    scores, lately, found = scores_of(vectors), list[int](), list[Story]()
+def slow(told: list[StoryKey], vectors: Embeddings, most: int) -> list[StoryGroup]:
+    scores, lately, found = scores_of(vectors), list[int](), list[StoryGroup]()
     for n, match in enumerate(told):
         same = [m for m in lately if scores[n, m] >= ALIKE and match.events <= told[m].events]
         first = min(same, default=n)
         if first in lately:
             lately.remove(first)
         lately = [*lately, first][-most:]
-        found.append(Story(told[first].match_id, first == n))
+        found.append(StoryGroup(told[first].match_id, first == n))
     return found
 
 
@@ -59,8 +59,8 @@ def test_groups_are_those_of_a_slow_loop_however_the_matches_come(
     vectors = embeddings(rng, count, mix, noise)
     assume((np.abs(scores_of(vectors) - ALIKE) > 1e-5).all())
     events = [frozenset(rng.choice(["a", "b"], rng.integers(1, 3)).tolist()) for _ in range(count)]
-    told = [Telling(str(n), events[n]) for n in range(count)]
-    groups, found, start = Stories(most), list[Story](), 0
+    told = [StoryKey(str(n), events[n]) for n in range(count)]
+    groups, found, start = Stories(most), list[StoryGroup](), 0
     for size in [*sizes, count]:
         rows = list(range(start, min(start + size, count)))
         found += groups.place([told[row] for row in rows], vectors[rows])
@@ -79,12 +79,12 @@ def distinct(count: int) -> Embeddings:
 
 def test_what_is_remembered_is_bounded_in_number_and_bytes() -> None:
     vectors = distinct(FIRSTS + 3 * BLOCK)
-    told = [Telling(str(n), frozenset("a")) for n in range(len(vectors))]
+    told = [StoryKey(str(n), frozenset("a")) for n in range(len(vectors))]
     groups = Stories()
     assert all(group.new for group in groups.place(told, vectors))
     assert len(groups) == FIRSTS
-    assert not groups.place([Telling("copy", frozenset("a"))], vectors[-1:])[0].new
-    assert groups.place([Telling("copy", frozenset("a"))], vectors[:1])[0].new  # long forgotten
+    assert not groups.place([StoryKey("copy", frozenset("a"))], vectors[-1:])[0].new
+    assert groups.place([StoryKey("copy", frozenset("a"))], vectors[:1])[0].new  # long forgotten
 
     room_for_two = Stories(size=2 * (COST + 4 * 4 + 8))
     room_for_two.place(told[:9], vectors[:9])
@@ -96,23 +96,28 @@ def test_what_is_remembered_is_bounded_in_number_and_bytes() -> None:
 
 def test_a_flood_of_copies_forgets_nothing_else_and_keeps_its_first() -> None:
     vectors, groups = distinct(3), Stories(most=3)
-    told = [Telling(str(n), frozenset("a")) for n in range(3)]
+    told = [StoryKey(str(n), frozenset("a")) for n in range(3)]
     groups.place(told, vectors)
-    copies = [Telling(f"copy {n}", frozenset("a")) for n in range(1000)]
+    copies = [StoryKey(f"copy {n}", frozenset("a")) for n in range(1000)]
     found = groups.place(copies, vectors[[0] * 1000])
-    assert set(found) == {Story("0", False)}
-    assert groups.place([Telling("x", frozenset("a"))], vectors[1:2]) == [Story("1", False)]
+    assert set(found) == {StoryGroup("0", False)}
+    assert groups.place([StoryKey("x", frozenset("a"))], vectors[1:2]) == [StoryGroup("1", False)]
 
 
 def test_the_same_match_once_more_is_still_the_first() -> None:
-    vectors, told = distinct(1), Telling("0", frozenset("a"))
-    assert Stories().place([told, told], vectors[[0, 0]]) == [Story("0", True)] * 2
+    vectors, told = distinct(1), StoryKey("0", frozenset("a"))
+    assert Stories().place([told, told], vectors[[0, 0]]) == [StoryGroup("0", True)] * 2
 
 
 def test_the_firsts_show_every_event_that_a_story_has_reached() -> None:
     """A copy that matches an event more than the first begins a group; later ones join either."""
     vectors = distinct(1)[[0, 0, 0, 0]]
     events = [{"a"}, {"a", "b"}, {"b"}, {"a"}]
-    told = [Telling(str(n), frozenset(each)) for n, each in enumerate(events)]
+    told = [StoryKey(str(n), frozenset(each)) for n, each in enumerate(events)]
     found = Stories().place(told, vectors)
-    assert found == [Story("0", True), Story("1", True), Story("1", False), Story("0", False)]
+    assert found == [
+        StoryGroup("0", True),
+        StoryGroup("1", True),
+        StoryGroup("1", False),
+        StoryGroup("0", False),
+    ]

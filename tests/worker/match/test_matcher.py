@@ -12,9 +12,8 @@ from encoder.embeddings import unit_rows
 from encoder.errors import MismatchError
 from encoder.model.weights import F32, I64
 from encoder.score.lexical import SparseRows
-from worker.match import matcher as matching
-from worker.match.matcher import Matcher, Pairs
-from worker.seeds import index as inverted
+from worker.match.matcher import Matcher, SeedIndex, SeedPairs, index_of, most_common
+from worker.match.sweep import OUT_OF_REACH, SweepLimits, SweepTotals, hide_expired, look_at, survey
 from worker.seeds.record import Seed
 from worker.seeds.set import NEVER, SeedSet
 
@@ -91,7 +90,7 @@ def slow(posts: Embeddings, times: I64, seeds: SeedSet) -> list[tuple[int, int, 
     return found
 
 
-def listed(found: Pairs) -> list[tuple[int, int, np.float32]]:
+def listed(found: SeedPairs) -> list[tuple[int, int, np.float32]]:
     return list(zip(found.posts.tolist(), found.seeds.tolist(), found.scores, strict=True))
 
 
@@ -117,13 +116,13 @@ def test_matches_are_those_of_the_slow_loop(
     expiry = rng.choice([100, 200, NEVER], k)
     times = rng.choice([-1, 99, 100, 101, 200, 500], n).astype(np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inverted, "MAX_COLUMNS", columns)
-        patch.setattr(inverted, "COMMON_SHARE", 0.0)
-        patch.setattr(inverted, "SHORT_LIST", 2)
-        patch.setattr(inverted, "POSTS_AT_ONCE", 12)
-        patch.setattr(inverted, "SEEDS_AT_ONCE", 32)
-        patch.setattr(matching, "POSTS_AT_ONCE", 12)
-        patch.setattr(matching, "BLOCK_SCORES", block)
+        patch.setattr("worker.match.matcher.MAX_COLUMNS", columns)
+        patch.setattr("worker.match.matcher.COMMON_SHARE", 0.0)
+        patch.setattr("worker.match.matcher.SHORT_LIST", 2)
+        patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
+        patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", 32)
+        patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
+        patch.setattr("worker.match.matcher.BLOCK_SCORES", block)
         seeds = made_set(articles, thresholds, expiry)
         found = Matcher(seeds, threads).match(posts, times)
         few = {most: Matcher(seeds, threads, most).match(posts, times) for most in (1, 3)}
@@ -139,18 +138,18 @@ def test_matches_are_those_of_the_slow_loop(
         assert kept.hits.tolist() == found.hits.tolist()
     for i in range(n):
         alive = [score(posts, i, articles, j) for j in range(k) if times[i] < expiry[j]]
-        assert found.best[i] == pytest.approx(max(alive, default=-2), abs=seeds.index.slack)
+        assert found.best[i] == pytest.approx(max(alive, default=-2), abs=index_of(seeds).slack)
 
 
 @pytest.mark.parametrize("mix", [0.0, 0.7])
 def test_many_seeds_by_column_and_by_list(mix: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inverted, "COMMON_SHARE", 0.05)
+    monkeypatch.setattr("worker.match.matcher.COMMON_SHARE", 0.05)
     rng = np.random.default_rng(3)
     posts, articles = rows(rng, 40, 300, mix, 0.0), rows(rng, 1500, 300, mix, 0.0)
     seeds = made_set(articles, np.full(1500, 0.3, np.float32))
     if mix:
-        assert seeds.index.matrix.depth > DIM, "some words are columns"
-        assert (seeds.index.lists.column < 0).any()
+        assert index_of(seeds).matrix.depth > DIM, "some words are columns"
+        assert (index_of(seeds).lists.column < 0).any()
     found = Matcher(seeds).match(posts, np.zeros(40, np.int64))
     similar = posts.similarity(articles)
     sure = {tuple(pair) for pair in np.argwhere(similar >= 0.3 + 1e-5).tolist()}
@@ -159,7 +158,7 @@ def test_many_seeds_by_column_and_by_list(mix: float, monkeypatch: pytest.Monkey
     assert sure <= pairs <= maybe
     assert len(sure) > 100
     np.testing.assert_allclose(found.scores, similar[found.posts, found.seeds], atol=1e-6)
-    np.testing.assert_allclose(found.best, similar.max(axis=1), atol=seeds.index.slack)
+    np.testing.assert_allclose(found.best, similar.max(axis=1), atol=index_of(seeds).slack)
 
 
 def test_a_post_has_the_same_matches_alone_and_in_any_company() -> None:
@@ -225,7 +224,7 @@ def test_low_thresholds_with_many_seeds_hold_no_more_than_high_ones() -> None:
     posts, articles = rows(rng, 512, 400, 0.6, 0.0), rows(rng, 4000, 400, 0.6, 0.0)
     times = np.zeros(len(posts), np.int64)
 
-    def held(threshold: float) -> tuple[int, Pairs]:
+    def held(threshold: float) -> tuple[int, SeedPairs]:
         matcher = Matcher(made_set(articles, np.full(4000, threshold, np.float32)), most=10)
         matcher.match(posts, times)
         tracemalloc.start()
@@ -239,3 +238,94 @@ def test_low_thresholds_with_many_seeds_hold_no_more_than_high_ones() -> None:
     assert found.counts.sum() > 500_000
     assert np.bincount(found.posts).tolist() == [10] * 512
     assert low_peak < usual_peak + 4_000_000
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(0, 20), st.integers(1, 70), st.sampled_from([0.0, 0.7]),
+    st.sampled_from([0.0, 0.2, 1.0]), st.sampled_from([0, 2, 1000]), st.sampled_from([32, 512]),
+)  # fmt: skip
+def test_scores_are_those_of_the_embeddings(
+    seed: int, n: int, k: int, mix: float, share: float, columns: int, part: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    posts, seeds = rows(rng, n, 30, mix, 0.1), rows(rng, k, 30, mix, 0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("worker.match.matcher.COMMON_SHARE", share)
+        patch.setattr("worker.match.matcher.SHORT_LIST", 0)
+        patch.setattr("worker.match.matcher.MAX_COLUMNS", columns)
+        patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
+        patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", part)
+        index = SeedIndex.of(seeds)
+        chosen = rng.permutation(k)
+        limits = index.sweep_limits(np.ones(k, np.float32), np.full(k, 9), 3, chosen)
+        found = index.compared(posts, np.zeros(n, np.int64), limits).chosen
+    assert found.shape == (n, k)
+    error = np.abs(found - posts.similarity(seeds)[:, chosen]).max(initial=0)
+    assert error <= index.slack < 5e-4
+    assert (index.lists.column >= 0).sum() <= columns
+
+
+def test_the_longest_lists_become_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = np.array([5, 900, 0, 300, 167, 166, 900], np.int32)
+    assert most_common(lengths, 1000).tolist() == [1, 6, 3, 4]
+    monkeypatch.setattr("worker.match.matcher.MAX_COLUMNS", 3)
+    assert most_common(lengths, 1000).tolist() == [1, 6, 3]
+    assert most_common(lengths, 10).tolist() == [1, 6, 3], "short lists are walked in any case"
+    monkeypatch.setattr("worker.match.matcher.MAX_COLUMNS", 9)
+    assert most_common(np.array([64, 65], np.int32), 10).tolist() == [1]
+
+
+NONE = np.zeros(0, np.int64)
+LOW = 64  # where the part begins
+
+
+def nothing(n: int, k: int) -> SweepTotals:
+    counts, hits = np.zeros(n, np.int64), np.zeros(k, np.int64)
+    return SweepTotals(np.full(n, OUT_OF_REACH), counts, hits, np.zeros((n, 0), np.float32))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 9), st.integers(1, 70), st.integers(1, 5))
+def test_what_a_part_is_looked_at_for(seed: int, n: int, k: int, kept: int) -> None:
+    rng = np.random.default_rng(seed)
+    room = -(-k // 32) * 32
+    scores: F32 = np.zeros((n, room), np.float32)
+    scores[:, :k] = rng.choice([-0.9, -0.2, 0.1, 0.5, 0.9], (n, k))
+    cuts = np.full(LOW + room, np.inf, np.float32)
+    own = cuts[LOW:]
+    own[:k] = rng.choice([-0.5, 0.1, 0.5, 0.95], k, p=[0.05, 0.15, 0.3, 0.5])
+    before = rng.choice([-2, 0.3], n).astype(np.float32)
+    best, most = before.copy(), np.empty(n, np.float32)
+    survey(scores, own, k, best, most)
+    assert best.tolist() == [
+        max(was, *row[:k].tolist()) for was, row in zip(before.tolist(), scores, strict=True)
+    ]
+    assert most.tolist() == [max((row[:k] - own[:k]).tolist()) for row in scores]
+    sure = cuts + rng.choice([0, 0.3], LOW + room).astype(np.float32)
+    limits = SweepLimits(cuts, sure, NONE, kept, 0.1, NONE)
+    least, seen = rng.choice([-2, 0.3], n).astype(np.float32), nothing(n + 2, LOW + room)
+    floors = least.tolist()
+    triples, end = np.empty((1, 3), np.int64), 0
+    triples, end = look_at(scores, limits, 2, LOW, most, least, seen, triples, end)
+    certain = scores >= sure[LOW:]
+    assert seen.counts.tolist() == [0, 0, *certain.sum(axis=1).tolist()]
+    assert seen.hits.tolist() == [0] * LOW + certain.sum(axis=0).tolist()
+    wanted = []
+    for i in range(n):
+        high = sorted(scores[i, certain[i]].tolist(), reverse=True)
+        floor = max(floors[i], high[kept - 1] - 0.1) if len(high) > kept else floors[i]
+        assert abs(least[i] - floor) < 1e-6
+        wanted += [
+            [2 + i, LOW + j, int(not certain[i, j])]
+            for j in range(k)
+            if scores[i, j] >= own[j] and (not certain[i, j] or scores[i, j] >= floor)
+        ]
+    assert triples[:end].tolist() == wanted
+
+
+def test_expired_seeds_are_out_of_reach() -> None:
+    scores = np.ones((2, 32), np.float32)
+    hide_expired(scores, np.array([100, 101, 102]), np.array([100, 101]))
+    hidden = np.argwhere(scores == OUT_OF_REACH).tolist()
+    assert hidden == [[0, 0], [1, 0], [1, 1]]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.worker.learned import profile, profile_value
-from tests.worker.small import ARTICLES, mail, small_encoder, value
+from tests.worker.small import ARTICLES, ControlTopic, mail, small_encoder, value
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedBook, SeedSet
-from worker.seeds.vectors import EventVector
+from worker.seeds.profile import EventVector
+from worker.seeds.set import SeedSet
 
 SEEDS = {name: ARTICLES[name] for name in ("flood", "raid")}
 TEXTS = ["storm flood in the city, the game of music", "police game fire", "a cat", "the game"]
@@ -21,11 +21,11 @@ ROW = profile("storm", SEEDS)
 
 
 def learned_set(**changes: Any) -> SeedSet:
-    book = SeedBook()
+    book = ControlTopic()
     for name, text in ARTICLES.items():
-        book.apply(name.encode(), value(text=text, event="storm" if name in SEEDS else name))
-    book.apply(b"profile|storm", profile_value("storm", SEEDS, **changes))
-    return SeedEmbedder(small_encoder(), 0.01, 0.05).make(book)
+        book.put(name.encode(), value(text=text, event="storm" if name in SEEDS else name))
+    book.put(b"profile|storm", profile_value("storm", SEEDS, **changes))
+    return SeedEmbedder(small_encoder(), 0.01, 0.05).make(book.snapshot())
 
 
 def matches(seeds: SeedSet) -> dict[str, list[dict[str, Any]]]:
@@ -79,12 +79,12 @@ def test_a_record_s_why_holds_what_speaks_against_it() -> None:
 
 
 def test_it_expires_with_its_last_seed_by_the_post_s_time() -> None:
-    book = SeedBook()
+    book = ControlTopic()
     for (name, text), end in zip(SEEDS.items(), ("2023-11-14", "2023-11-15"), strict=True):
         record = value(text=text, event="storm", expires_at=f"{end}T00:00:00Z")
-        book.apply(name.encode(), record)
-    book.apply(b"profile|storm", profile_value("storm", SEEDS))
-    seeds = SeedEmbedder(small_encoder(), 0.01, 0.05).make(book)
+        book.put(name.encode(), record)
+    book.put(b"profile|storm", profile_value("storm", SEEDS))
+    seeds = SeedEmbedder(small_encoder(), 0.01, 0.05).make(book.snapshot())
     ends = int(seeds.expiry[0])
     assert np.datetime64(ends, "ms") == np.datetime64("2023-11-15")
     pipeline = Pipeline(small_encoder(), "plain")

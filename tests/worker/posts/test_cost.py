@@ -6,8 +6,10 @@ from time import process_time
 
 import pytest
 
-from worker.config import Limits
+from worker.config.limits import Limits
 from worker.posts.read import Post, Reason, Rejected, read_post
+
+pytestmark = pytest.mark.slow
 
 SMALL, LARGE = 2**16, 2**19
 ENDLESS = Limits(list_items=2**30)

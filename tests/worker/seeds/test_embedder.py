@@ -1,4 +1,4 @@
-"""The embedder of seeds: nothing is embedded twice, and what was before changes no result."""
+"""The two sides of the background: nothing is lost, and copies stay together."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,38 @@ import pytest
 from encoder import Embeddings
 from encoder.model.weights import F32
 from encoder.text.clean import Article
-from tests.worker.small import ARTICLES, book_of, same, small_encoder, value
+from tests.worker.small import ARTICLES, WORDS, ControlTopic, book_of, same, small_encoder, value
+from worker.seeds.background import sides_of
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import digest
-from worker.seeds.set import SeedBook, SeedSet
+from worker.seeds.set import SeedSet
+
+
+def keys(rows: Embeddings) -> list[tuple[bytes, bytes]]:
+    ends = rows.lexical.indptr
+    return [
+        (rows.dense[i].tobytes(), rows.lexical.slots[ends[i] : ends[i + 1]].tobytes())
+        for i in range(len(rows))
+    ]
+
+
+def test_every_post_is_on_one_side_whatever_the_order_and_its_copies_with_it() -> None:
+    rng = np.random.default_rng(3)
+    texts = [" ".join(rng.choice(list(WORDS), 4)) for _ in range(400)]
+    background = small_encoder().posts([*texts, *texts[:50]])
+    one, other = sides_of(background)
+    assert sorted(keys(one) + keys(other)) == sorted(keys(background))
+    assert not set(keys(one)) & set(keys(other))
+    assert 25 < len(one) < 100
+    again, _ = sides_of(background[rng.permutation(len(background))])
+    assert sorted(keys(again)) == sorted(keys(one))
+
+
+def test_the_everyday_posts_of_a_model_are_there_to_be_split() -> None:
+    background = small_encoder().background
+    one, other = sides_of(background)
+    assert len(one) + len(other) == len(background)
+    assert len(sides_of(background[:0])[0]) == 0
 
 
 class Counting:
@@ -19,7 +47,7 @@ class Counting:
 
     def __init__(self, mix: float = 0.6) -> None:
         self.real = small_encoder(mix)
-        self.digest = self.real.digest
+        self.digest, self.dim, self.mix = self.real.digest, self.real.dim, self.real.mix
         self.embedded: list[Article] = []
         self.cut = 0
         self.fails = False
@@ -41,24 +69,24 @@ def embedder(enc: Counting, rate: float = 0.01, threshold: float | None = None) 
     return SeedEmbedder(enc, rate, threshold)  # type: ignore[arg-type]
 
 
-def book() -> SeedBook:
+def book() -> ControlTopic:
     return book_of(**{name: {"text": text} for name, text in ARTICLES.items()})
 
 
 def fresh(rate: float = 0.01) -> SeedSet:
-    return embedder(Counting(), rate).make(book())
+    return embedder(Counting(), rate).make(book().snapshot())
 
 
 def test_only_what_is_new_is_embedded() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
-    maker.make(seeds)
+    maker.make(seeds.snapshot())
     assert (len(enc.embedded), enc.cut) == (4, 4)
-    seeds.apply(b"flood", value(text="river flood", title="new"))
-    seeds.apply(b"game", None)
-    seeds.apply(b"raid", value(text=ARTICLES["raid"], event="city", expires_at=None))
-    seeds.apply(b"twin", value(text=ARTICLES["pets"]))
-    made = maker.make(seeds)
+    seeds.put(b"flood", value(text="river flood", title="new"))
+    seeds.put(b"game", None)
+    seeds.put(b"raid", value(text=ARTICLES["raid"], event="city", expires_at=None))
+    seeds.put(b"twin", value(text=ARTICLES["pets"]))
+    made = maker.make(seeds.snapshot())
     assert enc.embedded[4:] == [("new", "river flood")]
     assert enc.cut == 5
     assert [seed.id for seed in made.seeds] == ["flood", "pets", "raid", "twin"]
@@ -66,13 +94,13 @@ def test_only_what_is_new_is_embedded() -> None:
 
 def test_thresholds_are_made_where_they_are_needed() -> None:
     enc, seeds = Counting(), book_of(own={"text": ARTICLES["raid"], "threshold": 0.5})
-    assert embedder(enc, threshold=0.5).make(book()).thresholds.tolist() == [0.5] * 4
+    assert embedder(enc, threshold=0.5).make(book().snapshot()).thresholds.tolist() == [0.5] * 4
     maker = embedder(enc)
-    assert maker.make(seeds).thresholds.tolist() == [0.5]
+    assert maker.make(seeds.snapshot()).thresholds.tolist() == [0.5]
     assert enc.cut == 0
     embedded = len(enc.embedded)
-    seeds.apply(b"auto", value(text=ARTICLES["raid"]))
-    made = maker.make(seeds)
+    seeds.put(b"auto", value(text=ARTICLES["raid"]))
+    made = maker.make(seeds.snapshot())
     assert made.thresholds.tolist() == [fresh().thresholds[3], 0.5]
     assert (enc.cut, len(enc.embedded)) == (1, embedded)
 
@@ -84,34 +112,34 @@ def test_another_rate_has_its_own_thresholds() -> None:
 def test_what_is_no_longer_a_seed_is_forgotten() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
-    maker.make(seeds)
-    seeds.apply(b"pets", None)
-    maker.make(seeds)
-    seeds.apply(b"pets", value(text=ARTICLES["pets"]))
-    assert same(maker.make(seeds), fresh())
+    maker.make(seeds.snapshot())
+    seeds.put(b"pets", None)
+    maker.make(seeds.snapshot())
+    seeds.put(b"pets", value(text=ARTICLES["pets"]))
+    assert same(maker.make(seeds.snapshot()), fresh())
     assert len(enc.embedded) == 5
 
 
 def test_an_error_of_the_model_leaves_what_was_known() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
-    first = maker.make(seeds)
+    first = maker.make(seeds.snapshot())
     enc.fails = True
-    seeds.apply(b"new", value(text="storm"))
+    seeds.put(b"new", value(text="storm"))
     with pytest.raises(MemoryError):
-        maker.make(seeds)
-    seeds.apply(b"new", None)
-    assert same(maker.make(seeds), first)
+        maker.make(seeds.snapshot())
+    seeds.put(b"new", None)
+    assert same(maker.make(seeds.snapshot()), first)
     assert len(enc.embedded) == 4
 
 
 def test_a_rate_finer_than_the_background_refuses_the_seeds_that_need_it_alone() -> None:
     seeds = book_of(own={"text": ARTICLES["raid"], "threshold": 0.3}, bare={"text": "river flood"})
-    made = embedder(Counting(), 1e-9).make(seeds)
+    made = embedder(Counting(), 1e-9).make(seeds.snapshot())
     assert [seed.id for seed in made.seeds] == ["own"]
     assert [seed.id for seed in made.refused] == ["bare"]
     assert made.refused[0].reason.startswith("matching.background_rate: 1e-09 is finer than ")
-    assert not embedder(Counting(), 1e-9, threshold=0.2).make(seeds).refused
+    assert not embedder(Counting(), 1e-9, threshold=0.2).make(seeds.snapshot()).refused
 
 
 def test_articles_whose_versions_collide_keep_their_own_vectors(
@@ -122,8 +150,8 @@ def test_articles_whose_versions_collide_keep_their_own_vectors(
         "worker.seeds.record.digest", lambda value: f"{'0' * 12}{digest(value)[12:]}"
     )
     maker = embedder(Counting())
-    maker.make(book_of(a={"text": ARTICLES["flood"]}))
-    made = maker.make(book())
+    maker.make(book_of(a={"text": ARTICLES["flood"]}).snapshot())
+    made = maker.make(book().snapshot())
     assert {seed.version for seed in made.seeds} == {"0" * 12}
     np.testing.assert_array_equal(made.embeddings.dense, fresh().embeddings.dense)
 
@@ -147,6 +175,6 @@ def test_a_seed_that_posts_cannot_be_compared_with_is_refused(row: F32, reason: 
             return Embeddings(dense, words, made.mix, made.digest)
 
     seeds = book_of(good={"text": "flood"}, odd={"text": "storm"})
-    made = embedder(Odd()).make(seeds)
+    made = embedder(Odd()).make(seeds.snapshot())
     assert [seed.id for seed in made.seeds] == ["good"]
     assert [(seed.id, seed.reason) for seed in made.refused] == [("odd", reason)]

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from tests.worker.small import seed_set, small_encoder, value
-from worker.config import Limits
+from tests.worker.small import ControlTopic, seed_set, small_encoder, value
+from worker.config.limits import Limits
 from worker.posts.times import FIRST_MS, LAST_MS
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import RefusedSeed, Seed, read_seed
-from worker.seeds.set import NEVER, SeedBook, SeedSet, seed_set_digest
+from worker.seeds.set import NEVER, SeedSet, seed_set_digest
 
 
 def sha(text: str) -> str:
@@ -187,12 +187,12 @@ def test_any_batching_and_compaction_ends_in_the_same_set(
     refused = sorted(s for s in readings.values() if isinstance(s, RefusedSeed))
 
     embedder = SeedEmbedder(small_encoder(), 0.01, None)
-    book = SeedBook()
+    book = ControlTopic()
     for at, record in enumerate(compacted(log, dropped)):
-        book.apply(*record)
+        book.put(*record)
         if at in pauses:
-            embedder.make(book)
-    made = embedder.make(book)
+            embedder.make(book.snapshot())
+    made = embedder.make(book.snapshot())
 
     assert made.seeds == tuple(wanted)
     assert made.refused == tuple(refused)
@@ -248,7 +248,7 @@ def test_a_set_refuses_nonsense_at_the_door() -> None:
 def test_the_empty_set() -> None:
     none = SeedSet.empty(small_encoder())
     assert (len(none), none.digest, none.refused) == (0, sha("[]")[:12], ())
-    made = SeedEmbedder(small_encoder(), 0.01, None).make(SeedBook())
+    made = SeedEmbedder(small_encoder(), 0.01, None).make(ControlTopic().snapshot())
     assert (len(made), made.digest) == (0, none.digest)
 
 

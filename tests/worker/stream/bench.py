@@ -9,10 +9,10 @@ from aiokafka import TopicPartition
 
 from tests.worker.small import Mail
 from tests.worker.stream.fakes import FakeConsumer
+from worker.metrics.registry import Metrics
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
-from worker.watch.metrics import Metrics
 
 PLACE = TopicPartition("tweets", 0)
 

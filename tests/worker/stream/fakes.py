@@ -20,7 +20,7 @@ from worker.kafka.producer import InvalidRecordError
 Sent = tuple[str, int, bytes | None, bytes | None]  # topic, partition, key, value
 
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 async def met(condition: Callable[[], object]) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
-from encoder.directory import write_model
+from encoder.model_directory import write_model
 from tests.encoder.small import small_model
 
 ROOT = Path(__file__).parents[3]
 FAUST = Path(sys.executable).with_name("faust")
-PATIENCE_S = 40.0
+PATIENCE_S = 120.0
 
 
 @dataclass

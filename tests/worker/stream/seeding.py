@@ -8,15 +8,15 @@ from contextlib import suppress
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from newsift.broker.server import Broker
 from tests.worker.small import small_encoder
-from worker.broker.server import Broker
-from worker.config import Limits
+from worker.config.limits import Limits
+from worker.metrics.registry import Metrics
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import Seed
 from worker.stream.control import Control
-from worker.watch.metrics import Metrics
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 TOPIC = "seed-articles"
 Story = Callable[["Bench"], Awaitable[None]]
 State = tuple[dict[str, str], set[str]]

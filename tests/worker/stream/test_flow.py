@@ -7,27 +7,27 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from aiokafka import TopicPartition
 
-from tests.worker.small import Mail, mail, seed_set, small_encoder
+from tests.worker.small import Mail, mail, seed_set, small_encoder, value
 from tests.worker.stream.fakes import FakeConsumer, ended, met
 from worker.config import TopicsConfig
-from worker.judge.drift import Drift
-from worker.judge.near import NearWatch
 from worker.kafka.producer import Letter
+from worker.match.drift import Drift
+from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
-from worker.match.records import Record, to_dead_letter
+from worker.match.records import MatchRecord, Record, to_dead_letter
+from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
-from worker.stream.flow import Flow
-from worker.stream.ledger import Ledger
+from worker.stream.flow import MOST_BATCHES, Flow, Grouping, RejectedBytes
+from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
-from worker.stream.rejected import RejectedBytes
-from worker.watch.metrics import Metrics
 
 PLACE = TopicPartition("tweets", 0)
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class FakePipeline:
@@ -245,3 +245,117 @@ def test_posts_without_a_timestamp_have_no_latency() -> None:
         assert "newsift_latency_seconds_count 1.0" in page
 
     asyncio.run(run())
+
+
+FLOOD, COPY, RAID = "storm flood river city", "flood storm! river, city", "police fire city police"
+
+
+def post(name: str, text: str, partition: int = 0, minute: int = 0) -> Mail:
+    return Mail(value(id=name, text=text), partition=partition, timestamp=60_000 * minute)
+
+
+def placed(grouping: Grouping, epoch: int, *posts: Mail) -> Outcome:
+    outcome = Pipeline(small_encoder()).run(posts, seed_set(), lambda: "now")
+    grouping.place(Batch(epoch, posts), outcome)
+    return outcome
+
+
+def groups(outcome: Outcome) -> list[tuple[str, str, bool]]:
+    """The ids of the posts with their groups."""
+    found = [msgspec.json.decode(each.value or b"", type=MatchRecord) for each in outcome.records]
+    return [(each.post.id, str(each.group), each.new is True) for each in found]
+
+
+def named(outcome: Outcome, at: int) -> str:
+    best: str = json.loads(outcome.records[at].value or b"")["matches"][0]["match_id"]
+    return best
+
+
+def test_each_partition_has_its_own_groups_in_every_batch() -> None:
+    grouping = Grouping()
+    first = placed(
+        grouping, 0, post("1", FLOOD), post("2", FLOOD, 1), Mail(b"no post"), post("3", COPY)
+    )
+    assert first.records[2].kind == "rejected"
+    del first.records[2]
+    a, b = named(first, 0), named(first, 1)
+    assert groups(first) == [("1", a, True), ("2", b, True), ("3", a, False)]
+    second = placed(grouping, 0, post("4", COPY, 1), post("5", RAID))
+    assert groups(second) == [("4", b, False), ("5", named(second, 1), True)]
+
+
+def test_a_new_assignment_begins_anew() -> None:
+    grouping = Grouping()
+    placed(grouping, 0, post("1", FLOOD))
+    again = placed(grouping, 1, post("2", FLOOD))
+    assert groups(again) == [("2", named(again, 0), True)]
+
+
+def test_posts_and_stories_are_counted_by_event() -> None:
+    posts = [post("1", FLOOD, minute=5), post("2", COPY, minute=6), post("3", RAID, minute=6)]
+    outcome = placed(Grouping(), 0, *posts)
+    posts_by_event, stories = Counter[str](), Counter[tuple[str, int]]()
+    for record, minute in zip(outcome.records, (5, 6, 6), strict=True):
+        row = json.loads(record.value or b"")
+        events = {match["event"] for match in row["matches"]}
+        posts_by_event.update(events)
+        stories.update((event, minute) for event in events if row["new"])
+    assert outcome.posts_by_event == posts_by_event
+    assert outcome.stories == stories
+
+
+def test_the_rest_of_a_record_stays_as_it_was() -> None:
+    mail = post("1", FLOOD)
+    plain = Pipeline(small_encoder()).run([mail], seed_set(), lambda: "now").records[0]
+    grouped = placed(Grouping(), 0, mail).records[0]
+    known = json.loads(grouped.value or b"")
+    assert known == json.loads(plain.value or b"") | {"group": known["group"], "new": True}
+    whole = msgspec.json.decode(grouped.value or b"", type=MatchRecord)
+    assert msgspec.json.encode(whole) == grouped.value
+
+
+def test_a_batch_without_a_match_is_left_alone() -> None:
+    outcome = placed(Grouping(), 0, post("1", "music"), Mail(b"no post"))
+    assert [record.kind for record in outcome.records] == ["rejected"]
+
+
+def test_a_batch_carries_no_more_than_the_limit_whoever_else_is_under_way() -> None:
+    left = RejectedBytes(10)
+    left.note("tweets", 0, 5, 9, 11)
+    left.note("tweets", 1, 5, 9, 11)
+    assert [left.take(1, "tweets", 0, offset, 4) for offset in (5, 6, 7)] == [True, True, False]
+    assert left.take(1, "tweets", 0, 8, 2)  # what fits still fits
+    assert left.take(1, "tweets", 1, 7, 10)
+    assert left.take(1, "tweets", 0, 10, 99)  # another batch, which was not noted
+    assert left.take(1, "other", 0, 5, 99)
+
+
+def test_a_batch_that_cannot_exceed_the_limit_is_not_remembered() -> None:
+    left = RejectedBytes(10)
+    left.note("tweets", 0, 5, 9, 10)
+    assert all(left.take(1, "tweets", 0, offset, 10) for offset in range(5, 10))
+
+
+def test_fetched_again_it_keeps_its_count_and_a_new_assignment_begins_again() -> None:
+    left = RejectedBytes(10)
+    left.note("tweets", 0, 5, 9, 11)
+    assert left.take(1, "tweets", 0, 5, 10)
+    left.note("tweets", 0, 5, 9, 11)
+    assert not left.take(1, "tweets", 0, 6, 1)
+    assert left.take(2, "tweets", 0, 5, 10)
+    assert not left.take(2, "tweets", 0, 6, 1)
+
+
+def test_of_a_topic_made_again_the_newest_batch_counts() -> None:
+    left = RejectedBytes(10)
+    left.note("tweets", 0, 0, 9, 11)
+    assert left.take(1, "tweets", 0, 3, 10)
+    left.note("tweets", 0, 0, 4, 11)
+    assert left.take(1, "tweets", 0, 3, 10)
+
+
+def test_memory_is_bounded() -> None:
+    left = RejectedBytes(10)
+    for first in range(2 * MOST_BATCHES):
+        left.note("tweets", 0, first, first, 11)
+    assert len(left._left) == MOST_BATCHES

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.worker.small import Mail
 from tests.worker.stream.bench import PLACE, Bench, play
 from tests.worker.stream.fakes import FakeConsumer, ended
+from worker.metrics.registry import Metrics
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Backlog, Positions
-from worker.watch.metrics import Metrics
 
 OTHER = TopicPartition("tweets", 1)
 

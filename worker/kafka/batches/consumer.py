@@ -1,25 +1,35 @@
-"""aiokafka's consumer, reading whatever a stranger may have written."""
+"""The walk over records, compiled, for readers of many records."""
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.protocol.fetch import FetchRequest
 
-from worker.kafka.batches.compiled import fast_walk
+from encoder.support.jit import jit
+from worker.kafka.batches.header import Bytes, walk
 from worker.kafka.batches.opener import Opener
+
+_walk = jit()(walk)
+
+
+def fast_walk(body: Bytes, count: int, last_delta: int, most: int) -> int:
+    """The result of `walk`, compiled."""
+    return int(_walk(np.frombuffer(body, np.uint8), count, last_delta, most))
+
 
 NoteBatch = Callable[[str, int, int, int, int], None]
 
 
 class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
-    """aiokafka's consumer, with a bound on what a batch unpacks to.
+    """aiokafka's consumer with a bound on the unpacked size of a batch.
 
-    A batch that cannot be read, or has more than `batch_bytes` once unpacked, comes as one
-    `Unreadable` message in its place. `note` is told topic, partition, first and last offset, and
-    unpacked bytes of each batch that can be read, by the thread that unpacks it.
+    A batch that cannot be read, or unpacks to more than `batch_bytes`, becomes one `Unreadable`
+    message. `note` is called with topic, partition, first and last offset and unpacked bytes of
+    each readable batch, by the thread that unpacks it.
     """
 
     def __init__(
@@ -33,17 +43,17 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     async def getmany(
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Any]]:
-        """What has arrived, each batch that is not read as one message."""
-        found = await super().getmany(*places, timeout_ms=timeout_ms, max_records=max_records)
+        """New messages; each unreadable batch is one message."""
+        records = await super().getmany(*places, timeout_ms=timeout_ms, max_records=max_records)
         if not self._opener.has_marked:
-            return dict(found)
+            return dict(records)
         seen = self._opener.seen
-        return {place: [seen(row) or row for row in rows] for place, rows in found.items()}
+        return {place: [seen(row) or row for row in rows] for place, rows in records.items()}
 
     async def _sent(self, node: Any, request: Any, **group: Any) -> Any:
-        """Ask a broker; what it answers to a fetch is opened in a thread, before aiokafka sees it.
+        """Send a request; the response to a fetch is unpacked in a thread, before aiokafka sees it.
 
-        aiokafka itself would unpack without a bound, in the event loop.
+        aiokafka would unpack it without a bound in the event loop.
         """
         answer = await self._send(node, request, **group)
         if isinstance(request, FetchRequest) and any(
@@ -54,7 +64,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
 
 
 def _open(answer: Any, request: FetchRequest, opener: Opener, note: NoteBatch) -> None:
-    """Put opened batches in the place of those that came; they stand last in each partition."""
+    """Replace the fetched batches by opened ones; they are last in each partition."""
     room = opener.room()
     starts = {
         (topic, partition): offset

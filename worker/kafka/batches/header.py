@@ -1,8 +1,8 @@
-"""The fixed part of a record batch of format 2, and the checksum over what follows it."""
+"""The fixed part of a record batch of format 2, and its checksum."""
 
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
 
 from crc32c import crc32c
 
@@ -39,27 +39,27 @@ class Header(NamedTuple):
 
     @classmethod
     def of(cls, data: Bytes) -> Self:
-        """The header that these bytes begin with."""
+        """The header at the beginning of these bytes."""
         return cls(*HEADER.unpack_from(data))
 
     @property
     def codec(self) -> int:
-        """The number of the compression; 0 is none."""
+        """The number of the compression; 0 means none."""
         return self.attributes & CODEC
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record, or of the last that compaction has taken."""
+        """The offset of the last record, or of the last one that compaction removed."""
         return self.base_offset + self.last_offset_delta
 
 
 def checksum(data: Bytes) -> int:
-    """The CRC-32C that a whole batch should state."""
+    """The CRC-32C of a whole batch."""
     return int(crc32c(memoryview(data)[ATTRIBUTES:]))
 
 
 def uncompressed(header: Header, body: Bytes) -> bytes:
-    """The header of the same batch with these records, not compressed; the checksum is left out."""
+    """The header of the same batch with uncompressed records, without the checksum."""
     length = HEADER.size - OFFSET_AND_LENGTH + len(body)
     return HEADER.pack(
         *header._replace(length=length, crc=0, attributes=header.attributes & ~CODEC)
@@ -67,7 +67,7 @@ def uncompressed(header: Header, body: Bytes) -> bytes:
 
 
 def split_frames(data: memoryview) -> Iterator[memoryview]:
-    """The messages or batches that lie one after another, as far as their lengths make sense."""
+    """Consecutive messages or batches, as far as their lengths are plausible."""
     at = 0
     while len(data) - at > MAGIC:
         (length,) = LENGTH.unpack_from(data, at + 8)
@@ -76,3 +76,55 @@ def split_frames(data: memoryview) -> Iterator[memoryview]:
             return
         yield data[at:end]
         at = end
+
+
+GOOD, CROWDED, FOREIGN = -1, -2, -3
+RECORD_LENGTH, TIME, OFFSET, KEY, VALUE, HEADERS, NAME, CONTENT = range(
+    8
+)  # a record's numbers, in order
+HIGH_BIT, LOW_BITS = 0x80, 0x7F
+LONG, LONGEST = 35, 70  # bits of a number, and of a time
+
+Walk = Callable[[Any, int, int, int], int]
+
+
+def walk(body: Any, count: int, last_delta: int, most: int) -> int:  # noqa: C901 - see below
+    """GOOD, CROWDED beyond `most` records and headers, FOREIGN names, or the position of the error.
+
+    One loop over all numbers of all records, so that numba compiles it unchanged.
+    """
+    size, verdict = len(body), GOOD
+    at = end = left = items = records = 0
+    delta, field = -1, RECORD_LENGTH
+    while records < count:
+        began, value, shift, byte, wrong = at, 0, 0, HIGH_BIT, False
+        while byte >= HIGH_BIT:
+            if at >= size or shift >= (LONGEST if field == TIME else LONG):
+                return began
+            byte = int(body[at])
+            value |= (byte & LOW_BITS) << shift
+            at, shift = at + 1, shift + 7
+        value = (value >> 1) ^ -(value & 1)
+        if field == RECORD_LENGTH:  # and a byte of attributes, which some clients read as a number
+            gap, end, at = began - end, at + value, at + 1
+            wrong = gap != 0 or not at <= end <= size or body[at - 1] >= HIGH_BIT
+        elif field == OFFSET:
+            wrong, delta = not delta < value <= last_delta, value
+        elif field == HEADERS:
+            wrong, left, items = value < 0, value, items + 1 + value
+        elif field >= KEY:
+            value = value if value > 0 or field == NAME else 0
+            wrong = not 0 <= value <= end - at
+            if field == NAME and not wrong:
+                for place in range(at, at + value):
+                    verdict = verdict if body[place] < HIGH_BIT else FOREIGN
+            at, left = at + value, left - 1 if field == CONTENT else left
+        if wrong or at > end or items > most:
+            return CROWDED if items > most else began
+        if field < HEADERS:
+            field += 1
+        elif left > 0:
+            field = CONTENT if field == NAME else NAME
+        else:
+            field, records = RECORD_LENGTH, records + 1
+    return verdict if at == size else at

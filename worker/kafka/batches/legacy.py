@@ -1,4 +1,4 @@
-"""Messages of formats 0 and 1, from before Kafka 0.11, made over into a batch of format 2."""
+"""Messages of formats 0 and 1, from before Kafka 0.11, converted to batches of format 2."""
 
 import struct
 import zlib
@@ -18,7 +18,7 @@ from worker.kafka.batches.header import (
     uncompressed,
 )
 from worker.kafka.batches.unpack import unpacked
-from worker.posts.unreadable import bad, too_large
+from worker.kafka.unreadable import bad, too_large
 
 CHECKED_FROM = 16  # the checksum covers the bytes from the magic on
 HEAD = struct.Struct(">qiIbb")
@@ -39,27 +39,27 @@ class OldMessage(NamedTuple):
 
 
 def renewed(data: memoryview, limit: int) -> tuple[bytes, bytes]:
-    """The header and the body of a batch with this message, or with those that are packed in it."""
+    """The header and the body of a batch with this message, or with those packed in it."""
     outer = _message(data)
-    found = _inner(outer, data[MAGIC], limit) if outer.attributes & CODEC else [outer]
-    base, stamped = found[0].offset, outer.attributes & APPEND_TIME
-    if any(a.offset >= b.offset for a, b in pairwise(found)):
+    messages = _inner(outer, data[MAGIC], limit) if outer.attributes & CODEC else [outer]
+    base, stamped = messages[0].offset, outer.attributes & APPEND_TIME
+    if any(a.offset >= b.offset for a, b in pairwise(messages)):
         raise bad("the offsets of the packed messages do not count up")
     builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, WIDEST)
-    for each in found:
+    for each in messages:
         if each.offset - base > WIDEST:
             raise bad("the packed messages lie too far apart")
         builder.append(each.offset - base, each.timestamp, each.key, each.value, [])
-    made = bytes(builder.build())
-    body, newest = made[HEADER.size :], max(each.timestamp for each in found)
-    header = Header.of(made)._replace(
+    batch = bytes(builder.build())
+    body, newest = batch[HEADER.size :], max(each.timestamp for each in messages)
+    header = Header.of(batch)._replace(
         base_offset=base, attributes=stamped, max_timestamp=outer.timestamp if stamped else newest
     )
     return uncompressed(header, body), body
 
 
 def _message(data: memoryview) -> OldMessage:
-    """The message that these bytes are, its checksum and its lengths checked."""
+    """The message in these bytes, after checking its checksum and lengths."""
     try:
         offset, _length, crc, magic, attributes = HEAD.unpack_from(data)
         if zlib.crc32(data[CHECKED_FROM:]) != crc:
@@ -86,11 +86,11 @@ def _sized(data: memoryview, at: int) -> tuple[bytes | None, int]:
 
 
 def _inner(outer: OldMessage, magic: int, limit: int) -> list[OldMessage]:
-    """The messages that are packed in another's value, at the offsets that they have."""
+    """The messages packed in another's value, with their offsets."""
     codec = outer.attributes & CODEC
     if outer.value is None or codec > LAST_CODEC[magic]:
         raise bad(f"message format {magic} has no compression {codec}")
-    found, room = list[OldMessage](), limit
+    messages, room = list[OldMessage](), limit
     for data in split_frames(memoryview(unpacked(codec, outer.value, limit))):
         room -= len(data) + OVERHEAD
         if room < 0:
@@ -98,8 +98,8 @@ def _inner(outer: OldMessage, magic: int, limit: int) -> list[OldMessage]:
         message = _message(data)
         if message.attributes & CODEC or data[MAGIC] != magic:
             raise bad("the packed messages are packed again, or of another format")
-        found.append(message)
-    if not found:
+        messages.append(message)
+    if not messages:
         raise bad("the message has nothing packed in it")
-    ahead = outer.offset - found[-1].offset if magic else 0  # those of format 1 count from 0
-    return [message._replace(offset=message.offset + ahead) for message in found]
+    ahead = outer.offset - messages[-1].offset if magic else 0  # those of format 1 count from 0
+    return [message._replace(offset=message.offset + ahead) for message in messages]

@@ -1,12 +1,14 @@
-"""Fetched batches made safe: each is unpacked within its limit and walked to its end.
+"""Makes fetched batches safe: each is unpacked within its limit and checked to its end.
 
-What comes out is what came in, uncompressed, so that a client reads it without a second thought.
-A batch that is not read is replaced by one record that says so, which no producer can forge.
+The result has the same records, uncompressed. An unreadable batch is replaced by one marker record,
+which no producer can forge.
 """
 
 import json
 import secrets
-from collections.abc import Callable, Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import time
 from typing import Any
@@ -14,21 +16,25 @@ from typing import Any
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from worker.kafka.batches.header import (
+    CROWDED,
+    FOREIGN,
+    GOOD,
     HEADER,
     MAGIC,
     OFFSET_AND_LENGTH,
     TRANSACTIONAL,
     Bytes,
     Header,
+    Walk,
     checksum,
     split_frames,
     uncompressed,
+    walk,
 )  # fmt: skip
 from worker.kafka.batches.legacy import WIDEST, renewed
 from worker.kafka.batches.unpack import CODECS, unpacked
-from worker.kafka.batches.walk import CROWDED, FOREIGN, GOOD, Walk, walk
-from worker.posts.outcome import Reason
-from worker.posts.unreadable import Unreadable, UnreadableError, bad, too_large
+from worker.kafka.unreadable import UnreadableError, bad, too_large
+from worker.posts.outcome import Reason, Unreadable
 
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
 Note = Callable[[int, int, int], None]
@@ -38,14 +44,14 @@ COST = 8  # so many batches that were refused, after all the work, count as one 
 
 @dataclass(slots=True)
 class Room:
-    """How many more bytes may be unpacked for one answer of a broker."""
+    """The bytes that may still be unpacked for one response of a broker."""
 
     left: int
 
 
 @dataclass(slots=True)
 class Opener:
-    """Opens what a broker sent; `walk` may be the compiled one."""
+    """Opens the batches of a response; `walk` may be the compiled one."""
 
     limit: int
     walk: Walk = walk
@@ -53,15 +59,15 @@ class Opener:
     has_marked: bool = False  # whether any batch was not read, so far
 
     def room(self) -> Room:
-        """The room for one answer: what is over is cut off, and asked for again."""
+        """The budget of one response; what exceeds it is cut off and fetched again."""
         return Room(self.limit)
 
     def opened(
         self, data: bytes, start: int, end: int, room: Room, note: Note = lambda *_: None
     ) -> bytes:
-        """The batches of a partition that was asked for from `start`; `end` is after its last.
+        """The batches of a partition that was fetched from `start`; `end` is after the last one.
 
-        `note` is called with the first and last offset of each that can be read, and its bytes.
+        `note` is called with first offset, last offset and bytes of each readable batch.
         """
         view, parts, at = memoryview(data), list[Bytes](), start
         frames: Sequence[memoryview] = list(split_frames(view))
@@ -89,10 +95,10 @@ class Opener:
         return b"".join(parts)
 
     def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
-        """The last offset of a batch, and the batch: as it is, or its header and its records."""
+        """The last offset of a batch, and the batch: unchanged, or its header and its records."""
         if len(data) > MAGIC and data[MAGIC] < 2:
-            made = renewed(data, self.limit)
-            return Header.of(made[0]).last_offset, made
+            batch = renewed(data, self.limit)
+            return Header.of(batch[0]).last_offset, batch
         header = trusted(data)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
@@ -103,33 +109,33 @@ class Opener:
         self._check(header, body)
         return header.last_offset, (uncompressed(header, body), body)
 
-    def seen(self, found: Any) -> Unreadable | None:
-        """What a record of a client says, if it stands for a batch."""
-        if not (found.headers and found.headers[0][0] == self.mark):
+    def seen(self, record: Any) -> Unreadable | None:
+        """The unreadable batch for which a client's record stands, if any."""
+        if not (record.headers and record.headers[0][0] == self.mark):
             return None
-        first, why, detail = json.loads(found.headers[0][1])
-        place = (found.topic, found.partition, first, found.offset)
-        return Unreadable(*place, found.timestamp, Reason(why), detail)
+        first, why, detail = json.loads(record.headers[0][1])
+        place = (record.topic, record.partition, first, record.offset)
+        return Unreadable(*place, record.timestamp, Reason(why), detail)
 
     def _check(self, header: Header, body: Bytes) -> None:
-        """Refuse records that are not as many, as long or in such an order as they say."""
+        """Refuse records whose number, lengths or order contradict the header."""
         if len(body) > self.limit:
             raise too_large(self.limit)
         most = self.limit // SMALLEST
-        found = self.walk(body, header.record_count, header.last_offset_delta, most)
-        if found == CROWDED:
+        walked = self.walk(body, header.record_count, header.last_offset_delta, most)
+        if walked == CROWDED:
             raise UnreadableError(
                 Reason.BATCH_BYTES, f"the record batch has more than {most} records and headers"
             )
-        if found == FOREIGN:
+        if walked == FOREIGN:
             _decode_names(header, body)
-        elif found != GOOD:
-            raise bad(f"the record batch is malformed at byte {found} of its records")
+        elif walked != GOOD:
+            raise bad(f"the record batch is malformed at byte {walked} of its records")
 
     def _marker(
         self, data: memoryview, at: int, ceiling: int, error: UnreadableError
     ) -> tuple[bytes, int]:
-        """A batch of the one record that stands for a batch, and its offset."""
+        """A batch with the one record that stands for an unreadable batch, and its offset."""
         first, last, stamp, transactional, producer = at, at, round(time() * 1000), 0, -1
         if len(data) >= HEADER.size and data[MAGIC] == 2:
             header = Header.of(data)
@@ -143,14 +149,16 @@ class Opener:
         last = min(last, ceiling, at + WIDEST)
         first = min(first, last)
         self.has_marked = True
-        said = json.dumps([first, error.why, error.detail]).encode()
-        made = DefaultRecordBatchBuilder(2, 0, transactional, producer, -1, -1, len(said) + ROOMY)
-        made.append(last - first, stamp, None, None, [(self.mark, said)])
-        return first.to_bytes(8, signed=True) + bytes(made.build()[8:]), last
+        value = json.dumps([first, error.why, error.detail]).encode()
+        builder = DefaultRecordBatchBuilder(
+            2, 0, transactional, producer, -1, -1, len(value) + ROOMY
+        )
+        builder.append(last - first, stamp, None, None, [(self.mark, value)])
+        return first.to_bytes(8, signed=True) + bytes(builder.build()[8:]), last
 
 
 def trusted(data: Bytes) -> Header:
-    """The header of the one whole batch that these bytes hold, its checksum and claims checked."""
+    """The header of the one whole batch in these bytes, after checking checksum and claims."""
     if len(data) > MAGIC and data[MAGIC] != 2:
         raise bad(f"message format {data[MAGIC]} is none that Kafka has written")
     if len(data) < HEADER.size:
@@ -168,7 +176,7 @@ def trusted(data: Bytes) -> Header:
 
 
 def _decode_names(header: Header, body: Bytes) -> None:
-    """Refuse names of headers that are no UTF-8, as the clients do; the lengths are sound."""
+    """Refuse header names that are not UTF-8, as the clients do."""
     try:
         for _ in DefaultRecordBatch(b"".join((uncompressed(header, body), body))):
             pass
@@ -178,3 +186,41 @@ def _decode_names(header: Header, body: Bytes) -> None:
 
 def _offset(data: memoryview) -> int:
     return int.from_bytes(data[:8], signed=True)
+
+
+def opening(consumer: Any, batch_bytes: int) -> Any:
+    """The consumer with a bound on the unpacked size of a batch; made with check_crcs=False.
+
+    An unreadable batch is reported on standard error, counted by topic in the consumer's
+    `unreadable`, and skipped.
+    """
+    opener, fetcher = Opener(batch_bytes), consumer._fetcher
+    consumer.unreadable = Counter[str]()
+    handle, poll = fetcher._handle_fetch_response, consumer.poll
+
+    def take(node: Any, starts: Any, sent_at: float, answer: Any) -> None:
+        room = opener.room()
+        for topic in answer.responses:
+            for part in topic.partitions:
+                if part.records:
+                    start = starts[topic.topic, part.partition_index]
+                    end = part.high_watermark
+                    part.records = opener.opened(bytes(part.records), start, end, room)
+        handle(node, starts, sent_at, answer)
+
+    def read(*places: Any, **settings: Any) -> dict[Any, list[Any]]:
+        records = poll(*places, **settings)
+        counts = consumer.unreadable
+        return {place: list(_readable(rows, opener, counts)) for place, rows in records.items()}
+
+    fetcher._handle_fetch_response, consumer.poll = take, read
+    return consumer
+
+
+def _readable(rows: Sequence[Any], opener: Opener, counts: Counter[str]) -> Iterator[Any]:
+    for row in rows:
+        if (passed := opener.seen(row)) is None:
+            yield row
+        else:
+            counts[passed.topic] += passed.count
+            sys.stderr.write(f"newsift: {passed}\n")

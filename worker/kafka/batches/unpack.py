@@ -1,4 +1,4 @@
-"""Decompression that never makes more bytes than it may, whatever the packed ones claim."""
+"""Decompression with a bound on the output, whatever the packed bytes claim."""
 
 import struct
 import threading
@@ -10,19 +10,19 @@ import lz4.frame
 import zstandard
 
 from worker.kafka.batches.header import Bytes
-from worker.posts.unreadable import UnreadableError, bad, too_large
+from worker.kafka.unreadable import UnreadableError, bad, too_large
 
 XERIAL = b"\x82SNAPPY\x00"  # the first bytes of snappy in blocks; 8 of versions follow
 XERIAL_HEADER = 16
 STEP = 2**16  # what is asked of a codec first; then twice as much each time
 LARGEST_STEP = 2**20
-_kept = threading.local()  # a zstd unpacker is for one thread
+_thread_state = threading.local()  # a zstd unpacker is for one thread
 PIECE = 2**14
 GZIP = 31  # zlib's word for a gzip header and trailer
 
 
 def unpacked(codec: int, packed: Bytes, limit: int) -> Bytes:
-    """The bytes that a batch was made of; more than the limit, or damaged ones, are refused."""
+    """The bytes of a batch; more than the limit, or damaged ones, are refused."""
     parts: list[bytes] = []
     room = limit
     try:
@@ -45,7 +45,7 @@ def _as_it_is(packed: Bytes, _limit: int) -> Iterator[bytes]:
 
 
 def _gzip(packed: Bytes, limit: int) -> Iterator[bytes]:
-    """Every member of the file; fed in pieces, as zlib copies what a member leaves over."""
+    """Every member of the file; fed in pieces, because zlib copies what follows a member."""
     view, at, room, member = memoryview(packed), 0, limit, None
     while at < len(view):
         member = member or zlib.decompressobj(GZIP)
@@ -59,7 +59,7 @@ def _gzip(packed: Bytes, limit: int) -> Iterator[bytes]:
 
 
 def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
-    """One frame; what follows it is nobody's."""
+    """One frame; bytes after it are ignored."""
     frame, step = lz4.frame.LZ4FrameDecompressor(), STEP
     data: Bytes = packed
     while not frame.eof:
@@ -71,9 +71,11 @@ def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
 
 
 def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
-    """Every frame, one after another; a size that it states is not asked for."""
-    if (unpacker := getattr(_kept, "zstd", None)) is None:  # making one takes as long as a post
-        unpacker = _kept.zstd = zstandard.ZstdDecompressor()
+    """Every frame in turn; a declared size is ignored."""
+    if (
+        unpacker := getattr(_thread_state, "zstd", None)
+    ) is None:  # making one takes as long as a post
+        unpacker = _thread_state.zstd = zstandard.ZstdDecompressor()
     with unpacker.stream_reader(packed, read_across_frames=True) as reader:
         step = STEP
         while part := reader.read(step):
@@ -82,7 +84,7 @@ def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
 
 
 def _snappy(packed: Bytes, limit: int) -> Iterator[bytes]:
-    """One block, or the blocks of xerial's format; the size that each states is looked at first."""
+    """One block, or the blocks of xerial's format; the declared size is checked first."""
     room = limit
     for block in _blocks(packed):
         size = cramjam.snappy.decompress_raw_len(block)

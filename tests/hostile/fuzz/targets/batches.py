@@ -6,7 +6,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from tests.hostile.fuzz.target import Target
 from tests.worker.kafka.batches.made import CODECS, PACK, batch, fixed, sealed, values
-from worker.kafka.batches.compiled import fast_walk
+from worker.kafka.batches.consumer import fast_walk
 from worker.kafka.batches.header import HEADER
 from worker.kafka.batches.opener import Opener
 

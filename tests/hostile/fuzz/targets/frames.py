@@ -4,16 +4,16 @@ import asyncio
 from typing import Any
 from unittest.mock import patch
 
-import worker.broker.server
+import newsift.broker.server
+from newsift.broker.handlers import TABLE
+from newsift.broker.log import read_header
+from newsift.broker.server import running
+from newsift.broker.settings import Cluster, Settings
+from newsift.broker.wire import BadFrameError, answer_frame, read_call
 from tests.broker.clients import admin, consumer, create, polled, until, write
 from tests.hostile.fuzz.target import Target
-from tests.worker.broker.asking import CLIENT
-from tests.worker.broker.batches import numbered
-from worker.broker.batch import read_header
-from worker.broker.handlers import TABLE
-from worker.broker.running import running
-from worker.broker.settings import Cluster, Settings
-from worker.broker.wire import BadFrameError, answer_frame, read_call
+from tests.newsift.broker.asking import CLIENT
+from tests.newsift.broker.batches import numbered
 
 PATIENCE_S = 0.02
 TOKENS = [
@@ -64,7 +64,7 @@ def recorded() -> list[bytes]:
         seen.setdefault((frame[:4], len(frame)), bytes(frame))
         return read_call(frame, *more)
 
-    with patch.object(worker.broker.server, "read_call", recording), running() as address:
+    with patch.object(newsift.broker.server, "read_call", recording), running() as address:
         create(address, "fuzz", cleanup_policy="compact")
         write(address, "fuzz", [b"one", b"two", None], key=b"key")
         with consumer(address, "fuzz", group_id="group") as client:

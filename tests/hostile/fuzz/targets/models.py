@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 import encoder
-from encoder.directory import write_model
 from encoder.errors import NewsiftError
-from encoder.manifest import ARTICLE_CHECK, MANIFEST, digest_of, facts_of
+from encoder.model_directory import ARTICLE_CHECK, MANIFEST, digest_of, facts_of, write_model
 from tests.encoder.small import small_model
 from tests.hostile.fuzz.target import Target
 

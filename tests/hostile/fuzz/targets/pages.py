@@ -9,11 +9,10 @@ from typing import Any
 import trafilatura
 
 from encoder.errors import InputError
+from newsift.files.apart import MEMORY
+from newsift.files.articles import WebPage, extracted
 from tests.hostile.fuzz.target import Target
 from tests.worker.web_side import ARTICLE
-from worker.files.apart import MEMORY
-from worker.files.articles.extract import extracted
-from worker.files.articles.page import Page
 
 URL = "http://news.test/ferry"
 CPU_S = 2
@@ -94,7 +93,7 @@ def read(data: bytes, writer: int) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (8 * MEMORY, 8 * MEMORY))
     try:
-        found = asdict(extracted(Page(URL, data, None)))
+        found = asdict(extracted(WebPage(URL, data, None)))
     except InputError as error:
         return REFUSED if str(error) else TAKEN
     except Exception:  # noqa: BLE001 - as in the command, where it costs too much to read

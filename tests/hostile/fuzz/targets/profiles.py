@@ -4,10 +4,9 @@ import json
 
 from tests.hostile.fuzz.target import Target
 from tests.worker.learned import profile
-from tests.worker.small import ARTICLES, small_encoder, value
+from tests.worker.small import ARTICLES, ControlTopic, small_encoder, value
+from worker.metrics.web import seeds_listed
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedBook
-from worker.watch.web import seeds_listed
 
 TEXT = ARTICLES["flood"]
 TOKENS = [
@@ -26,10 +25,10 @@ def opened() -> Target:
     enc = small_encoder()
 
     def feed(given: bytes) -> bool:
-        book = SeedBook()
-        book.apply(b"flood", value(text=TEXT, event="storm"))
-        book.apply(b"profile|storm", given)
-        made = SeedEmbedder(enc, 0.01, None).make(book)
+        book = ControlTopic()
+        book.put(b"flood", value(text=TEXT, event="storm"))
+        book.put(b"profile|storm", given)
+        made = SeedEmbedder(enc, 0.01, None).make(book.snapshot())
         json.dumps(seeds_listed(made), ensure_ascii=False).encode()
         in_force = made.seeds[0].id == "profile|storm"
         reasons = [each.reason for each in made.refused] + [each.reason for each in made.stale]

@@ -4,10 +4,9 @@ import json
 
 from tests.hostile.fuzz.target import Target
 from tests.hostile.shapes import marks
-from tests.worker.small import ARTICLES, small_encoder
+from tests.worker.small import ARTICLES, ControlTopic, small_encoder
+from worker.metrics.web import seeds_listed
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedBook
-from worker.watch.web import seeds_listed
 
 TOKENS = [
     *(b'"text":', b'"title":', b'"event":', b'"url":', b'"threshold":', b'"expires_at":'),
@@ -28,9 +27,9 @@ def opened() -> Target:
     enc = small_encoder()
 
     def feed(value: bytes) -> bool:
-        book = SeedBook()
-        book.apply(b"seed", value)
-        made = SeedEmbedder(enc, 0.01, None).make(book)
+        book = ControlTopic()
+        book.put(b"seed", value)
+        made = SeedEmbedder(enc, 0.01, None).make(book.snapshot())
         json.dumps(seeds_listed(made), ensure_ascii=False).encode()
         assert len(made) + len(made.refused) == 1
         assert all(seed.reason.isprintable() for seed in made.refused)

@@ -3,6 +3,7 @@
 import struct
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import cramjam
@@ -80,6 +81,7 @@ def bomb(codec: int, size: int, base: int = 0, count: int = 1, key: bytes | None
     return sealed(squeezed(codec, size, head, b"\0"), codec, base, count)
 
 
+@cache  # a bomb takes a second to pack
 def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> bytes:
     """That many zeros between two words, packed piece by piece, so that nobody here holds all."""
     pieces = [head, *[bytes(2**20)] * (size // 2**20), tail]

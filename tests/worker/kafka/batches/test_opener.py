@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import resource
 from time import process_time
 from typing import Any
 
@@ -10,6 +11,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from newsift.broker.server import running
+from tests.broker.clients import create, write
+from tests.broker.wire import Idempotent
 from tests.worker.kafka.batches.made import (
     CODECS,
     LIMIT,
@@ -22,9 +26,12 @@ from tests.worker.kafka.batches.made import (
     sealed,
     values,
 )
-from worker.kafka.batches.compiled import fast_walk
+from worker.config import Config, KafkaConfig
+from worker.kafka.batches.consumer import fast_walk
+from worker.kafka.batches.header import Header
 from worker.kafka.batches.opener import Opener
 from worker.kafka.batches.unpack import unpacked
+from worker.kafka.reading import connected
 
 optional = st.none() | st.binary(max_size=60)
 rows = st.lists(
@@ -253,6 +260,7 @@ def test_an_answer_unpacks_to_little_more_than_one_batch_may(codec: int) -> None
     assert [row.offset for row in read(out)] == list(range(len(out) // size))
 
 
+@pytest.mark.slow
 def test_a_file_of_many_members_costs_what_its_bytes_cost() -> None:
     """zlib copies what is left over behind each member: all of it, if it is given all."""
 
@@ -262,3 +270,30 @@ def test_a_file_of_many_members_costs_what_its_bytes_cost() -> None:
         return process_time() - began
 
     assert min(seconds(80_000) for _ in range(3)) < 8 * min(seconds(20_000) for _ in range(3))
+
+
+MIB = 2**20
+
+
+def peak() -> int:
+    """The most memory that this process ever had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_a_bomb_between_two_posts(capsys: Any) -> None:
+    with running() as address:
+        create(address, "tweets")
+        write(address, "tweets", [b"before"])
+        stranger = Idempotent(address, "tweets")
+        poison = bomb(4, 48 * MIB)
+        assert stranger.produce(poison).error_code == 0
+        write(address, "tweets", [b"after"], compression_type="gzip")
+        before = peak()
+        with connected(Config(kafka=KafkaConfig(bootstrap_servers=address))) as cluster:
+            found = [row for batch in cluster.read("tweets") for row in batch]
+    last = 1 + Header.of(poison).last_offset_delta
+    assert [(row.offset, row.value) for row in found] == [(0, b"before"), (last + 1, b"after")]
+    told = capsys.readouterr().err
+    assert told.startswith(f"newsift: offsets 1-{last} of tweets, partition 0, are passed over ")
+    assert told.count("\n") == 1
+    assert peak() - before < 120 * MIB

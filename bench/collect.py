@@ -1,0 +1,118 @@
+"""`newsift bench collect`: events a second from a local Jetstream to the broker."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from bench.jetstream import V1, V2
+from bench.measure import NotAvailable, ResultTable, Say, describe, spread
+from bench.stream import PARTITIONS, StreamScene, WatchedWorker, broker
+from bench.texts import ROOT
+from newsift.cli.processes import WorkerProcess, free_port
+
+INTERFACES = {"v1 /subscribe": V1, "v2 subscribeEvents": V2}
+PATIENCE_S = 600.0
+LOOK_S = 0.05
+GOAL = 5_000  # events a second on one core
+
+
+class Collected(NamedTuple):
+    """Events a second by the clock, and the microseconds of CPU for one."""
+
+    rate: float
+    cpu: float
+
+
+def measure_collect(
+    kafka: str | None, data: Path | None, events: int, rounds: int, say: Say
+) -> list[ResultTable]:
+    """Measure both interfaces in turn, the Jetstream and the broker in processes of their own."""
+    rates_by_interface: dict[str, list[Collected]] = {name: [] for name in INTERFACES}
+    with broker(kafka) as address, replaying(events, data) as port:
+        for number in range(rounds):
+            for name, path in INTERFACES.items():
+                say(f"round {number + 1} of {rounds}: {name}")
+                rates_by_interface[name].append(
+                    collected(address, f"ws://127.0.0.1:{port}{path}", events)
+                )
+    rows = [
+        (name, *spread([one.rate for one in mine]), cpu, 1e6 / cpu)
+        for name, mine in rates_by_interface.items()
+        for cpu in [median(one.cpu for one in mine)]
+    ]
+    rates = ("events/s", "lowest", "highest")
+    header = ("interface", *rates, "CPU µs an event", "events/s of one core")
+    remark = f"goal: {GOAL:,} events/s on one core; {events:,} events a round, {rounds} rounds"
+    where = describe() | {"broker": kafka or "the embedded one; a real Kafka by --kafka"}
+    return [
+        ResultTable.where(where),
+        ResultTable("collect", "newsift collect bluesky", header, rows, [remark]),
+    ]
+
+
+@contextmanager
+def replaying(events: int, data: Path | None) -> Iterator[int]:
+    """The Jetstream in a process of its own; its port."""
+    command = [sys.executable, "-m", "bench.jetstream", str(events)]
+    command += [str(data)] if data else []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            port = process.stdout.readline()
+            if not port:
+                raise NotAvailable("the local Jetstream did not start; see what it says above")
+            yield int(port)
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def collector(kafka: str, url: str, topic: str) -> Iterator[WorkerProcess]:
+    """A collector with a topic and a state of its own."""
+    port = free_port()
+    env = os.environ | {"NEWSIFT_TOPICS__POSTS": topic, "NEWSIFT_WEB__PORT": str(port)}
+    command = [sys.executable, "-c", "from newsift.cli import main; main()", "collect", "bluesky"]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        command += ["--url", url, "--kafka", kafka, "--state", f"{folder}/state.json"]
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, cwd=ROOT, env=env, stderr=output)
+        try:
+            yield WorkerProcess(process, port, log)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def collected(kafka: str, url: str, events: int) -> Collected:
+    """The rate between the first acknowledgement that is seen and the last."""
+    scene = StreamScene.fresh(kafka)
+    scene.create("posts", PARTITIONS, {})
+    with collector(kafka, url, scene.topic("posts")) as process:
+        watched = WatchedWorker(process, "")
+        looks: list[tuple[float, float, int]] = []  # the clock, the CPU's, events
+        ends = time.perf_counter() + PATIENCE_S
+        while not looks or looks[-1][2] < events:
+            process.check()
+            if time.perf_counter() > ends:
+                raise NotAvailable(f"{events:,} events took more than {PATIENCE_S:g} s; give less")
+            time.sleep(LOOK_S)
+            done = sum(process.counter_values("newsift_collect_acknowledged_total").values())
+            if done:
+                looks.append((time.perf_counter(), watched.cpu(), done))
+    return between(looks)
+
+
+def between(looks: Sequence[tuple[float, float, int]]) -> Collected:
+    """What lies between the first look and the last."""
+    (began, cpu, first), (ended, spent, last) = looks[0], looks[-1]
+    if last - first < last / 4:
+        raise NotAvailable(f"{last:,} events were over too soon to be timed; take more")
+    return Collected((last - first) / (ended - began), (spent - cpu) / (last - first) * 1e6)

@@ -1,0 +1,459 @@
+"""`newsift bench encoder`: posts a second of every path, one post alone, the start, the errors."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+from entmax import entmax_bisect
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import embedding, pad
+
+from bench.measure import (
+    NotAvailable,
+    ResultTable,
+    RowKey,
+    Run,
+    Say,
+    describe,
+    interleave,
+    number,
+    percentile,
+    ratio,
+    set_threads,
+    spread,
+)
+from bench.texts import ROOT, read_posts
+from encoder import Encoder, load
+from encoder.backends.choose import Backend
+from encoder.backends.gated_mean import GatedMeanKernel
+from encoder.errors import InputError
+from encoder.model.config import AstConfig, Side
+from encoder.model.siamese import Siamese
+from encoder.model.star import Attention
+from encoder.model.weights import F32, I32, I64, Weights, random_weights
+from encoder.support.threads import Crew
+from encoder.text.tokenizer import Tokenizer, Tokens
+from train.teacher.minilm import Teacher
+
+BATCH = 256
+
+IdBatch = tuple[I32, I64]
+
+
+class Workload:
+    """The same real posts for every row, and what a row needs to read them.
+
+    A stream brings new posts made mostly of known words. So what remembers words reads the earlier
+    posts first, and is then measured on posts that it has not seen.
+    """
+
+    def __init__(self, data: Path | None, model: str, posts: int, earlier: int) -> None:
+        texts, self.source = read_posts(data, posts + earlier)
+        cut = min(earlier, len(texts) * earlier // (posts + earlier))
+        self.posts, self.earlier = texts[cut:], texts[:cut] or texts
+        self.model = model
+        self.encoder = cache(self._encoder)
+        self.weights = cache(self._weights)
+
+    def _encoder(self, threads: int) -> Encoder:
+        """The whole encoder on the CPU with so many threads, after the earlier posts."""
+        made = load(self.model, device="cpu", threads=threads)
+        made.posts(self.earlier)
+        return made
+
+    def _weights(self, star: str) -> Weights:
+        """Random weights as they ship: in the paper's settings, or of a gated mean."""
+        config = AstConfig(star=star, residual=star == "none")
+        return random_weights(config, self.encoder(1).model.vocabulary.size)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """All posts as ids."""
+        held = self.encoder(1).model
+        front = Tokenizer(held.vocabulary, held.idf, held.weights.config)
+        return front.posts(self.posts)
+
+    def batches(self, texts: list[str], size: int) -> Iterator[list[str]]:
+        """Full batches in order, without an end; too few texts make one batch."""
+        return cycle([texts[low : low + size] for low in starts(len(texts), size)])
+
+    def id_batches(self, size: int) -> Iterator[IdBatch]:
+        """The posts likewise as ids and offsets."""
+        lows = starts(len(self.posts), size)
+        return cycle([cut(self.tokens, low, min(low + size, len(self.posts))) for low in lows])
+
+
+def starts(count: int, size: int) -> list[int]:
+    """Where full batches begin; one at the beginning if none is full."""
+    return [*range(0, count - size + 1, size)] or [0]
+
+
+def cut(tokens: Tokens, low: int, high: int) -> IdBatch:
+    """The texts from low to high as a batch of their own."""
+    offsets = tokens.offsets[low : high + 1]
+    ids = np.ascontiguousarray(tokens.ids[offsets[0] : offsets[-1]])
+    return ids, offsets - offsets[0]
+
+
+class Published:
+    """The published form behind the interface of a backend; it has no residual."""
+
+    def __init__(self, weights: Weights, dtype: torch.dtype = torch.float32) -> None:
+        if weights.config.residual:
+            raise InputError("residual: the published form has none; use a model without it")
+        self.model = Siamese.from_weights(weights).to(dtype)
+        if self.model.star is None:
+            raise InputError("star: the published form has one; use a model with it")
+        self._layers = self.model.star.layers
+
+    @torch.no_grad()
+    def forward(self, ids: I32, offsets: I64, side: Side = Side.POST) -> F32 | NDArray[np.float64]:
+        """The vectors of the texts between consecutive offsets, as one padded batch: [b, d]."""
+        padded, real = padded_batch(ids, offsets)
+        tokens = embedding(padded, self.model.embedding)  # [b, n, d]
+        seen = real.unsqueeze(-1)  # [b, n, 1]
+        relay = (tokens * seen).sum(1) / seen.sum(1).clamp(min=1)  # [b, d]
+        nodes = tokens
+        for layer in self._layers:
+            nodes = ring(cast(Attention, layer.ring), nodes, tokens, relay, real)
+            relay = star(cast(Attention, layer.star), nodes, relay, real)
+        highest = nodes.masked_fill(~seen, -math.inf).amax(1)  # [b, d]
+        return ((highest + relay) / 2).masked_fill(~seen.any(1), 0).numpy()
+
+
+def ring(part: Attention, h: Tensor, tokens: Tensor, relay: Tensor, real: Tensor) -> Tensor:
+    """Every token attends to its neighbours, its first state and the relay: [b, n, d]."""
+    q = heads(part, part.query, h)  # [b, n, h, k]
+    keys, values = (
+        [
+            *windows(heads(part, by, h), part.window),
+            heads(part, by, tokens),
+            heads(part, by, relay).unsqueeze(1),
+        ]
+        for by in (part.key, part.value)
+    )  # m = 2c+3 tensors of [b, n, h, k] each
+    logits = torch.stack([(q * key).sum(-1) for key in keys], dim=-1)  # [b, n, h, m]
+    inside = torch.stack(windows(real, part.window), dim=-1)  # [b, n, 2c+1]
+    p = shares(part, logits, pad(inside, (0, 2), value=True).unsqueeze(2))
+    mixed = torch.zeros_like(q)
+    for j, value in enumerate(values):
+        mixed = mixed + p[..., j, None] * value
+    return cast(Tensor, part.output(mixed.flatten(-2)))
+
+
+def star(part: Attention, nodes: Tensor, relay: Tensor, real: Tensor) -> Tensor:
+    """The relay attends to itself and to every token: [b, d]."""
+    context = torch.cat([relay.unsqueeze(1), nodes], dim=1)  # [b, 1+n, d]
+    q = heads(part, part.query, relay)  # [b, h, k]
+    keys, values = (heads(part, by, context).transpose(1, 2) for by in (part.key, part.value))
+    logits = (keys @ q.unsqueeze(-1)).squeeze(-1)  # [b, h, 1+n]
+    p = shares(part, logits, pad(real, (1, 0), value=True).unsqueeze(1))
+    mixed = (p.unsqueeze(-2) @ values).squeeze(-2)  # [b, h, k]
+    return cast(Tensor, part.output(mixed.flatten(-2)))
+
+
+def heads(part: Attention, by: nn.Linear, x: Tensor) -> Tensor:
+    """Project and split into heads: [..., d] → [..., h, k]."""
+    return cast(Tensor, by(x)).view(*x.shape[:-1], part.heads, part.head_dim)
+
+
+def shares(part: Attention, logits: Tensor, visible: Tensor) -> Tensor:
+    """α-entmax per head over what is visible: [..., h, m], [..., 1, m] → [..., h, m]."""
+    masked = (logits / math.sqrt(part.head_dim)).masked_fill(~visible, -math.inf)
+    return cast(Tensor, entmax_bisect(masked, alpha=part.alpha.view(-1, 1), dim=-1))
+
+
+def windows(x: Tensor, c: int) -> list[Tensor]:
+    """The neighbours of every token at -c … c: 2c+1 of [b, n, ...]."""
+    wider = torch.zeros(len(x), x.shape[1] + 2 * c, *x.shape[2:], dtype=x.dtype)
+    wider[:, c : c + x.shape[1]] = x
+    return [wider[:, j : j + x.shape[1]] for j in range(2 * c + 1)]
+
+
+def padded_batch(ids: I32, offsets: I64) -> tuple[Tensor, Tensor]:
+    """Ragged ids as a rectangle filled up with id 0, and where its tokens are real: [b, n] each."""
+    counts = np.diff(offsets)
+    real = np.arange(max(1, counts.max(initial=0))) < counts[:, None]
+    padded = np.zeros(real.shape, np.int64)
+    padded[real] = ids[offsets[0] : offsets[-1]]
+    return torch.from_numpy(padded), torch.from_numpy(real)
+
+
+MINILM_BATCH, MINILM_POSTS = 32, 256
+
+
+class BenchRow(NamedTuple):
+    """One line of the table: what is measured, and how it is made ready for so many threads."""
+
+    name: str
+    prepare: Callable[[Workload, int], Run]
+
+
+def over_ids(work: Workload, path: Backend | Published, threads: int = 1) -> Run:
+    """A run that takes the next batches of ids through a path, one on each thread."""
+    batches, crew = work.id_batches(BATCH), Crew(threads)
+
+    def forward(batch: IdBatch) -> int:
+        ids, offsets = batch
+        path.forward(ids, offsets, Side.POST)
+        return len(offsets) - 1
+
+    return lambda: sum(crew.map(forward, islice(batches, threads)))
+
+
+def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object]) -> Run:
+    """A run that takes the next batch of texts through a function."""
+
+    def run() -> int:
+        texts = next(batches)
+        embed(texts)
+        return len(texts)
+
+    return run
+
+
+def published(work: Workload) -> Run:
+    """The published form, with its padding made anew for every batch."""
+    return over_ids(work, Published(work.weights("paper")))
+
+
+def torch_path(work: Workload) -> Run:
+    """The ragged form of the star in torch."""
+    from encoder.backends.torch_backend import TorchBackend
+
+    return over_ids(work, TorchBackend(work.weights("paper"), "cpu"))
+
+
+def whole(work: Workload, posts: list[str], threads: int) -> Run:
+    """All of newsift, text in, both halves of the embedding out."""
+    return over_texts(work.batches(posts, BATCH), work.encoder(threads).posts)
+
+
+def minilm(work: Workload) -> Run:
+    """MiniLM as sentence-transformers runs it, on fewer posts at a time."""
+    try:
+        teacher = Teacher(MINILM_BATCH)
+    except InputError as error:
+        raise NotAvailable(str(error)) from error
+    return over_texts(work.batches(work.posts, MINILM_POSTS), teacher.texts)
+
+
+ROWS = {
+    "published": BenchRow(
+        "as published: padded, eager, bisection", lambda work, _: published(work)
+    ),
+    "torch": BenchRow("star, torch: ids → vectors", lambda work, _: torch_path(work)),
+    "kernel": BenchRow(
+        "gated mean, kernel: ids → vectors",
+        lambda work, t: over_ids(work, GatedMeanKernel(work.weights("none")), t),
+    ),
+    "whole": BenchRow(
+        "whole encoder: text → embeddings", lambda work, t: whole(work, work.posts, t)
+    ),
+    "again": BenchRow(
+        "whole encoder, texts it has read before", lambda work, t: whole(work, work.earlier, t)
+    ),
+    "minilm": BenchRow("MiniLM, sentence-transformers", lambda work, _: minilm(work)),
+}
+REFERENCES = {"published": "× as published", "minilm": "× MiniLM"}
+
+
+F64 = NDArray[np.float64]
+
+
+Deviation = tuple[str, float, float]
+"""A path, and its largest error of a vector and of a score, over all texts and their pairs."""
+
+
+def deviations(work: Workload, posts: int) -> list[Deviation]:
+    """Every path against float64: torch with a star, the kernel with the gated mean."""
+    from encoder.backends.torch_backend import TorchBackend
+
+    batch = cut(work.tokens, 0, min(posts, len(work.posts)))
+    rows = []
+    star, gated = work.weights("paper"), work.weights("none")
+    paths: list[tuple[str, Weights, Backend]] = [
+        ("torch", star, TorchBackend(star, "cpu")), ("kernel", gated, GatedMeanKernel(gated)),
+    ]  # fmt: skip
+    for name, weights, path in paths:
+        vectors = np.asarray(path.forward(*batch, Side.POST), np.float64)
+        rows.append(deviation(name, vectors, exact_vectors(weights, batch)))
+    return rows
+
+
+def exact_vectors(weights: Weights, batch: IdBatch) -> F64:
+    """The vectors in float64 by the readable reference, which the tests hold to the oracle."""
+    import torch
+
+    from encoder.model.siamese import Siamese
+
+    ids, offsets = (torch.from_numpy(a).long() for a in batch)
+    model = Siamese.from_weights(weights).double().eval()
+    with torch.inference_mode():
+        vectors: F64 = model(ids, offsets, Side.POST).numpy()
+    return vectors
+
+
+def deviation(path: str, vectors: F64, exact: F64) -> Deviation:
+    """The largest relative distance of a vector, and of a cosine between any two."""
+    lengths = np.linalg.norm(exact, axis=1)
+    there = lengths > 0
+    distance = np.linalg.norm(vectors - exact, axis=1)
+    a, b = (x[there] / np.linalg.norm(x[there], axis=1, keepdims=True) for x in (vectors, exact))
+    return (
+        path,
+        float((distance[there] / lengths[there]).max(initial=0)),
+        float(np.abs(a @ a.T - b @ b.T).max(initial=0)),
+    )
+
+
+PROGRAM = """
+import json, pathlib, sys, time
+import encoder
+enc = encoder.load(sys.argv[1], device="cpu")
+loaded = time.time()
+enc.posts(["a van hits pedestrians in Toronto"])
+embedded = time.time()
+status = dict(
+    line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines()
+)
+megabytes = [int(status[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")]
+print(json.dumps([loaded, embedded, time.process_time(), *megabytes, "torch" in sys.modules,
+                  enc.path]))
+"""
+
+
+STARTED = (
+    "process start to loaded model, s",
+    "process start to first embedding, s",
+    "CPU time of all threads until then, s",
+    "resident memory then, MB",
+    "peak memory, MB",
+)
+
+Start = tuple[float, float, float, float, float, bool, str]
+"""One start: the figures of STARTED, whether torch was imported, and the path."""
+
+
+def fresh_start(model: str) -> Start:
+    """Start a process, load the model and embed one post."""
+    # Forbidden to keep compiled modules, Python would compile all of numba at every start.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", PROGRAM, model]
+    began = time.time()
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise NotAvailable(f"a fresh process failed: {last}")
+    loaded, embedded, *others = json.loads(done.stdout.splitlines()[-1])
+    return (loaded - began, embedded - began, *others)
+
+
+POSTS, EARLIER = 98_304, 32_768
+STARTS = 3
+CHECKED = 200  # posts whose vectors are compared with exact ones
+
+
+def measure_encoder(
+    data: Path | None, model: str, threads: tuple[int, ...], only: frozenset[str], rounds: int,
+    seconds: float, say: Say,
+) -> list[ResultTable]:  # fmt: skip
+    """Measure the rows and parts of these names, else all; the rows interleaved."""
+    work = Workload(data, model, POSTS, EARLIER)
+    parts: dict[str, Callable[[], ResultTable]] = {
+        "single": lambda: single(work, seconds / 50),
+        "start": lambda: fresh_starts(model),
+        "errors": lambda: errors(work),
+    }
+    if odd := only - ROWS.keys() - parts.keys():
+        names = ", ".join(sorted({*ROWS, *parts}))
+        raise InputError(f"--only: {', '.join(sorted(odd))} is no row; choose from {names}")
+    keys = [(name, t) for t in threads for name in ROWS if not only or name in only]
+    made = [speed(work, keys, rounds, seconds, say)] if keys else []
+    for name, make in parts.items():
+        if not only or name in only:
+            say(f"part: {name}")
+            try:
+                made.append(make())
+            except NotAvailable as error:
+                made.append(ResultTable(name, f"No {name}", (), (), [str(error)]))
+    return [where(work), *made]
+
+
+def where(work: Workload) -> ResultTable:
+    """The machine, the texts and the model."""
+    enc = work.encoder(1)
+    mean = float(np.diff(work.tokens.offsets).mean())
+    return ResultTable.where(describe() | {
+        "texts": f"{len(work.posts):,} posts, {number(mean)} tokens each: {work.source}",
+        "read before": f"{len(work.earlier):,} posts, others than these",
+        "model": f"{work.model}: vocabulary {enc.model.vocabulary.size:,}, path {enc.path}",
+    })  # fmt: skip
+
+
+def speed(work: Workload, keys: list[RowKey], rounds: int, seconds: float, say: Say) -> ResultTable:
+    """The rates of every row that runs here, and the reason for every row that does not."""
+    runs: dict[RowKey, Run] = {}
+    absent = []
+    for name, threads in keys:
+        say(f"preparing {name}, {threads}")
+        try:
+            runs[name, threads] = ROWS[name].prepare(work, threads)
+        except NotAvailable as error:
+            absent.append(f"{ROWS[name].name}, {threads}: {error}")
+    rates = interleave(runs, rounds, seconds / max(1, len(runs) * (rounds + 1)), say)
+    rows = [
+        (
+            *(ROWS[name].name, threads, *spread(values)),
+            *(ratio(values, rates.get((other, threads), [])) for other in REFERENCES),
+        )
+        for (name, threads), values in rates.items()
+    ]
+    header = ("row", "threads", "posts/s", "lowest", "highest", *REFERENCES.values())
+    return ResultTable("posts", "Posts", header, rows, absent)
+
+
+def single(work: Workload, seconds: float) -> ResultTable:
+    """How long a post takes alone, text in, embedding out; at least five of them."""
+    set_threads(1)
+    posts, enc = work.batches(work.posts, 1), work.encoder(1)
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        text = next(posts)
+        began = time.perf_counter()
+        enc.posts(text)
+        times.append(1e3 * (time.perf_counter() - began))
+    row = ("whole encoder", percentile(times, 0.5), percentile(times, 0.99), len(times))
+    return ResultTable(
+        "single", "One post alone, 1 thread", ("", "p50 ms", "p99 ms", "posts"), [row]
+    )
+
+
+def fresh_starts(model: str) -> ResultTable:
+    """The start of a fresh process: medians, after one that fills the caches."""
+    _, *starts = [fresh_start(model) for _ in range(STARTS + 1)]
+    *figures, torch, path = zip(*starts, strict=True)
+    rows = [(name, median(values)) for name, values in zip(STARTED, figures, strict=True)]
+    remark = f"torch imported: {'yes' if any(torch) else 'no'}; path: {path[0]}"
+    title = f"Start, warm cache, median of {STARTS}"
+    return ResultTable("start", title, ("", "fresh process"), rows, [remark])
+
+
+def errors(work: Workload) -> ResultTable:
+    """The largest errors of every path against float64."""
+    title = f"Largest error against float64, {CHECKED} posts and all their pairs"
+    header = ("path", "embedding, relative", "score")
+    return ResultTable("errors", title, header, deviations(work, CHECKED))

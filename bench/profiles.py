@@ -1,0 +1,232 @@
+"""The ways to compare posts with an event that the bench sets side by side."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import encoder
+from bench.crises import CrisisDraw, CrisisScene, scenes
+from bench.measure import Cell, ResultTable, Say
+from encoder.embeddings import thresholds
+from encoder.model.weights import F32, I64
+from newsift.statistics.feedback import Learned, Voices, is_burst, learn, profile_threshold
+from worker.seeds.profile import EventVector
+
+RATE = 0.001
+LABELS = 10
+FLOOD = 1000
+
+
+class WayScores(NamedTuple):
+    """The scores of all posts, and which reach the automatic threshold."""
+
+    scores: F32
+    reached: NDArray[np.bool_]
+    beta: float = 0.0
+
+
+Way = Callable[[CrisisDraw], WayScores]
+
+
+def highest(draw: CrisisDraw) -> WayScores:
+    """The maximum over the seeds, each with its own threshold: what there is without a profile."""
+    scores = draw.scene.posts.similarity(draw.scene.seeds)  # [n, seeds]
+    cuts = thresholds(draw.scene.background, draw.scene.seeds, RATE)
+    return WayScores(scores.max(axis=1), np.any(scores >= cuts, axis=1))
+
+
+def middle(draw: CrisisDraw) -> WayScores:
+    """The mean of the seeds alone."""
+    mean = np.asarray(draw.scene.seeds.as_vectors().mean(axis=0), np.float32).ravel()
+    axes = draw.scene.seeds.dense.shape[1]
+    slots = np.flatnonzero(mean[axes:]).astype(np.int32)
+    return judged(draw, EventVector.of(mean[:axes], slots, mean[axes:][slots]))
+
+
+def background_only(draw: CrisisDraw) -> WayScores:
+    """The mean less the background's nearest: the profile that needs no stream."""
+    return judged(draw, learn(draw.scene.seeds, draw.scene.background).vector)
+
+
+def unlabelled(draw: CrisisDraw) -> WayScores:
+    """The profile from the stream, without a label and without a history."""
+    learned = learned_from(draw)
+    return judged(draw, learned.vector, learned.beta)
+
+
+def labelled(draw: CrisisDraw) -> WayScores:
+    """The same, once ten posts are labelled."""
+    rows = draw.stream[to_label(draw, learned_from(draw).vector)]
+    is_on = draw.is_on(rows)
+    posts = draw.scene.posts
+    on, off = (Voices.nobodys(posts[rows[kind]]) for kind in (is_on, ~is_on))
+    learned = learn(draw.scene.seeds, draw.scene.background, stream_voices(draw), on, off)
+    return judged(draw, learned.vector, learned.beta)
+
+
+def watched(draw: CrisisDraw) -> WayScores:
+    """From the second half of the stream, once the first has shown what is usual."""
+    scene = draw.scene
+    news = draw.stream[draw.stream < scene.news]
+    before, now = news[::2], np.setdiff1d(draw.stream, news[::2])
+    vector = learn(scene.seeds, scene.background).vector
+    cut = profile_threshold(vector, scene.background, RATE)
+    scores = vector.scores(scene.posts)
+    counted, usual = (int((scores[rows] >= cut).sum()) for rows in (now, before))
+    burst = is_burst(counted, usual, len(now) / (len(now) + len(before)))
+    voices = Voices.nobodys(scene.posts[now])
+    learned = learn(scene.seeds, scene.background, voices, burst=burst)
+    return judged(draw, learned.vector, learned.beta)
+
+
+def flooded(draw: CrisisDraw) -> WayScores:
+    """One author writes the seeds' best silent post a thousand times, each a little differently."""
+    news = draw.stream[draw.stream < draw.scene.news]
+    best = learn(draw.scene.seeds, draw.scene.background).vector.scores(draw.scene.posts[news])
+    copies = np.repeat(news[np.argsort(-best)[:20]], FLOOD // 20)
+    rows = np.concatenate([draw.stream, copies])
+    authors = [None] * len(draw.stream) + ["flood"] * len(copies)
+    voices = Voices(draw.scene.posts[rows], authors)
+    learned = learn(draw.scene.seeds, draw.scene.background, voices)
+    return judged(draw, learned.vector, learned.beta)
+
+
+def stream_voices(draw: CrisisDraw) -> Voices:
+    """The stream of a draw; the authors of the crises' posts are not known."""
+    return Voices.nobodys(draw.scene.posts[draw.stream])
+
+
+def learned_from(draw: CrisisDraw) -> Learned:
+    """What the stream alone teaches."""
+    return learn(draw.scene.seeds, draw.scene.background, stream_voices(draw))
+
+
+def to_label(draw: CrisisDraw, vector: EventVector) -> I64:
+    """Ten posts of the stream: five drawn from the matches, five nearest to the threshold."""
+    scores = vector.scores(draw.scene.posts[draw.stream])
+    cut = profile_threshold(vector, draw.scene.background, RATE)
+    matches = np.flatnonzero(scores >= cut)
+    drawn = matches[: LABELS // 2]  # the stream stands in random order
+    near = np.setdiff1d(np.argsort(np.abs(scores - cut))[:LABELS], drawn, assume_unique=True)
+    return np.concatenate([drawn, near[: LABELS - len(drawn)]])
+
+
+def judged(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> WayScores:
+    """All posts by a vector and its automatic threshold."""
+    scores = vector.scores(draw.scene.posts)
+    cut = profile_threshold(vector, draw.scene.background, RATE)
+    return WayScores(scores, scores >= np.float32(cut), beta)
+
+
+RATES = (50, 200, 500)
+MIDDLE = RATES.index(200)
+SILENT = 0
+# A row: how it compares, and one post in how many is on the event where it learns; None: as judged.
+ROWS: dict[str, tuple[Way, int | None]] = {
+    "maximum over the seeds": (highest, SILENT),
+    "mean of the seeds": (middle, SILENT),
+    "less the background, no stream": (background_only, SILENT),
+    "learned, no label": (unlabelled, None),
+    "learned, 10 labels": (labelled, None),
+    "learned, a burst seen": (watched, None),
+    "learned from 1 in 1,000": (unlabelled, 1000),
+    "the same, 10 labels": (labelled, 1000),
+    "the same, a burst seen": (watched, 1000),
+    "silent stream": (unlabelled, SILENT),
+    "the same, 10 labels off": (labelled, SILENT),
+    "the same, no burst seen": (watched, SILENT),
+    "silent, a flood by one author": (flooded, SILENT),
+}
+REMARKS = (
+    "Precision × 100 at 80 % recall, on posts that nothing was learned from; means of the draws.",
+    "off topic: AUC × 100 against posts gathered with the event's, off it. At the automatic",
+    "threshold (1 in 1,000 of the background): recall × 100, and how many of 1,000 news pass.",
+)
+
+
+class ProfileFigures(NamedTuple):
+    """The figures of a row on an event: a mean over draws, or one draw's."""
+
+    precision: tuple[float, ...]  # at each of the rates
+    off_topic: float
+    recall: float
+    passes: float
+    beta: float
+
+
+def measure_profiles(model: str, data: Path, draws: int, say: Say) -> list[ResultTable]:
+    """Every row on every crisis."""
+    figures: dict[str, dict[str, ProfileFigures]] = {}
+    with encoder.load(model, device="cpu") as enc:
+        for scene in scenes(enc, data):
+            figures[scene.name] = {row: mean_of(scene, row, draws, say) for row in ROWS}
+    return [precision_part(figures, draws), threshold_part(figures)]
+
+
+def mean_of(scene: CrisisScene, row: str, draws: int, say: Say) -> ProfileFigures:
+    """The mean figures of a row on an event."""
+    way, learns = ROWS[row]
+    each = []
+    for seed in range(draws):
+        say(f"{scene.name}: {row}, draw {seed + 1} of {draws}")
+        if learns is None:
+            several = [scene.draw(rate, seed) for rate in RATES]
+            each.append(figures_of(several, [way(draw) for draw in several]))
+        else:
+            draw = scene.draw(learns, seed)
+            each.append(figures_of([draw] * len(RATES), [way(draw)] * len(RATES)))
+    return averaged(each)
+
+
+def figures_of(draws: Sequence[CrisisDraw], judged: Sequence[WayScores]) -> ProfileFigures:
+    """The figures of one draw, learned for each rate; all but the precision at the middle one."""
+    precision = tuple(
+        draw.precision(scores.scores, rate)
+        for draw, scores, rate in zip(draws, judged, RATES, strict=True)
+    )
+    draw, scores = draws[MIDDLE], judged[MIDDLE]
+    recall, passes = (float(scores.reached[rows].mean()) for rows in (draw.on, draw.news))
+    return ProfileFigures(precision, draw.off_topic(scores.scores), recall, passes, scores.beta)
+
+
+def averaged(each: Sequence[ProfileFigures]) -> ProfileFigures:
+    """The mean of findings."""
+    precision = np.mean([one.precision for one in each], axis=0)
+    rest = np.mean([one[1:] for one in each], axis=0)
+    return ProfileFigures(tuple(precision.tolist()), *rest.tolist())
+
+
+def precision_part(figures: dict[str, dict[str, ProfileFigures]], draws: int) -> ResultTable:
+    """How precise each row is."""
+    rows: list[list[Cell]] = []
+    for row in ROWS:
+        events = [figures[event][row] for event in figures]
+        mean = averaged(events)
+        rows.append([
+            row, *(100 * one.precision[MIDDLE] for one in events),
+            *(100 * share for share in mean.precision), 100 * mean.off_topic, mean.beta,
+        ])  # fmt: skip
+    names = [f"{event.replace('_', ' ')}, 1 in {RATES[MIDDLE]}" for event in figures]
+    means = [f"mean, 1 in {rate}" for rate in RATES]
+    title = f"Precision at 80 % recall, means of {draws} draws"
+    return ResultTable("precision", title, ("way", *names, *means, "off topic", "β"), rows, REMARKS)
+
+
+def threshold_part(figures: dict[str, dict[str, ProfileFigures]]) -> ResultTable:
+    """What passes at the automatic threshold."""
+    rows: list[list[Cell]] = []
+    for row in ROWS:
+        cells: list[Cell] = [row]
+        for event in figures:
+            one = figures[event][row]
+            cells += [100 * one.recall, 1000 * one.passes, 100 * one.off_topic]
+        rows.append(cells)
+    header = [
+        f"{event.replace('_', ' ')}, {name}"
+        for event in figures
+        for name in ("recall", "news in 1,000", "off topic")
+    ]
+    return ResultTable("threshold", "At the automatic threshold", ("way", *header), rows)

@@ -1,1 +1,0 @@
-"""What events gain from their profiles, on crises whose posts are labelled, among news."""

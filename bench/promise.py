@@ -1,0 +1,264 @@
+"""Streams whose truth is known: labelled crises among news, and a flat one."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+import encoder
+from bench.crises import scenes
+from bench.measure import ResultTable, Say
+from encoder.encoder import Encoder
+from newsift.statistics.feedback import learn, profile_threshold
+from newsift.statistics.promise import FrozenCuts, certifies, precision_threshold
+from worker.config import MatchingConfig
+
+F64 = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+ON_TOPIC, POSTS = 2_000, 70_000  # of a stream, at most
+FLAT = 0.795  # precision at every threshold, where 0.8 is promised
+FLAT_MATCHES = 2_000
+
+
+@dataclass(frozen=True)
+class CrisisStream:
+    """All posts that a stream is drawn from: the scores of those above the floor, and the rest."""
+
+    name: str
+    odds: str
+    on: F64  # scores of matches on the event
+    off: F64  # and of the others
+    on_all: int  # posts on the event, matches or not
+    off_all: int
+    share: float  # of the stream that is on the event
+    posts: int  # of one stream
+
+    def draw(self, random: Generator) -> tuple[F64, Bools]:
+        """The matches of one stream, by falling score, and which of them are right."""
+        on = int(random.binomial(self.posts, self.share))
+        right = _some(self.on, self.on_all, on, random)
+        wrong = _some(self.off, self.off_all, self.posts - on, random)
+        scores = np.concatenate([right, wrong])
+        order = np.argsort(-scores, kind="stable")
+        return scores[order], order < len(right)
+
+    def precision(self, threshold: float) -> float:
+        """The share of right ones among what the stream lets pass; of nothing it is 0."""
+        return float(self._precisions(np.array([threshold]))[0])
+
+    def recall(self, threshold: float | None) -> float:
+        """The share of the posts on the event that reach a threshold; of none, none."""
+        return 0.0 if threshold is None else float((self.on >= threshold).sum() / self.on_all)
+
+    def oracle(self, precision: float) -> float | None:
+        """The loosest threshold of that precision, for one who knows every label."""
+        rising = np.unique(np.concatenate([self.on, self.off]))
+        good = rising[self._precisions(rising) >= precision]
+        return float(good[0]) if len(good) else None
+
+    @cached_property
+    def _rising(self) -> tuple[F64, F64]:
+        return np.sort(self.on), np.sort(self.off)
+
+    def _precisions(self, thresholds: F64) -> F64:
+        on, off = self._rising
+        right = (len(on) - np.searchsorted(on, thresholds)) / self.on_all * self.share
+        wrong = (len(off) - np.searchsorted(off, thresholds)) / self.off_all * (1 - self.share)
+        return right / np.maximum(right + wrong, np.finfo(np.float64).tiny)
+
+
+def flat() -> CrisisStream:
+    """A stream on which each threshold that is given is too loose, by little."""
+    even = (np.arange(5 * FLAT_MATCHES) + 0.5) / (5 * FLAT_MATCHES)
+    return CrisisStream("flat", f"{FLAT}", even, even, len(even), len(even), FLAT, FLAT_MATCHES)
+
+
+def crises(enc: Encoder, data: Path, odds: tuple[int, ...]) -> Iterator[CrisisStream]:
+    """Each labelled crisis, as rare as that among news, scored by the profile without a stream."""
+    rate = MatchingConfig().background_rate
+    for scene in scenes(enc, data):
+        vector = learn(scene.seeds, scene.background).vector
+        floor = profile_threshold(vector, scene.background, rate)
+        scores = vector.scores(scene.posts).astype(np.float64)
+        off, on, _ = np.split(scores, [scene.news, scene.news + scene.on])
+        for rare in odds:
+            yield CrisisStream(
+                scene.name.replace("_", " "), f"1 in {rare:,}", on[on >= floor], off[off >= floor],
+                len(on), len(off), 1 / rare, min(POSTS, ON_TOPIC * rare),
+            )  # fmt: skip
+
+
+def _some(scores: F64, among: int, count: int, random: Generator) -> F64:
+    """The scores of the matches among so many posts, drawn without putting back."""
+    matches = random.hypergeometric(len(scores), among - len(scores), min(count, among))
+    return random.choice(scores, int(matches), replace=False)
+
+
+FEW, MANY = 60, 200  # labels
+LOOKED_FROM = 11  # labels: before, nothing can be shown
+
+
+class Promise(NamedTuple):
+    """What is promised of the threshold."""
+
+    precision: float
+    confidence: float
+
+
+class CutOutcome(NamedTuple):
+    """A threshold, or none, and the labels that it took."""
+
+    threshold: float | None
+    labels: int
+
+
+Way = Callable[[F64, Bools, Promise, Generator], CutOutcome]
+
+
+def fixed(count: int, best: int | None = None) -> Way:
+    """So many labels of matches at random, or of the best of them, and one look at the end."""
+
+    def way(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+        drawn = at_random(count, scores[:best], random)
+        return CutOutcome(precision_threshold(scores[drawn], right[drawn], *promise), len(drawn))
+
+    return way
+
+
+def after_each(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+    """The anytime form: a look after every label, until all is shown or 200 are spent."""
+    return _walked(scores, right, promise, random, on=False)
+
+
+def and_on(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+    """The anytime form, then labels in the order of the draw until 200 are spent; a last look."""
+    return _walked(scores, right, promise, random, on=True)
+
+
+def _walked(scores: F64, right: Bools, promise: Promise, random: Generator, on: bool) -> CutOutcome:
+    labelled: set[int] = set()
+
+    def judge(place: int) -> bool | None:
+        if place not in labelled and len(labelled) == MANY:
+            return None
+        labelled.add(place)
+        return bool(right[place])
+
+    hashes = [f"{place:09}" for place in random.permutation(len(scores))]
+    cuts = FrozenCuts.among(scores, *promise)
+    look = cuts.look(scores, hashes, judge)
+    if on:
+        for place in sorted(range(len(scores)), key=hashes.__getitem__):
+            judge(place)
+        labels = {place: bool(right[place]) for place in labelled}
+        look = cuts.look(scores, hashes, labels.get)
+    return CutOutcome(look.threshold, len(labelled))
+
+
+def peeking(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+    """Wrong: the form for a fixed number, looked at after every label until it gives something."""
+    drawn = at_random(FEW, scores, random)
+    for n in range(LOOKED_FROM, len(drawn) + 1):
+        threshold = precision_threshold(scores[drawn[:n]], right[drawn[:n]], *promise)
+        if threshold is not None:
+            return CutOutcome(threshold, n)
+    return CutOutcome(None, len(drawn))
+
+
+def loosest(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+    """Wrong: the loosest cut whose own Clopper–Pearson bound holds."""
+    return _loosest_where(lambda hits, n: certifies(hits, n, *promise), scores, right, random)
+
+
+def as_labelled(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+    """Wrong: the loosest cut at which the labels have the precision as they stand."""
+    required = promise.precision
+    return _loosest_where(lambda hits, n: hits >= required * n, scores, right, random)
+
+
+WAYS: dict[str, Way] = {
+    "60 labels": fixed(FEW),
+    "200 labels": fixed(MANY),
+    "the 60 best matches": fixed(FEW, best=FEW),
+    "a look after each, 200 at most": after_each,
+    "the same, judged on to 200": and_on,
+    "wrong: 60 labels, looked at after each": peeking,
+    "wrong: loosest Clopper–Pearson, 60": loosest,
+    "wrong: the labels as they stand, 60": as_labelled,
+}
+
+
+def at_random(count: int, scores: F64, random: Generator) -> np.ndarray:
+    """The places of so many matches, drawn without putting back."""
+    return random.choice(len(scores), min(count, len(scores)), replace=False)
+
+
+def _loosest_where(
+    holds: Callable[[int, int], bool], scores: F64, right: Bools, random: Generator
+) -> CutOutcome:
+    drawn = np.sort(at_random(FEW, scores, random))  # by falling score
+    hits = np.cumsum(right[drawn]).tolist()
+    good = [n for n, hit in enumerate(hits, 1) if holds(hit, n)]
+    return CutOutcome(float(scores[drawn[good[-1] - 1]]) if good else None, len(drawn))
+
+
+ODDS = (10, 100, 1_000)
+HEADER = ("stream", "on topic", "way", "given %", "broken %", "labels", "recall", "oracle's")
+REMARKS = (
+    "Given: a threshold came out. Broken: it did, and the precision of the whole stream above it",
+    "is below what was promised; an empty top counts as broken. Both of all repetitions. Recall:",
+    "of all posts on the event, 0 where no threshold came out; the oracle knows every label.",
+)
+
+
+class WayRow(NamedTuple):
+    """How one way fared on one stream: shares of all repetitions in per cent, and means."""
+
+    stream: str
+    odds: str
+    way: str
+    given: float
+    broken: float
+    labels: float
+    recall: float
+    oracle: float
+
+
+def measure_promise(
+    data: Path, model: str, repetitions: int, promise: Promise, say: Say
+) -> ResultTable:
+    """Simulate every way on every stream."""
+    enc = encoder.load(model, device="cpu")
+    streams = [flat(), *crises(enc, data, ODDS)]
+    promised = f"Precision {promise.precision:g} at {promise.confidence:g}"
+    title = f"{promised}, {repetitions:,} repetitions, model {model}"
+    return ResultTable(
+        "promise", title, HEADER, simulate(streams, repetitions, promise, say), REMARKS
+    )
+
+
+def simulate(
+    streams: Iterable[CrisisStream], repetitions: int, promise: Promise, say: Say
+) -> list[WayRow]:
+    """Each way on the same streams, drawn so many times."""
+    rows = []
+    for stream in streams:
+        oracle = stream.recall(stream.oracle(promise.precision))
+        for name, way in WAYS.items():
+            say(f"{stream.name}, {stream.odds}: {name}")
+            random = np.random.default_rng(crc32(f"{stream.name} {stream.odds}".encode()))
+            outcomes = [way(*stream.draw(random), promise, random) for _ in range(repetitions)]
+            given = [one.threshold for one in outcomes if one.threshold is not None]
+            broken = sum(stream.precision(threshold) < promise.precision for threshold in given)
+            shares = 100 * len(given) / repetitions, 100 * broken / repetitions
+            labels = sum(one.labels for one in outcomes) / repetitions
+            recall = sum(map(stream.recall, given)) / repetitions
+            rows.append(WayRow(stream.name, stream.odds, name, *shares, labels, recall, oracle))
+    return rows

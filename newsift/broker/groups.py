@@ -1,0 +1,347 @@
+"""Consumer groups: members, generations, rebalances and committed offsets."""
+
+import uuid
+from asyncio import AbstractEventLoop, TimerHandle, get_running_loop
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from newsift.broker.codes import Code, RequestError
+
+
+class GroupState(StrEnum):
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    member_id: str
+    client_id: str
+    host: str
+    session_s: float
+    rebalance_s: float
+    protocol_type: str
+    protocols: Mapping[str, bytes]
+    asks_for_id: bool = True  # newer clients want an id first, and join with it
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    code: Code
+    member_id: str
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    members: tuple[tuple[str, bytes], ...] = ()  # told to the leader alone: ids and their wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    code: Code
+    assignment: bytes = b""
+    protocol_type: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed offset and its metadata."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    id: str
+    join: Join
+    active_at: float
+    assignment: bytes = b""
+    answer_join: Callable[[Joined], None] | None = None
+    answer_sync: Callable[[Synced], None] | None = None
+    timer: TimerHandle | None = None
+    has_synced: bool = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """A member that waits for an answer does not time out."""
+        return self.answer_join is not None or self.answer_sync is not None
+
+    def joined(self, answer: Joined) -> None:
+        call, self.answer_join = self.answer_join, None
+        if call is not None:
+            call(answer)
+
+    def synced(self, answer: Synced) -> None:
+        call, self.answer_sync = self.answer_sync, None
+        if call is not None:
+            call(answer)
+
+
+class ConsumerGroup:
+    """The state machine of one group. It answers through callbacks and knows no network.
+
+    There is no static membership: an instance that comes back joins as a new member.
+    """
+
+    def __init__(self, name: str, loop: AbstractEventLoop) -> None:
+        self.name = name
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol_type = ""
+        self.protocol: str | None = None
+        self.leader = ""
+        self.offsets: dict[tuple[str, int], Committed] = {}  # by topic and partition
+        self._loop = loop
+        self._members: dict[str, Member] = {}
+        self._reserved_ids: dict[
+            str, TimerHandle
+        ] = {}  # ids that were given out and not yet joined with
+        self._timer: TimerHandle | None = None
+
+    @property
+    def members(self) -> list[Member]:
+        return list(self._members.values())
+
+    def join(self, join: Join, answer: Callable[[Joined], None]) -> None:
+        """`answer` is called once all members have joined."""
+        if not join.protocol_type or not join.protocols:
+            raise RequestError(Code.INCONSISTENT_GROUP_PROTOCOL, "a member needs a protocol")
+        if self.members and join.protocol_type != self.protocol_type:
+            raise RequestError(Code.INCONSISTENT_GROUP_PROTOCOL, f"group is a {self.protocol_type}")
+        others = [m.join.protocols for m in self.members if m.id != join.member_id]
+        if not set(join.protocols).intersection(*others):
+            raise RequestError(
+                Code.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members have"
+            )
+        if not join.member_id and join.asks_for_id:
+            self._reserve_id(join, answer)
+        elif not join.member_id or join.member_id in self._reserved_ids:
+            self._wait(self._admit(join), answer)
+        else:
+            self._join_again(self.member_of(join.member_id), join, answer)
+
+    def sync(
+        self, member: Member, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
+    ) -> None:
+        """`answer` is called once the leader has sent the assignments."""
+        member.active_at = self._loop.time()
+        if self.state is GroupState.PREPARING:
+            raise RequestError(Code.REBALANCE_IN_PROGRESS, f"group {self.name} is rebalancing")
+        member.synced(Synced(Code.REBALANCE_IN_PROGRESS))
+        member.answer_sync, member.has_synced = answer, True
+        if self.state is GroupState.COMPLETING and member.id == self.leader:
+            for each in self.members:
+                each.assignment = assignments.get(each.id, b"")
+            self.state = GroupState.STABLE
+            self._set_timer(None)
+        if self.state is GroupState.STABLE:
+            for each in self.members:
+                each.synced(Synced(Code.NONE, each.assignment, self.protocol_type, self.protocol))
+
+    def heartbeat(self, member: Member) -> Code:
+        """REBALANCE_IN_PROGRESS tells the member to join again."""
+        member.active_at = self._loop.time()
+        rebalancing = self.state is GroupState.PREPARING
+        return Code.REBALANCE_IN_PROGRESS if rebalancing else Code.NONE
+
+    def member_of(self, member_id: str, generation: int | None = None) -> Member:
+        """Raises RequestError for an unknown member or an old generation."""
+        member = self._members.get(member_id)
+        if member is None:
+            raise RequestError(
+                Code.UNKNOWN_MEMBER_ID, f"group {self.name} has no member {member_id!r}"
+            )
+        if generation is not None and generation != self.generation:
+            raise RequestError(Code.ILLEGAL_GENERATION, f"generation {generation} is over")
+        return member
+
+    def leave(self, member_id: str) -> None:
+        if member_id in self._reserved_ids:
+            self._release_id(member_id)
+        else:
+            self._remove(self.member_of(member_id))
+
+    def forget_members(self) -> None:
+        """As after a restart of the broker: the group is empty, its generation stays."""
+        for timer in (*(member.timer for member in self.members), *self._reserved_ids.values()):
+            if timer is not None:
+                timer.cancel()
+        self._members.clear()
+        self._reserved_ids.clear()
+        self._set_timer(None)
+        self.state, self.leader, self.protocol = GroupState.EMPTY, "", None
+
+    def _reserve_id(self, join: Join, answer: Callable[[Joined], None]) -> None:
+        """Without a reserved id, a client that retries would join twice."""
+        member_id = new_member_id(join)
+        self._reserved_ids[member_id] = self._loop.call_later(
+            join.session_s, self._release_id, member_id
+        )
+        answer(Joined(Code.MEMBER_ID_REQUIRED, member_id))
+
+    def _release_id(self, member_id: str) -> None:
+        self._reserved_ids.pop(member_id).cancel()
+        self._complete_if_all_joined()
+
+    def _admit(self, join: Join) -> Member:
+        timer = self._reserved_ids.pop(join.member_id, None)
+        if timer is not None:
+            timer.cancel()
+        member = Member(join.member_id or new_member_id(join), join, self._loop.time())
+        self._members[member.id] = member
+        self.protocol_type = join.protocol_type
+        self._watch(member, join.session_s)
+        return member
+
+    def _join_again(self, member: Member, join: Join, answer: Callable[[Joined], None]) -> None:
+        unchanged = dict(member.join.protocols) == dict(join.protocols)
+        member.join, member.active_at = join, self._loop.time()
+        settled = self.state is GroupState.STABLE and member.id != self.leader
+        if unchanged and (settled or self.state is GroupState.COMPLETING):
+            answer(self._current(member))
+        else:
+            self._wait(member, answer)
+
+    def _wait(self, member: Member, answer: Callable[[Joined], None]) -> None:
+        member.joined(Joined(Code.REBALANCE_IN_PROGRESS, member.id))
+        member.answer_join = answer
+        self._prepare()
+        self._complete_if_all_joined()
+
+    def _current(self, member: Member) -> Joined:
+        visible = self.members if member.id == self.leader else ()
+        return Joined(
+            Code.NONE, member.id, self.generation, self.protocol_type, self.protocol, self.leader,
+            tuple((each.id, each.join.protocols[self.protocol or ""]) for each in visible),
+        )  # fmt: skip
+
+    def _prepare(self) -> None:
+        if self.state is not GroupState.PREPARING:
+            for member in self.members:
+                member.synced(Synced(Code.REBALANCE_IN_PROGRESS))
+            self.state = GroupState.PREPARING
+            self._set_timer(self._complete)
+
+    def _complete_if_all_joined(self) -> None:
+        all_joined = all(member.answer_join for member in self.members)
+        if self.state is GroupState.PREPARING and all_joined and not self._reserved_ids:
+            self._complete()
+
+    def _complete(self) -> None:
+        """End the round of joining with the members that have joined."""
+        for member in self.members:
+            if member.answer_join is None:
+                self._drop(member)
+        self.generation += 1
+        if not self.members:
+            self._set_timer(None)
+            self.state, self.leader, self.protocol = GroupState.EMPTY, "", None
+            return
+        if self.leader not in self._members:
+            self.leader = self.members[0].id
+        self.protocol = vote([member.join.protocols for member in self.members])
+        self.state = GroupState.COMPLETING
+        self._set_timer(self._drop_unsynced)
+        for member in self.members:
+            member.active_at, member.has_synced, member.assignment = self._loop.time(), False, b""
+            member.joined(self._current(member))
+
+    def _drop_unsynced(self) -> None:
+        for member in self.members:
+            if not member.has_synced:
+                self._remove(member)
+
+    def _remove(self, member: Member) -> None:
+        self._drop(member)
+        member.joined(Joined(Code.UNKNOWN_MEMBER_ID, member.id))
+        member.synced(Synced(Code.UNKNOWN_MEMBER_ID))
+        if self.state in (GroupState.STABLE, GroupState.COMPLETING):
+            self._prepare()
+        self._complete_if_all_joined()
+
+    def _drop(self, member: Member) -> None:
+        self._members.pop(member.id, None)
+        if member.timer is not None:
+            member.timer.cancel()
+
+    def _watch(self, member: Member, delay: float) -> None:
+        member.timer = self._loop.call_later(delay, self._check_session, member)
+
+    def _check_session(self, member: Member) -> None:
+        """Remove a member that was silent for its session timeout."""
+        session = member.join.session_s
+        left = session if member.is_waiting else member.active_at + session - self._loop.time()
+        if left > 0:
+            self._watch(member, left)
+        else:
+            self._remove(member)
+
+    def _set_timer(self, call: Callable[[], None] | None) -> None:
+        """Call `call` after the longest rebalance timeout; replaces the previous timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        patience = max((member.join.rebalance_s for member in self.members), default=0)
+        self._timer = None if call is None else self._loop.call_later(patience, call)
+
+
+def vote(protocols: list[Mapping[str, bytes]]) -> str:
+    """The protocol that most members prefer among those that all support."""
+    common = set(protocols[0]).intersection(*protocols)
+    votes = [next(name for name in names if name in common) for names in protocols]
+    return max(votes, key=votes.count)
+
+
+def new_member_id(join: Join) -> str:
+    return f"{join.client_id or 'member'}-{uuid.uuid4()}"
+
+
+class Groups(dict[str, ConsumerGroup]):
+    def get_or_create(self, name: str) -> ConsumerGroup:
+        if not name:
+            raise RequestError(Code.INVALID_GROUP_ID, "a group needs a name")
+        if name not in self:
+            self[name] = ConsumerGroup(name, get_running_loop())
+        return self[name]
+
+    def existing(self, name: str, code: Code = Code.UNKNOWN_MEMBER_ID) -> ConsumerGroup:
+        """Raises RequestError with this code if there is no such group."""
+        if name not in self:
+            raise RequestError(
+                code if name else Code.INVALID_GROUP_ID, f"there is no group {name!r}"
+            )
+        return self[name]
+
+    def check_commit(self, name: str, member: str, generation: int) -> None:
+        """Refuse a commit from outside the group's present generation."""
+        group = (
+            self.existing(name, Code.ILLEGAL_GENERATION)
+            if generation >= 0
+            else self.get_or_create(name)
+        )
+        if generation < 0 and not group.members:
+            return  # a consumer without membership, which only keeps its offsets here
+        group.heartbeat(group.member_of(member, generation))
+        if group.state is GroupState.COMPLETING:
+            raise RequestError(Code.REBALANCE_IN_PROGRESS, f"group {name} is rebalancing")
+
+    def delete(self, name: str) -> None:
+        if self.existing(name, Code.GROUP_ID_NOT_FOUND).members:
+            raise RequestError(Code.NON_EMPTY_GROUP, f"group {name} has members")
+        del self[name]
+
+    def forget_topic(self, topic: str) -> None:
+        for group in self.values():
+            for key in [key for key in group.offsets if key[0] == topic]:
+                del group.offsets[key]
+
+    def forget_members(self) -> None:
+        """Offsets stay."""
+        for group in self.values():
+            group.forget_members()

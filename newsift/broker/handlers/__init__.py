@@ -1,0 +1,79 @@
+"""Handlers of requests: one table by API key, with the versions that are served.
+
+The lower bounds are those of Kafka 4. The upper ones leave out what a single node in memory does
+not need: topic ids in Produce, Fetch and OffsetCommit, the newest record by time, and the newer
+group protocol.
+"""
+
+from typing import Any
+
+from kafka.protocol import admin, consumer, metadata, producer, sasl
+
+from newsift.broker.codes import Code
+from newsift.broker.handlers import records
+from newsift.broker.handlers.groups import (
+    commit_positions,
+    delete_groups,
+    describe_groups,
+    fetch_positions,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    sync_group,
+)
+from newsift.broker.handlers.topics import (
+    alter_configs,
+    cluster_metadata,
+    create_partitions,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    find_coordinator,
+    init_producer_id,
+    make_topics,
+    sasl_handshake,
+)
+from newsift.broker.settings import Cluster
+from newsift.broker.wire import API_VERSIONS, Api, Call
+
+
+async def api_versions(cluster: Cluster, call: Call) -> Any:
+    """Also answers clients that are too new."""
+    kind = metadata.ApiVersionsResponse.ApiVersion
+    return metadata.ApiVersionsResponse(
+        version=call.version,
+        error_code=Code.UNSUPPORTED_VERSION if call.is_unsupported else Code.NONE,
+        api_keys=[
+            kind(api_key=key, min_version=api.low, max_version=api.high)
+            for key, api in sorted(TABLE.items())
+        ],
+    )
+
+
+TABLE: dict[int, Api] = {
+    0: Api(producer.ProduceRequest, 3, 12, records.produce),
+    1: Api(consumer.FetchRequest, 4, 12, records.fetch_records),
+    2: Api(consumer.ListOffsetsRequest, 1, 6, records.list_offsets),
+    3: Api(metadata.MetadataRequest, 0, 12, cluster_metadata),
+    8: Api(consumer.OffsetCommitRequest, 2, 9, commit_positions),
+    9: Api(consumer.OffsetFetchRequest, 1, 9, fetch_positions),
+    10: Api(metadata.FindCoordinatorRequest, 0, 6, find_coordinator),
+    11: Api(consumer.JoinGroupRequest, 2, 9, join_group),
+    12: Api(consumer.HeartbeatRequest, 0, 4, heartbeat),
+    13: Api(consumer.LeaveGroupRequest, 0, 5, leave_group),
+    14: Api(consumer.SyncGroupRequest, 0, 5, sync_group),
+    15: Api(admin.DescribeGroupsRequest, 0, 6, describe_groups),
+    16: Api(admin.ListGroupsRequest, 0, 5, list_groups),
+    17: Api(sasl.SaslHandshakeRequest, 0, 1, sasl_handshake),
+    API_VERSIONS: Api(metadata.ApiVersionsRequest, 0, 4, api_versions),
+    19: Api(admin.CreateTopicsRequest, 2, 7, make_topics),
+    20: Api(admin.DeleteTopicsRequest, 1, 5, delete_topics),
+    21: Api(admin.DeleteRecordsRequest, 0, 2, records.delete_records),
+    22: Api(producer.InitProducerIdRequest, 0, 5, init_producer_id),
+    32: Api(admin.DescribeConfigsRequest, 1, 4, describe_configs),
+    37: Api(admin.CreatePartitionsRequest, 0, 3, create_partitions),
+    42: Api(admin.DeleteGroupsRequest, 0, 2, delete_groups),
+    44: Api(admin.IncrementalAlterConfigsRequest, 0, 1, alter_configs),
+    60: Api(admin.DescribeClusterRequest, 0, 2, describe_cluster),
+}

@@ -1,0 +1,192 @@
+"""Requests about records: produce, fetch, offsets by time, delete."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka.protocol.admin import DeleteRecordsResponse
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.producer import ProduceResponse
+
+from newsift.broker.codes import Code, RequestError, refuse_transactions
+from newsift.broker.log import Log, is_light
+from newsift.broker.settings import Cluster
+from newsift.broker.topics import Topic
+from newsift.broker.wire import Call
+from worker.kafka.batches.header import Header
+
+ALL = -1
+LATEST, EARLIEST = -1, -2
+NOWHERE = (-1, -1)
+LONGEST_WAIT_S = 30.0  # whoever wants to wait longer asks again
+PRODUCED = ProduceResponse.TopicProduceResponse
+FETCHED = FetchResponse.FetchableTopicResponse
+LISTED = ListOffsetsResponse.ListOffsetsTopicResponse
+DELETED = DeleteRecordsResponse.DeleteRecordsTopicResult
+
+
+async def produce(cluster: Cluster, call: Call) -> Any:
+    """One batch for each partition; acks=0 gets no answer."""
+    responses = []
+    for topic in call.body.topic_data:
+        parts = [await _store(cluster, call, topic.name, part) for part in topic.partition_data]
+        responses.append(PRODUCED(name=topic.name, partition_responses=parts))
+    if call.body.acks == 0:
+        if any(part.error_code for each in responses for part in each.partition_responses):
+            raise ConnectionAbortedError  # as Kafka does: it is all that this producer can notice
+        return None
+    return ProduceResponse(version=call.version, responses=responses)
+
+
+async def fetch_records(cluster: Cluster, call: Call) -> Any:
+    """Waits for records as long as the consumer allows.
+
+    There are no fetch sessions: every answer is complete, so clients send complete requests.
+    """
+    body = call.body
+    if body.session_id != 0 and body.session_epoch > 0:
+        return FetchResponse(
+            version=call.version, error_code=Code.FETCH_SESSION_ID_NOT_FOUND, responses=[]
+        )
+    try:
+        async with asyncio.timeout(min(body.max_wait_ms / 1000, LONGEST_WAIT_S)):
+            while not _is_enough(topics := _read_logs(cluster, body), body.min_bytes):
+                await cluster.topics.changed.wait()
+    except TimeoutError:
+        topics = _read_logs(cluster, body)
+    return FetchResponse(version=call.version, responses=topics)
+
+
+async def list_offsets(cluster: Cluster, call: Call) -> Any:
+    """-1 where no record is as new as the time."""
+    topics = _by_topic(LISTED, call.body.topics, lambda name, part: _offset(cluster, name, part))
+    return ListOffsetsResponse(version=call.version, topics=topics)
+
+
+async def delete_records(cluster: Cluster, call: Call) -> Any:
+    """Offset -1 is the end of the log."""
+    topics = _by_topic(
+        DELETED, call.body.topics, lambda name, part: _delete_partition(cluster, name, part)
+    )
+    return DeleteRecordsResponse(version=call.version, topics=topics)
+
+
+def _by_topic(kind: Any, entries: Iterable[Any], answer: Callable[[str, Any], Any]) -> list[Any]:
+    return [
+        kind(name=t.name, partitions=[answer(t.name, p) for p in t.partitions]) for t in entries
+    ]
+
+
+async def _store(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
+    kind = PRODUCED.PartitionProduceResponse
+    try:
+        if call.body.transactional_id is not None:
+            raise refuse_transactions()
+        if call.body.acks not in (ALL, 0, 1):
+            raise RequestError(
+                Code.INVALID_REQUIRED_ACKS, f"acks {call.body.acks} is not -1, 0 or 1"
+            )
+        topic = cluster.topics[name]
+        log = topic.log(part.index)
+        if call.body.acks == ALL and (replicas := topic.config["min.insync.replicas"]) > 1:
+            raise RequestError(Code.NOT_ENOUGH_REPLICAS, f"{name} wants {replicas} replicas")
+        data = bytes(part.records or b"")
+        header = await _check_batch(cluster, topic, data)
+        offset = cluster.topics.append(topic, log, data, header)
+    except RequestError as error:
+        return kind(
+            index=part.index, error_code=error.code, base_offset=-1, log_append_time_ms=-1,
+            log_start_offset=-1, error_message=error.why,
+        )  # fmt: skip
+    return kind(
+        index=part.index, error_code=Code.NONE, base_offset=offset, log_append_time_ms=-1,
+        log_start_offset=log.start,
+    )  # fmt: skip
+
+
+async def _check_batch(cluster: Cluster, topic: Topic, data: bytes) -> Header:
+    """A heavy check runs in a thread, so that other requests are served."""
+    if is_light(data):
+        return cluster.topics.checked(topic, data)
+    async with cluster.checking:  # one at a time, as each may unpack to a lot
+        return await asyncio.to_thread(cluster.topics.checked, topic, data)
+
+
+def _is_enough(topics: list[Any], least: int) -> bool:
+    parts = [part for topic in topics for part in topic.partitions]
+    return any(p.error_code for p in parts) or sum(len(p.records) for p in parts) >= least
+
+
+def _read_logs(cluster: Cluster, body: Any) -> list[Any]:
+    """As much as fits into the answer."""
+    room = most = min(body.max_bytes, cluster.settings.max_response_bytes)
+    topics = []
+    for topic in body.topics:
+        partitions = []
+        for part in topic.partitions:
+            partitions.append(
+                _fetch_partition(cluster, body, topic.topic, part, room, room == most)
+            )
+            room -= len(partitions[-1].records)
+        topics.append(FETCHED(topic=topic.topic, partitions=partitions))
+    return topics
+
+
+def _fetch_partition(
+    cluster: Cluster, body: Any, name: str, part: Any, room: int, first: bool
+) -> Any:
+    code, records = Code.NONE, b""
+    log: Log | None = None
+    try:
+        log = cluster.topics[name].log(part.partition)
+        most = min(part.partition_max_bytes, room)
+        records = b"".join(log.read(part.fetch_offset, most, at_least_one=first))
+    except RequestError as error:
+        code = error.code
+    end, start = (log.end, log.start) if log else NOWHERE
+    return FETCHED.PartitionData(
+        partition_index=part.partition, error_code=code, high_watermark=end,
+        last_stable_offset=end, log_start_offset=start, records=records,
+        aborted_transactions=[] if body.isolation_level else None,
+    )  # fmt: skip
+
+
+def _offset(cluster: Cluster, name: str, part: Any) -> Any:
+    code, (time, offset) = Code.NONE, NOWHERE
+    try:
+        time, offset = _position(cluster.topics[name].log(part.partition_index), part.timestamp)
+    except RequestError as error:
+        code = error.code
+    return LISTED.ListOffsetsPartitionResponse(
+        partition_index=part.partition_index, error_code=code, timestamp=time, offset=offset,
+        leader_epoch=-1 if offset < 0 else 0,
+    )  # fmt: skip
+
+
+def _position(log: Log, timestamp: int) -> tuple[int, int]:
+    if timestamp == LATEST:
+        return -1, log.end
+    if timestamp == EARLIEST:
+        return -1, log.start
+    if timestamp < 0:
+        raise RequestError(Code.INVALID_REQUEST, f"timestamp {timestamp} means nothing here")
+    return log.at_time(timestamp) or NOWHERE
+
+
+def _delete_partition(cluster: Cluster, name: str, part: Any) -> Any:
+    code, start = Code.NONE, -1
+    try:
+        topic = cluster.topics[name]
+        log = topic.log(part.partition_index)
+        if not topic.config.is_trimmed:
+            raise RequestError(Code.POLICY_VIOLATION, f"{name} is compacted, and never trimmed")
+        offset = log.end if part.offset == -1 else part.offset
+        if not 0 <= offset <= log.end:
+            raise RequestError(Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is past {log.end}")
+        log.delete_before(offset)
+        start = log.start
+    except RequestError as error:
+        code = error.code
+    return DELETED.DeleteRecordsPartitionResult(
+        partition_index=part.partition_index, low_watermark=start, error_code=code
+    )

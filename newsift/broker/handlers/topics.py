@@ -1,0 +1,233 @@
+"""Requests about topics, their settings, and the node itself."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.admin import (
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    DeleteTopicsResponse,
+    DescribeClusterResponse,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsResponse,
+)
+from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
+from kafka.protocol.producer import InitProducerIdResponse
+from kafka.protocol.sasl import SaslHandshakeResponse
+
+from newsift.broker.codes import NO_TRANSACTIONS, Code, RequestError, refusal_of
+from newsift.broker.settings import NODE, Cluster
+from newsift.broker.topics import SETTINGS, Topic, TopicConfig
+from newsift.broker.wire import Call
+
+GROUP_KEY = 0
+TOPIC = MetadataResponse.MetadataResponseTopic
+
+
+async def cluster_metadata(cluster: Cluster, call: Call) -> Any:
+    """Missing topics are created if the request allows it."""
+    entries = call.body.topics
+    if entries is None or (call.version == 0 and not entries):
+        topics = [_topic(topic) for topic in cluster.topics.values()]
+    else:
+        may_create = call.version < 4 or call.body.allow_auto_topic_creation
+        topics = [_named_topic(cluster, each, may_create) for each in entries]
+    node = MetadataResponse.MetadataResponseBroker(NODE, call.client.host, call.client.port, None)
+    return MetadataResponse(
+        version=call.version, brokers=[node], cluster_id=cluster.id, controller_id=NODE,
+        topics=topics,
+    )  # fmt: skip
+
+
+async def find_coordinator(cluster: Cluster, call: Call) -> Any:
+    """This node coordinates every group; there are no transactions."""
+    coordinator = {
+        "node_id": NODE, "host": call.client.host, "port": call.client.port,
+        "error_code": Code.NONE, "error_message": None,
+    }  # fmt: skip
+    if call.body.key_type != GROUP_KEY:
+        code = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        coordinator = {
+            "node_id": -1, "host": "", "port": -1, "error_code": code,
+            "error_message": NO_TRANSACTIONS,
+        }  # fmt: skip
+    kind = FindCoordinatorResponse.Coordinator
+    coordinators = [kind(key=key, **coordinator) for key in call.body.coordinator_keys]
+    return FindCoordinatorResponse(version=call.version, coordinators=coordinators, **coordinator)
+
+
+async def describe_cluster(cluster: Cluster, call: Call) -> Any:
+    kind = DescribeClusterResponse.DescribeClusterBroker
+    node = kind(broker_id=NODE, host=call.client.host, port=call.client.port, rack=None)
+    return DescribeClusterResponse(
+        version=call.version, cluster_id=cluster.id, controller_id=NODE, brokers=[node]
+    )
+
+
+async def init_producer_id(cluster: Cluster, call: Call) -> Any:
+    code, producer_id, epoch = Code.NONE, next(cluster.producer_ids), 0
+    if call.body.transactional_id is not None:
+        code, producer_id, epoch = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1
+    return InitProducerIdResponse(
+        version=call.version, error_code=code, producer_id=producer_id, producer_epoch=epoch
+    )
+
+
+async def sasl_handshake(cluster: Cluster, call: Call) -> Any:
+    """There is no login, as on a listener of Kafka without one."""
+    return SaslHandshakeResponse(
+        version=call.version, error_code=Code.ILLEGAL_SASL_STATE, mechanisms=[]
+    )
+
+
+def _named_topic(cluster: Cluster, item: Any, may_create: bool) -> Any:
+    try:
+        if item.name is None:
+            raise RequestError(Code.UNKNOWN_TOPIC_OR_PARTITION, "topics are known by name alone")
+        if item.name not in cluster.topics and may_create and cluster.settings.auto_create:
+            cluster.topics.create(item.name)
+        return _topic(cluster.topics[item.name])
+    except RequestError as error:
+        return TOPIC(error_code=error.code, name=item.name or "", partitions=[])
+
+
+def _topic(topic: Topic) -> Any:
+    partitions = [
+        TOPIC.MetadataResponsePartition(
+            error_code=Code.NONE, partition_index=index, leader_id=NODE, leader_epoch=0,
+            replica_nodes=[NODE], isr_nodes=[NODE], offline_replicas=[],
+        )
+        for index in range(len(topic.logs))
+    ]  # fmt: skip
+    return TOPIC(error_code=Code.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)
+
+
+CREATED = CreateTopicsResponse.CreatableTopicResult
+DESCRIBED = DescribeConfigsResponse.DescribeConfigsResult
+SET_BY_TOPIC, SET_BY_DEFAULT = 1, 5
+TOPIC_RESOURCE = 2
+SET, DELETE = 0, 1
+
+
+async def make_topics(cluster: Cluster, call: Call) -> Any:
+    """With `validate_only` only checks whether they could be created."""
+    topics = []
+    for item in call.body.topics:
+        try:
+            _check_replicas(item.replication_factor, item.assignments)
+            overrides = {each.name: each.value for each in item.configs}
+            only_check = call.body.validate_only
+            topic = cluster.topics.create(item.name, item.num_partitions, overrides, only_check)
+            topics.append(_created(topic))
+        except RequestError as error:
+            code, why = error.code, error.why
+            topics.append(CREATED(name=item.name, error_code=code, error_message=why))
+    return CreateTopicsResponse(version=call.version, topics=topics)
+
+
+async def delete_topics(cluster: Cluster, call: Call) -> Any:
+    """Deletes the committed offsets of the topics, too."""
+    kind = DeleteTopicsResponse.DeletableTopicResult
+    responses = []
+    for name in call.body.topic_names:
+        code, why = refusal_of(cluster.topics.delete, name)
+        if not code:
+            cluster.groups.forget_topic(name)
+        responses.append(kind(name=name, error_code=code, error_message=why))
+    return DeleteTopicsResponse(version=call.version, responses=responses)
+
+
+async def create_partitions(cluster: Cluster, call: Call) -> Any:
+    kind = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+    def grow(item: Any) -> None:
+        _check_replicas(1, item.assignments)
+        cluster.topics.grow(item.name, item.count, call.body.validate_only)
+
+    results = []
+    for item in call.body.topics:
+        code, why = refusal_of(grow, item)
+        results.append(kind(name=item.name, error_code=code, error_message=why))
+    return CreatePartitionsResponse(version=call.version, results=results)
+
+
+async def describe_configs(cluster: Cluster, call: Call) -> Any:
+    results = []
+    for item in call.body.resources:
+        entries: list[Any] = []
+        result = _config_result(item, *refusal_of(_describe, cluster, item, entries))
+        results.append(DESCRIBED(configs=entries, **result))
+    return DescribeConfigsResponse(version=call.version, results=results)
+
+
+async def alter_configs(cluster: Cluster, call: Call) -> Any:
+    kind, only_check = IncrementalAlterConfigsResponse, call.body.validate_only
+    responses = [
+        kind.AlterConfigsResourceResponse(
+            **_config_result(item, *refusal_of(_alter, cluster, item, only_check))
+        )
+        for item in call.body.resources
+    ]
+    return kind(version=call.version, responses=responses)
+
+
+def _config_result(item: Any, code: Code, why: str | None) -> dict[str, Any]:
+    return {
+        "error_code": code, "error_message": why, "resource_type": item.resource_type,
+        "resource_name": item.resource_name,
+    }  # fmt: skip
+
+
+def _check_replicas(copies: int, assignments: Iterable[Any] | None) -> None:
+    if assignments:
+        message = "there is one node, which gets every partition; give their number instead"
+        raise RequestError(Code.INVALID_REPLICA_ASSIGNMENT, message)
+    if copies not in (-1, 1):
+        message = f"Replication factor {copies} on 1 broker; use 1 or -1"
+        raise RequestError(Code.INVALID_REPLICATION_FACTOR, message)
+
+
+def _created(topic: Topic) -> Any:
+    return CREATED(
+        name=topic.name, topic_id=topic.id, error_code=Code.NONE, error_message=None,
+        num_partitions=len(topic.logs), replication_factor=1,
+        configs=_settings(CREATED.CreatableTopicConfigs, topic.config, SETTINGS),
+    )  # fmt: skip
+
+
+def _settings(kind: Any, config: TopicConfig, names: Iterable[str], **more: Any) -> list[Any]:
+    return [
+        kind(
+            name=name, value=config.text(name), read_only=False, is_sensitive=False,
+            config_source=SET_BY_TOPIC if name in config.overrides else SET_BY_DEFAULT, **more,
+        )
+        for name in names
+    ]  # fmt: skip
+
+
+def _of_topic(cluster: Cluster, item: Any) -> Topic:
+    if item.resource_type != TOPIC_RESOURCE:
+        raise RequestError(Code.INVALID_REQUEST, "only topics have settings that can be asked for")
+    return cluster.topics[item.resource_name]
+
+
+def _describe(cluster: Cluster, item: Any, entries: list[Any]) -> None:
+    config, keys = _of_topic(cluster, item).config, item.configuration_keys
+    names = [name for name in SETTINGS if keys is None or name in keys]
+    entries += _settings(DESCRIBED.DescribeConfigsResourceResult, config, names, synonyms=[])
+
+
+def _alter(cluster: Cluster, item: Any, only_check: bool) -> None:
+    topic = _of_topic(cluster, item)
+    values: dict[str, str | None] = dict(topic.config.overrides)
+    for change in item.configs:
+        if change.config_operation == SET:
+            values[change.name] = change.value
+        elif change.config_operation == DELETE:
+            values.pop(change.name, None)
+        else:
+            message = f"{change.name}: operation {change.config_operation} is not possible; set it"
+            raise RequestError(Code.INVALID_CONFIG, message)
+    config = TopicConfig(values)
+    if not only_check:
+        topic.config = config

@@ -1,0 +1,313 @@
+"""The log of one partition: record batches by offset, idempotent producers, compaction."""
+
+import struct
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+from newsift.broker.codes import Code, RequestError
+from worker.kafka.batches.header import (
+    ATTRIBUTES,
+    CODEC,
+    CRC,
+    HEADER,
+    MAGIC,
+    OFFSET_AND_LENGTH,
+    Header,
+    checksum,
+    walk,
+)
+from worker.kafka.batches.opener import Opener, trusted
+from worker.kafka.unreadable import UnreadableError
+from worker.posts.outcome import Reason
+
+LARGEST = 2**26  # bytes that a batch may unpack to
+MOST_RECORDS = 2**17  # in a batch, each header counted as one more
+LIGHT = 2**15  # bytes that are checked at once; longer ones, and packed ones, in a thread
+LEADER_EPOCH = struct.pack(">i", 0)
+
+
+@dataclass(slots=True)
+class StoredBatch:
+    base: int
+    last: int
+    max_timestamp: int
+    data: bytes
+    horizon: int | None = None  # when compaction may take its tombstones
+
+
+def _short_walk(body: Any, count: int, last_delta: int, most: int) -> int:
+    return walk(body, count, last_delta, min(most, MOST_RECORDS))
+
+
+_opener = Opener(LARGEST, _short_walk)
+
+
+def read_header(data: bytes) -> Header:
+    """The header of one complete batch, after its checksum and counts were checked."""
+    if len(data) > MAGIC and data[MAGIC] != 2:
+        raise RequestError(Code.INVALID_RECORD, f"message format {data[MAGIC]} is not format 2")
+    if len(data) > HEADER.size and len(data) > Header.of(data).length + OFFSET_AND_LENGTH:
+        raise RequestError(Code.INVALID_RECORD, "a partition takes exactly one batch in a request")
+    try:
+        header = trusted(data)
+    except UnreadableError as error:
+        raise RequestError(Code.CORRUPT_MESSAGE, error.detail) from error
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise RequestError(Code.INVALID_RECORD, "the record batch miscounts its records")
+    return header
+
+
+def with_offset(data: bytes, offset: int) -> bytes:
+    """The checksum does not cover the offset."""
+    view = memoryview(data)
+    return b"".join((struct.pack(">q", offset), view[8:12], LEADER_EPOCH, view[16:]))
+
+
+def is_light(data: bytes) -> bool:
+    """Whether a batch is cheap enough to be checked in the event loop."""
+    return len(data) <= LIGHT and not (len(data) > ATTRIBUTES + 1 and data[ATTRIBUTES + 1] & CODEC)
+
+
+def unpacked_batch(data: bytes) -> bytes:
+    """The batch without compression; RequestError if it is too large or damaged."""
+    try:
+        return b"".join(_opener.read(memoryview(data))[1])
+    except UnreadableError as error:
+        large = error.why is Reason.BATCH_BYTES
+        code = Code.MESSAGE_TOO_LARGE if large else Code.INVALID_RECORD
+        raise RequestError(code, error.detail) from error
+
+
+def read_records(data: bytes) -> list[Any]:
+    """The records as aiokafka reads them; RequestError if the batch is damaged."""
+    return list(DefaultRecordBatch(unpacked_batch(data)))
+
+
+REMEMBERED_BATCHES = 5  # as many as a producer may have in flight
+REMEMBERED_PRODUCERS = 1000
+WRAP = 2**31
+
+Batches = deque[tuple[int, int, int]]  # first sequence, last sequence, base offset
+
+
+class Sequences:
+    """The sequence numbers of a partition's producers; the least recent are forgotten."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, tuple[int, Batches]] = {}  # by id: the epoch, the last batches
+
+    def duplicate_of(self, header: Header) -> int | None:
+        """The offset at which this batch is stored already; None if it is new."""
+        if header.producer_id not in self._producers:
+            return None
+        epoch, batches = self._producers[header.producer_id]
+        if header.producer_epoch < epoch:
+            raise RequestError(
+                Code.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id}: epoch {header.producer_epoch} is over",
+            )
+        expected = 0
+        if header.producer_epoch == epoch:
+            for first, last, offset in batches:
+                if (first, last) == (header.base_sequence, last_sequence(header)):
+                    return offset
+            expected = (batches[-1][1] + 1) % WRAP
+        if header.base_sequence != expected:
+            raise RequestError(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id}: sequence {header.base_sequence}, "
+                f"expected {expected}",
+            )
+        return None
+
+    def remember(self, header: Header, offset: int) -> None:
+        epoch, batches = self._producers.pop(header.producer_id, (None, Batches()))
+        if epoch != header.producer_epoch:
+            batches = Batches(maxlen=REMEMBERED_BATCHES)
+        batches.append((header.base_sequence, last_sequence(header), offset))
+        self._producers[header.producer_id] = header.producer_epoch, batches
+        if len(self._producers) > REMEMBERED_PRODUCERS:
+            del self._producers[next(iter(self._producers))]
+
+
+def last_sequence(header: Header) -> int:
+    """Sequence numbers start again at 0 after 2^31 - 1."""
+    return (header.base_sequence + header.last_offset_delta) % WRAP
+
+
+OVERHEAD = 300  # bytes that Python keeps beside the data of a batch
+
+
+@dataclass(slots=True)
+class Budget:
+    """The memory that all logs of a broker share."""
+
+    limit: int
+    used: int = 0
+
+    @property
+    def over(self) -> int:
+        return self.used - self.limit
+
+
+class Log:
+    """An append-only list of record batches, trimmed at its start and compacted."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.start = 0
+        self.end = 0
+        self.size = 0
+        self.dirty = 0  # bytes that came since the last compaction
+        self.sequences = Sequences()
+        self._budget = budget
+        self._batches: list[StoredBatch] = []
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def batches(self) -> tuple[StoredBatch, ...]:
+        return tuple(self._batches)
+
+    def append(self, data: bytes, header: Header) -> int:
+        """Store a checked batch. Returns its offset."""
+        base = self.end
+        last = base + header.last_offset_delta
+        self._batches.append(StoredBatch(base, last, header.max_timestamp, with_offset(data, base)))
+        self.end = last + 1
+        self.dirty += len(data)
+        self._count(len(data), 1)
+        return base
+
+    def read(self, offset: int, max_bytes: int, at_least_one: bool) -> list[bytes]:
+        """The batches from the one that holds this offset, as many as fit."""
+        if not self.start <= offset <= self.end:
+            raise RequestError(
+                Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in [{self.start}, {self.end}]"
+            )
+        result: list[bytes] = []
+        for at in range(self._at(offset), len(self._batches)):
+            data = self._batches[at].data
+            max_bytes -= len(data)
+            if max_bytes < 0 and (result or not at_least_one):
+                break
+            result.append(data)
+        return result
+
+    def at_time(self, timestamp: int) -> tuple[int, int] | None:
+        """Time and offset of the first record that is not older; None if there is none."""
+        for batch in self._batches:
+            if batch.max_timestamp >= timestamp:
+                for record in read_records(batch.data):
+                    if record.timestamp >= timestamp and record.offset >= self.start:
+                        return record.timestamp, record.offset
+        return None
+
+    def delete_before(self, offset: int) -> None:
+        """Batches that also hold later offsets stay."""
+        self._drop(self._at(offset))
+        self.start = max(self.start, offset)
+
+    def drop_bytes(self, size: int) -> None:
+        """Delete the oldest batches until this much memory is free."""
+        count = 0
+        while size > 0 and count < len(self._batches):
+            size -= len(self._batches[count].data) + OVERHEAD
+            count += 1
+        self._drop(count)
+
+    def replace(self, batches: list[StoredBatch]) -> None:
+        size, count = self.size, len(self._batches)
+        self._batches = batches
+        self.dirty = 0
+        self._count(sum(len(batch.data) for batch in batches) - size, len(batches) - count)
+
+    def delete(self) -> None:
+        self._drop(len(self._batches))
+
+    def _at(self, offset: int) -> int:
+        """The index of the batch that holds an offset, or of the first after it."""
+        return bisect_left(self._batches, offset, key=lambda batch: batch.last)
+
+    def _drop(self, count: int) -> None:
+        if count:
+            self.start = max(self.start, self._batches[count - 1].last + 1)
+            self._count(-sum(len(batch.data) for batch in self._batches[:count]), -count)
+            del self._batches[:count]
+
+    def _count(self, size: int, batches: int) -> None:
+        self.size += size
+        self._budget.used += size + batches * OVERHEAD
+
+
+def compact(log: Log, now: int, delete_retention: int) -> None:
+    """Delete older records of a key, and tombstones that are due. Times are milliseconds.
+
+    The newest record always stays, as in Kafka: a consumer that reads to the end gets a record.
+    """
+    contents = [_contents(batch) for batch in log.batches]
+    latest = {row.key: row.offset for rows in contents for row in rows}
+    newest = contents[-1][-1] if contents and contents[-1] else None
+    remaining = []
+    for batch, rows in zip(log.batches, contents, strict=True):
+        needed = [
+            row
+            for row in rows
+            if row is newest or (row.key is not None and latest[row.key] == row.offset)
+        ]
+        left = _thinned(batch, rows, needed, newest, now, delete_retention) if rows else batch
+        if left is not None:
+            remaining.append(left)
+    log.replace(remaining)
+
+
+def is_due(log: Log, now: int, dirty_ratio: float) -> bool:
+    """Whether enough is new, or a tombstone is due."""
+    over = any(batch.horizon is not None and now >= batch.horizon for batch in log.batches)
+    return over or (log.dirty > 0 and log.dirty >= dirty_ratio * log.size)
+
+
+def _contents(batch: StoredBatch) -> list[Any]:
+    """Empty for a batch that cannot be read; it is not compacted."""
+    try:
+        return read_records(batch.data)
+    except RequestError:
+        return []
+
+
+def _thinned(
+    batch: StoredBatch, rows: list[Any], needed: list[Any], newest: Any, now: int, retention: int
+) -> StoredBatch | None:
+    """None if no record of the batch is needed."""
+    horizon = None
+    if any(row.value is None for row in needed):
+        horizon = now + retention if batch.horizon is None else batch.horizon
+        if now >= horizon:
+            needed, horizon = (
+                [row for row in needed if row is newest or row.value is not None],
+                None,
+            )
+    if not needed:
+        return None
+    if len(needed) == len(rows):
+        return StoredBatch(batch.base, batch.last, batch.max_timestamp, batch.data, horizon)
+    return _cut(batch, needed, horizon)
+
+
+def _cut(batch: StoredBatch, rows: list[Any], horizon: int | None) -> StoredBatch:
+    """The base and last offset of the batch stay, so that the missing records are gaps."""
+    codec = Header.of(batch.data).codec
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, LARGEST)
+    for row in rows:
+        builder.append(row.offset - batch.base, row.timestamp, row.key, row.value, row.headers)
+    data = bytearray(builder.build())
+    header = Header.of(data)._replace(
+        base_offset=batch.base, last_offset_delta=batch.last - batch.base
+    )
+    HEADER.pack_into(data, 0, *header)
+    struct.pack_into(">I", data, CRC, checksum(data))
+    return StoredBatch(batch.base, batch.last, header.max_timestamp, bytes(data), horizon)

@@ -1,0 +1,85 @@
+"""The settings of an embedded broker, and the state that its handlers share."""
+
+import asyncio
+import itertools
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from newsift.broker.codes import Code, RequestError
+from newsift.broker.groups import Groups
+from newsift.broker.log import Budget
+from newsift.broker.topics import Topics
+from worker.errors import ConfigError
+
+NODE = 0
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Raises ConfigError for invalid values."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    retention_bytes: int = 512 * MIB
+    partitions: int = 4
+    auto_create: bool = True
+    max_request_bytes: int = 64 * MIB
+    max_response_bytes: int = 50 * MIB
+    max_connections: int = 512
+    held_bytes: int = 256 * MIB  # of frames not yet whole, and of answers not yet taken
+    frame_s: float = 30.0  # to send a frame, and to take an answer
+    idle_s: float = 600.0  # between two frames
+    min_session_s: float = 1.0
+    max_session_s: float = 1800.0
+    clean_every_s: float = 15.0
+
+    def __post_init__(self) -> None:
+        if not self.host:
+            raise ConfigError("host: is empty; use 0.0.0.0 to listen on every address")
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"port: {self.port} is no port; use one up to 65535, or 0 for any")
+        for name, low in {"retention_bytes": MIB, "partitions": 1}.items():
+            if (value := getattr(self, name)) < low:
+                raise ConfigError(f"{name}: {value!r} is too small; use {low} or more")
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The topics and groups of the node."""
+
+    settings: Settings
+    topics: Topics
+    groups: Groups
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:22])
+    checking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    producer_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        topics = Topics(Budget(settings.retention_bytes), settings.partitions, now_ms)
+        return cls(settings, topics, Groups())
+
+    def refusing(self, why: str) -> Self:
+        """A stand-in for an oversized request: each part is answered with an error code."""
+        nothing: Any = Refusing(why)
+        return replace(self, topics=nothing, groups=nothing)
+
+
+class Refusing:
+    """Raises RequestError for every access."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def __getattr__(self, name: str) -> Any:
+        raise RequestError(Code.INVALID_REQUEST, self._why)
+
+    __getitem__ = __contains__ = __getattr__
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

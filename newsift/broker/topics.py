@@ -1,0 +1,275 @@
+"""The topics of a broker: their settings, their partitions, and the limit on memory."""
+
+import asyncio
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from newsift.broker.codes import Code, RequestError, refuse_transactions
+from newsift.broker.log import (
+    OVERHEAD,
+    Budget,
+    Log,
+    compact,
+    is_due,
+    read_header,
+    read_records,
+    unpacked_batch,
+)
+from worker.kafka.batches.header import CONTROL, TRANSACTIONAL, Header
+
+LONGEST = 2**63 - 1
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class Kind(NamedTuple):
+    """The values that a setting may have; `parse` returns None for others."""
+
+    description: str
+    parse: Callable[[str], Any]
+
+
+def _number(low: int, high: int = LONGEST) -> Kind:
+    description = f"a whole number between {low} and {high}"
+    return Kind(description, lambda text: int(text) if low <= int(text) <= high else None)
+
+
+def _only(word: str) -> Kind:
+    return Kind(word, lambda text: text if text == word else None)
+
+
+def _policies(text: str) -> set[str] | None:
+    words = {word.strip() for word in text.split(",") if word.strip()}
+    return words if words <= {"delete", "compact"} else None
+
+
+SHARE = Kind(
+    "a number between 0 and 1", lambda text: float(text) if 0 <= float(text) <= 1 else None
+)
+POLICIES = Kind("delete, compact, or both", _policies)
+# name: (default, what it may be). Those that nothing reads are taken for what they say.
+SETTINGS: dict[str, tuple[str, Kind]] = {
+    "cleanup.policy": ("delete", POLICIES),
+    "compression.type": ("producer", _only("producer")),  # batches are kept as they come
+    "delete.retention.ms": (str(DAY_MS), _number(0)),
+    "max.compaction.lag.ms": (str(LONGEST), _number(1)),
+    "max.message.bytes": ("1048588", _number(0, 2**31 - 1)),
+    "message.timestamp.after.max.ms": (str(DAY_MS // 24), _number(0)),
+    "message.timestamp.before.max.ms": (str(LONGEST), _number(0)),
+    "message.timestamp.type": ("CreateTime", _only("CreateTime")),
+    "min.cleanable.dirty.ratio": ("0.5", SHARE),
+    "min.insync.replicas": ("1", _number(1, 2**31 - 1)),
+    "retention.bytes": ("-1", _number(-1)),
+    "retention.ms": (str(7 * DAY_MS), _number(-1)),
+    "segment.bytes": (str(2**30), _number(14, 2**31 - 1)),
+    "segment.ms": (str(7 * DAY_MS), _number(1)),
+}
+
+
+class TopicConfig:
+    """Raises RequestError for an unknown name or an invalid value."""
+
+    def __init__(self, overrides: Mapping[str, str | None]) -> None:
+        self._values = {name: kind.parse(default) for name, (default, kind) in SETTINGS.items()}
+        self._values |= {name: _parse(name, text) for name, text in overrides.items()}
+        self.overrides = {name: text for name, text in overrides.items() if text is not None}
+        self.is_compacted = "compact" in self["cleanup.policy"]
+        self.is_trimmed = "delete" in self["cleanup.policy"]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def text(self, name: str) -> str:
+        return self.overrides.get(name, SETTINGS[name][0])
+
+
+def _parse(name: str, text: str | None) -> Any:
+    if name not in SETTINGS:
+        raise RequestError(Code.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    if text is None:
+        raise RequestError(
+            Code.INVALID_CONFIG, f"Null value not supported for topic config: {name}"
+        )
+    kind = SETTINGS[name][1]
+    try:
+        value = kind.parse(text)
+    except ValueError:
+        value = None
+    if value is None:
+        raise RequestError(Code.INVALID_CONFIG, f"{name}: {text!r} is not {kind.description}")
+    return value
+
+
+LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
+MOST_PARTITIONS = 10_000
+FREED_AT_ONCE = 64  # one part in this many is freed at a time, so that it is seldom done
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    logs: list[Log]
+    config: TopicConfig
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+    def log(self, partition: int) -> Log:
+        if not 0 <= partition < len(self.logs):
+            raise RequestError(
+                Code.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {partition}"
+            )
+        return self.logs[partition]
+
+
+class Topics(dict[str, Topic]):
+    """All topics by name, within the limit on memory."""
+
+    def __init__(self, budget: Budget, partitions: int, clock: Callable[[], int]) -> None:
+        super().__init__()
+        self.budget = budget
+        self.clock = clock
+        self.changed = asyncio.Event()  # set, and replaced by another, at each change of a log
+        self._partitions = partitions
+
+    def __missing__(self, name: str) -> Topic:
+        raise RequestError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+
+    def create(
+        self,
+        name: str,
+        partitions: int = -1,
+        overrides: Mapping[str, str | None] | None = None,
+        only_check: bool = False,
+    ) -> Topic:
+        """Without a number of partitions, the broker's default."""
+        self._check_name(name)
+        count = self._partitions if partitions == -1 else partitions
+        self._check_room(count)
+        config = TopicConfig(overrides or {})
+        topic = Topic(name, [Log(self.budget) for _ in range(count)], config)
+        if not only_check:
+            self[name] = topic
+        return topic
+
+    def grow(self, name: str, partitions: int, only_check: bool = False) -> None:
+        """Raises RequestError for a number that is not larger."""
+        topic = self[name]
+        if partitions <= len(topic.logs):
+            raise RequestError(
+                Code.INVALID_PARTITIONS,
+                f"{name} has {len(topic.logs)} partitions, which cannot become {partitions}",
+            )
+        self._check_room(partitions - len(topic.logs))
+        if not only_check:
+            topic.logs += [Log(self.budget) for _ in range(partitions - len(topic.logs))]
+
+    def delete(self, name: str) -> None:
+        topic = self[name]
+        del self[name]
+        for log in topic.logs:
+            log.delete()
+        self._notify()
+
+    def append(self, topic: Topic, log: Log, data: bytes, header: Header) -> int:
+        """Store a checked batch and wake waiting consumers. Returns its offset."""
+        if header.producer_id >= 0:
+            stored = log.sequences.duplicate_of(header)
+            if stored is not None:
+                return stored
+        self._make_room(len(data) + OVERHEAD)
+        offset = log.append(data, header)
+        if header.producer_id >= 0:
+            log.sequences.remember(header, offset)
+        self._notify()
+        return offset
+
+    async def clean(self) -> None:
+        """Compact the logs that are due."""
+        for topic in tuple(self.values()):
+            for log in topic.logs if topic.config.is_compacted else ():
+                if is_due(log, self.clock(), topic.config["min.cleanable.dirty.ratio"]):
+                    self._compact(topic, log)
+                    await asyncio.sleep(0)  # whoever waits for the broker gets a turn
+
+    def _compact(self, topic: Topic, log: Log) -> None:
+        compact(log, self.clock(), topic.config["delete.retention.ms"])
+
+    def _notify(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def checked(self, topic: Topic, data: bytes) -> Header:
+        """The header of a batch that may be stored. Changes nothing, so a thread may call it."""
+        if len(data) > (most := topic.config["max.message.bytes"]):
+            message = (
+                f"a batch of {len(data)} bytes is over max.message.bytes of {topic.name}, {most}"
+            )
+            raise RequestError(Code.MESSAGE_TOO_LARGE, message)
+        header = read_header(data)
+        if header.attributes & TRANSACTIONAL:
+            raise refuse_transactions()
+        if header.attributes & CONTROL:
+            raise RequestError(Code.INVALID_RECORD, "clients may not write control batches")
+        self._check_time(topic.config, header)
+        if not topic.config.is_compacted:
+            unpacked_batch(data)
+        elif any(record.key is None for record in read_records(data)):
+            message = f"Compacted topic cannot accept message without key in topic {topic.name}"
+            raise RequestError(Code.INVALID_RECORD, message)
+        return header
+
+    def _check_time(self, config: TopicConfig, header: Header) -> None:
+        now = self.clock()
+        late = header.max_timestamp - now > config["message.timestamp.after.max.ms"]
+        early = 0 <= header.first_timestamp < now - config["message.timestamp.before.max.ms"]
+        if late or early:
+            raise RequestError(
+                Code.INVALID_TIMESTAMP,
+                f"times {header.first_timestamp} to {header.max_timestamp} are too far from {now}",
+            )
+
+    def _make_room(self, size: int) -> None:
+        """Delete the oldest batches of the largest logs, or compact, until this much fits."""
+        self.budget.used += size
+        try:
+            while self.budget.over > 0:
+                self._free(max(self.budget.over, self.budget.limit // FREED_AT_ONCE))
+        finally:
+            self.budget.used -= size
+
+    def _free(self, size: int) -> None:
+        trimmed = (log for topic in self.values() if topic.config.is_trimmed for log in topic.logs)
+        fullest = max(trimmed, key=lambda log: log.size, default=None)
+        if fullest is not None and len(fullest):
+            fullest.drop_bytes(size)
+            return
+        compacted = ((t, log) for t in self.values() if t.config.is_compacted for log in t.logs)
+        topic, dirtiest = max(compacted, key=lambda pair: pair[1].dirty, default=(None, None))
+        if topic is None or dirtiest is None or dirtiest.dirty < size:
+            raise RequestError(
+                Code.KAFKA_STORAGE_ERROR,
+                f"full: {self.budget.limit} bytes of records that may not be forgotten",
+            )
+        self._compact(topic, dirtiest)
+
+    def _check_name(self, name: str) -> None:
+        if not LEGAL.fullmatch(name) or name in {".", ".."}:
+            raise RequestError(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
+        if name in self:
+            raise RequestError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        for other in self:
+            if other.replace(".", "_") == name.replace(".", "_"):
+                raise RequestError(
+                    Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with '{other}'"
+                )
+
+    def _check_room(self, count: int) -> None:
+        if count < 1:
+            raise RequestError(
+                Code.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1"
+            )
+        if sum(len(topic.logs) for topic in self.values()) + count > MOST_PARTITIONS:
+            raise RequestError(
+                Code.INVALID_PARTITIONS, f"{count} more are over {MOST_PARTITIONS} partitions"
+            )

@@ -1,0 +1,150 @@
+"""The `newsift` command: a table of commands, each imported when it is called."""
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from encoder.errors import NewsiftError
+from newsift.cli.signals import interruptible
+from newsift.cli.table import ReaderLeft, TableGroup
+from worker.text import escaped
+
+FAILED = 1
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+INTERRUPTED = 130
+# What goes on until somebody ends it: SIGTERM is the end of it, from its first import on.
+LONG_RUNNING = {"collect", "watch", "desk", "broker"}
+
+# name: (where it stands, what it does); a row here is all that a new command needs.
+COMMANDS = {
+    "demo": ("newsift.cli.demo:demo", "Show newsift at work on a stream of sample posts."),
+    "worker": ("newsift.cli.worker:worker", "Filter the posts topic: faust -A worker worker."),
+    "embed": ("newsift.cli.embed:embed", "Turn posts or articles into embeddings."),
+    "seeds": ("newsift.cli.seeds:seeds", "List, add, change and remove seed articles."),
+    "events": ("newsift.cli.events:events", "What events have learned; let them learn."),
+    "labels": (
+        "newsift.cli.labels:labels",
+        "Ask people whether posts are on an event; keep what they said.",
+    ),
+    "filter": (
+        "newsift.cli.filter:filter_posts",
+        "Filter files of posts, without a broker.",
+    ),
+    "matches": ("newsift.cli.matches:matches", "Print what the workers find, as it comes."),
+    "collect": (
+        "newsift.cli.collect:collect",
+        "Bring posts from a platform to the posts topic.",
+    ),
+    "desk": ("newsift.cli.desk:desk", "Open the page to watch, judge and steer by."),
+    "watch": (
+        "newsift.cli.watch.command:watch",
+        "Send matches on: by webhook, or as a stream of events.",
+    ),
+    "replay": ("newsift.cli.replay:replay", "Send the posts of files to the posts topic."),
+    "backfill": ("newsift.cli.backfill:backfill", "Filter past posts again, for one seed."),
+    "background": (
+        "newsift.cli.background:background",
+        "Build the posts that thresholds are found on.",
+    ),
+    "dead-letters": (
+        "newsift.cli.dead_letters:dead_letters",
+        "List, show and retry what could not be read.",
+    ),
+    "status": ("newsift.cli.status:status", "Show workers, lag, seeds and rates."),
+    "explain": ("newsift.cli.explain:explain", "Show which words carry a post, or its score."),
+    "topics": ("newsift.cli.topics:topics", "Make the topics, or say what is wrong with them."),
+    "config": ("newsift.cli.config:config", "Check the configuration, or show it."),
+    "broker": ("newsift.cli.broker:broker", "Run a Kafka broker in memory, to try things out."),
+    "schemas": ("newsift.cli.schemas:schemas", "Print the JSON Schemas of the records."),
+    "models": (
+        "newsift.cli.models:models",
+        "List, add and remove models beside the one that ships.",
+    ),
+    "train": ("train.cli:train", "Train a model by a recipe."),
+    "evaluate": ("train.cli:evaluate", "Judge models beside what one could take instead."),
+    "figures": ("train.cli:figures", "Draw the paper's figures for a model."),
+    "bench": ("bench.cli:bench", "Measure what the README claims."),
+}
+
+# What `newsift --help` lists together, and in which order.
+GROUPS = {
+    "Start": ("demo", "filter", "seeds", "broker", "worker", "collect", "desk"),
+    "Watch": ("matches", "watch", "status"),
+    "Judge": ("labels", "events"),
+    "Operate": (
+        "replay", "backfill", "background", "dead-letters", "topics", "config", "models",
+    ),
+    "Develop": ("embed", "explain", "schemas", "train", "evaluate", "figures", "bench"),
+}  # fmt: skip
+
+
+@click.group(
+    cls=TableGroup,
+    table=COMMANDS,
+    groups=GROUPS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(
+    package_name="newsift", message="newsift %(version)s", help="Show the version and stop."
+)
+def cli() -> None:
+    """Find the social media posts that talk about an event, given a few news articles on it."""
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code; prints at most one line for an error."""
+    interrupts: list[int] = []
+    command_name = (sys.argv[1:] if args is None else args)[:1]
+    try:
+        with interruptible() as interrupts:
+            code = cli.main(args=args, prog_name="newsift", standalone_mode=False)
+            sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _print_error(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return _interrupted(interrupts, command_name)
+    except (ReaderLeft, BrokenPipeError):
+        _discard_output()
+        return 0
+    except NewsiftError as error:
+        return _print_error(str(error), error.exit_code)
+    except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
+        if interrupts:  # a compiler that met one fails in its own words
+            return _interrupted(interrupts, command_name)
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            _discard_output()
+            message = f"what it prints, or puts by, cannot be written ({error.strerror}); make room"
+            return _print_error(message, FAILED)
+        return _print_error(f"{type(error).__name__}: {error}", FAILED)
+
+
+def main() -> None:
+    sys.exit(run())
+
+
+def _interrupted(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
+    """SIGTERM is the regular end of a long-running command and an interruption of any other."""
+    if signal.SIGTERM in interrupts and LONG_RUNNING.intersection(command_name):
+        return 0
+    return _print_error("interrupted", INTERRUPTED)
+
+
+def _print_error(message: str, code: int) -> int:
+    if os.environ.get("NEWSIFT_DEBUG") == "1":
+        click.echo("\n".join(map(escaped, traceback.format_exc().split("\n"))), err=True)
+    click.echo(f"newsift: {escaped(' '.join(message.split()))}", err=True)
+    return code
+
+
+def _discard_output() -> None:
+    """Redirect stdout to /dev/null, so that the interpreter's last flush does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

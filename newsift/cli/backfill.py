@@ -1,0 +1,100 @@
+"""`newsift backfill`: match past posts with one seed."""
+
+from contextlib import nullcontext
+
+import click
+
+from encoder.errors import InputError
+from newsift.cli.options import kafka_options, since_option
+from newsift.cli.output import Output, output_options, post_time
+from newsift.cli.terminal import say
+from newsift.files.articles import Article
+from newsift.files.rows import IN_TOPIC, Add, OutputRecord, read_match
+from newsift.operations.messages import tallied
+from newsift.operations.offline_pipeline import Sum, idle_profiles, prepared
+from newsift.operations.seed_topic import SeedTopic, key_of
+from newsift.operations.times import present
+from worker.config import Config
+from worker.kafka.reading import connected, records_between
+from worker.kafka.sending import Outbox, sending
+from worker.match.pipeline import Outcome
+from worker.seeds.profile import Compared
+from worker.seeds.record import RefusedSeed, Seed
+
+GRACE_S = 2.0  # for what is being published when Ctrl-C ends it
+ORIGIN = ("origin", b"backfill")
+
+
+@click.command()
+@click.argument("seed", metavar="SEED")
+@since_option("Posts from then on: 2h, or RFC 3339.", required=True)
+@click.option("--publish", is_flag=True, help="Publish the matches too, marked as backfill.")
+@click.option("--force", is_flag=True, help="Take an article of fewer than 40 words.")
+@output_options
+@kafka_options
+def backfill(
+    seed: str, start: int, publish: bool, force: bool, output: Output, config: Config
+) -> None:
+    """Match the posts that are still in the topic with the seed SEED, and print the matches.
+
+    SEED may be a profile in force, such as 'profile|flood'. Posts that arrive after the start are
+    not read. The workers and their offsets are not affected.
+    """
+    output.check()
+    topic = config.topics.posts
+    with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
+        state = SeedTopic(cluster, config).state()
+        content = state.content(key_of(state, seed))
+        if content is None or isinstance(content, RefusedSeed):
+            raise InputError(f"seed {seed!r}: is refused: {content.reason if content else ''}")
+        span = cluster.at(topic, start), cluster.ends(topic)
+        if publish:
+            cluster.partitions(config.topics.matches)
+        pipeline, seeds = prepared(state.of_one(content), config)
+        for idle in idle_profiles(seeds):
+            raise InputError(f"seed {idle}")
+        if not force:
+            _require_article(content)
+        expected = max(records_between(*span), 1)
+        total = Sum(lambda done: done / expected)
+        try:
+            with output.open(IN_TOPIC, post_time) as show:
+                for batch in cluster.read(topic, *span):
+                    outcome = pipeline.run(batch, seeds, present)
+                    _emit(outcome, show, outbox, config.topics.matches)
+                    total.add(outcome, quiet=output.to_terminal)
+                if outbox:
+                    outbox.settle()
+        except KeyboardInterrupt:
+            _conclude(total, _published(outbox, config.topics.matches))
+            raise
+    _conclude(total, _published(outbox, config.topics.matches))
+
+
+def _require_article(seed: Compared) -> None:
+    if isinstance(seed, Seed):
+        Article(seed.title, seed.text).require_seed(f"seed {seed.id!r}", ", or give --force")
+
+
+def _published(outbox: Outbox | None, topic: str) -> str:
+    return f"; {outbox.drained(GRACE_S):,} published to {topic}" if outbox else ""
+
+
+def _conclude(total: Sum, sent: str) -> None:
+    over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
+    odd = f", no posts: {tallied(total.rejected)}" if total.rejected else ""
+    say(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
+
+
+def _emit(outcome: Outcome, show: Add, outbox: Outbox | None, topic: str) -> None:
+    """Print the matches of a batch, and publish them if there is an outbox."""
+    findings = []
+    for record in outcome.records:
+        if record.kind != "match" or record.value is None:
+            continue
+        if outbox:
+            outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN])
+        if match_record := read_match(record.value):
+            findings.append(OutputRecord(record.value, match_record, match_record.matches))
+    if findings:
+        show(findings)

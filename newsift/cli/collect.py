@@ -1,0 +1,365 @@
+"""`newsift collect`: reads a source and publishes its posts until it is ended."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import wraps
+from io import FileIO
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import click
+from aiokafka.errors import KafkaError
+
+from encoder.errors import InputError
+from newsift.cli.options import file_options, kafka_options
+from newsift.cli.signals import on_interrupt
+from newsift.cli.terminal import say
+from newsift.collect.bluesky import HOSTS, POSTS, Bluesky
+from newsift.collect.collector import Collector, Counts, PrintOutlet, TopicOutlet
+from newsift.collect.folder import FileLedger, Folder, scan_folder
+from newsift.collect.http import connection_errors, needed_token
+from newsift.collect.mastodon import PATHS, Mastodon, stream_address
+from newsift.collect.source import LiveSource, SourceMark
+from newsift.collect.state import MemoryState, State, default_state, stored_state
+from newsift.collect.x import STALL_S, STREAM, XStream
+from newsift.files.posts import FileMessages, refuse_many_bad
+from newsift.files.read import SUFFIXES
+from newsift.files.tables import FileOptions
+from newsift.operations.messages import tallied
+from newsift.web.session import session
+from worker import log as logs
+from worker.config import Config
+from worker.errors import RunError
+from worker.kafka.settings import broker_error
+from worker.kafka.topics import ensure_posts
+from worker.metrics.web import Site
+from worker.seeds.record import digest
+from worker.text import escaped
+
+
+@click.group()
+def collect() -> None:
+    """Read posts from a source and publish them to the posts topic, until the command is ended.
+
+    The position up to which the broker has acknowledged is kept in a file, and the next start
+    resumes there, so nothing is lost that the platform still has. SIGTERM ends the command in
+    order. Metrics and health are served like the worker's, on the first free port from 6066.
+    """
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+STDOUT = 1
+
+STATE = click.option(
+    "--state", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Where it is kept how far it came; else a file in the state folder.",
+)  # fmt: skip
+DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Print what it would send, a line each; send and keep nothing."
+)
+
+
+def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """--token-file FILE; the environment variable `variable` may hold the token instead."""
+    return click.option(
+        "--token-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+        help=f"A file with the token alone; else {variable} holds it.",
+    )  # fmt: skip
+
+
+def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
+    """Turn a function that returns a source into a command that runs it.
+
+    Adds --state, --dry-run, --kafka and --config. The function gets `config` and its own options.
+    """
+
+    @STATE
+    @DRY_RUN
+    @kafka_options
+    @wraps(command)
+    def collecting(
+        *args: Any, state: Path | None, dry_run: bool, config: Config, **options: Any
+    ) -> None:
+        source = command(*args, config=config, **options)
+        run_source(source, state or default_state(source.name), dry_run, config)
+
+    return collecting
+
+
+def run_source(source: LiveSource, file: Path, dry_run: bool, config: Config) -> None:
+    """Publish or print frames until a signal arrives or the source ends."""
+    logs.set_up(config.log, None)
+    if dry_run:
+        stored = stored_state(file, source.name)
+        asyncio.run(print_frames(source, stored.mark if stored else None, config))
+        return
+    with State(file, source.name) as state_file:
+        say(f"how far it came is kept in {file}")
+        if asyncio.run(publish_frames(source, state_file, config))[:1] == [signal.SIGINT]:
+            raise KeyboardInterrupt
+
+
+async def print_frames(source: LiveSource, mark: SourceMark | None, config: Config) -> None:
+    """Keeps no state, so a signal may end it at any point."""
+    with FileIO(STDOUT, "w", closefd=False) as out:
+        state = MemoryState(mark)
+        collector = Collector(source, PrintOutlet(out), Counts(source.name), config.stream, state)
+        async with session(config.stream.stall_s) as client:
+            await collector.run(client)
+
+
+async def publish_frames(source: LiveSource, state: State, config: Config) -> list[int]:
+    """Publish frames until a signal arrives. Returns the signals received."""
+    counts = Counts(source.name)
+    stalled = StallStatus(counts)
+    outlet = TopicOutlet(config, counts, stalled.note)
+    collector = Collector(source, outlet, counts, config.stream, state)
+    signals = list[int]()
+
+    def leave(kind: int) -> None:
+        signals.append(kind)
+        collector.leave()
+
+    on_interrupt(asyncio.get_running_loop(), leave)
+    site = Site(
+        config.web, counts.render, lambda: stalled.not_ready_reason or collector.not_ready_reason
+    )
+    try:
+        async with AsyncExitStack() as stack:
+            await site.start()
+            stack.push_async_callback(site.stop)
+            stack.push_async_callback(outlet.stop)
+            if not await collector.before_leaving(_open(outlet, config)):
+                return signals
+            client = await stack.enter_async_context(session(config.stream.stall_s))
+            stack.callback(_report_sent, counts, source.name, config)
+            await collector.run(client)
+    except KafkaError as error:
+        raise broker_error(error, config) from error
+    return signals
+
+
+async def _open(outlet: TopicOutlet, config: Config) -> None:
+    await asyncio.to_thread(ensure_posts, config)
+    await outlet.start()
+
+
+def _report_sent(counts: Counts, source: str, config: Config) -> None:
+    gaps = f"; {counts.gaps:,} gaps that nothing can fill" if counts.gaps else ""
+    where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
+    say(f"{counts.sent:,} frames of {source} sent to {where}{gaps}")
+
+
+class StallStatus:
+    """Whether the broker has stopped acknowledging, for metrics and readiness."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts, self.not_ready_reason = counts, ""
+
+    def note(self, stalls: bool) -> None:
+        if self.not_ready_reason and not stalls:
+            logging.getLogger("newsift.collect").info("the broker acknowledges again")
+        self.not_ready_reason = "the broker does not acknowledge" if stalls else ""
+        self._counts.stalled(stalls)
+
+
+@collect.command()
+@click.option(
+    "--url", "urls", multiple=True, metavar="URL",
+    help="A Jetstream, with its path, which says whether it is v1 or v2; given again, one to go "
+    f"on with when another fails.  [default: {HOSTS[0]}, and three more]",
+)  # fmt: skip
+@click.option(
+    "--collection", "collections", multiple=True, metavar="NSID",
+    help=f"Of the records; .* at its end stands for all below.  [default: {POSTS}]",
+)  # fmt: skip
+@click.option(
+    "--lang",
+    "langs",
+    multiple=True,
+    metavar="LANG",
+    help="Only posts whose author names this language, or none; may be given again.",
+)
+@collect_options
+def bluesky(
+    urls: tuple[str, ...], collections: tuple[str, ...], langs: tuple[str, ...], config: Config
+) -> Bluesky:
+    """Publish the posts of Bluesky to the posts topic.
+
+    A Jetstream serves them to anyone, through one of two interfaces: /subscribe (v1) and
+    /xrpc/network.bsky.jetstream.subscribeEvents (v2). It keeps a day and a half of posts: a command
+    that is started again within that time loses nothing, also with another host.
+    """
+    return Bluesky(urls, collections, langs, config.stream.stall_s)
+
+
+MASTODON_TOKEN = "NEWSIFT_MASTODON_TOKEN"
+
+
+@collect.command()
+@click.option(
+    "--url", required=True, metavar="URL",
+    help="An instance, or one of its streams with its path.",
+)  # fmt: skip
+@click.option(
+    "--stream", type=click.Choice(list(PATHS)), help="Which of its streams.  [default: public]"
+)
+@click.option("--tag", metavar="NAME", help="Of which hashtag, with --stream hashtag.")
+@token_option(MASTODON_TOKEN)
+@collect_options
+def mastodon(
+    url: str, stream: str | None, tag: str | None, token_file: Path | None, config: Config
+) -> Mastodon:
+    """Publish the posts of a Mastodon instance to the posts topic.
+
+    Needs a user's token with the scope read:statuses. The stream leaves out what the account has
+    muted or blocked and languages it has not chosen. Posts missed while the command was not running
+    are read from the timeline first: instances allow 300 pages in five minutes.
+    """
+    address = stream_address(url, stream, tag)
+    return Mastodon(address, needed_token(MASTODON_TOKEN, token_file), config.stream.stall_s)
+
+
+X_TOKEN = "NEWSIFT_X_TOKEN"
+
+
+def list_rules_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --list-rules; with it, or with --dry-run and --rules, the rules are shown instead."""
+
+    @click.option("--list-rules", is_flag=True, help="Print the rules that X has, and end.")
+    @wraps(command)
+    def list_or_collect(*args: Any, list_rules: bool, **options: Any) -> None:
+        if list_rules or (options["dry_run"] and options["rules"]):
+            source = XStream(
+                options["url"], needed_token(X_TOKEN, options["token_file"]), options["rules"]
+            )
+            asyncio.run(show_rules(source, list_rules))
+            return
+        command(*args, **options)
+
+    return list_or_collect
+
+
+@collect.command()
+@click.option(
+    "--url", default=STREAM, show_default=True, metavar="URL",
+    help="The filtered stream; its rules stand below it, at /rules.",
+)  # fmt: skip
+@click.option(
+    "--rules", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep the rules of X in step with this file: a rule a line, its tag behind a tab. With "
+    "--dry-run it shows what it would change, and ends.",
+)  # fmt: skip
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N",
+    help="End after N posts, each of which X charges: $0.005.",
+)  # fmt: skip
+@token_option(X_TOKEN)
+@list_rules_option
+@collect_options
+def x(
+    url: str, rules: Path | None, limit: int | None, token_file: Path | None, config: Config
+) -> XStream:
+    """Publish the posts of X that match your rules to the posts topic.
+
+    Needs the bearer token of an app with access to the filtered stream. X charges $0.005 for each
+    post, sends at most 250 a second, and sends nothing twice: what was published while the command
+    was not running is counted as a gap.
+
+    The file of rules is the complete list: missing rules are added on X and others are removed, at
+    the start and whenever the file changes. X allows 1,000 rules of 1,024 characters.
+    """
+    token = needed_token(X_TOKEN, token_file)
+    return XStream(url, token, rules, limit, config.stream.stall_s)
+
+
+async def show_rules(source: XStream, list_all: bool) -> None:
+    """Print the current rules, or the changes that the file would make."""
+    async with session(STALL_S) as client:
+        with connection_errors(source.place):
+            if list_all:
+                for rule in await source.rules.listed(client):
+                    click.echo(escaped_rule(rule.line()))
+                return
+            current, add, remove = await source.rules.planned(client)
+    for sign, rules in (("+", add), ("-", remove)):
+        for rule in rules:
+            click.echo(f"{sign} {escaped_rule(rule.line())}")
+    remaining = len(current) - len(remove)
+    changes = f"{len(add):,} rules to add, {len(remove):,} to remove, {remaining:,} stay"
+    say(f"{changes}; nothing was changed")
+
+
+def escaped_rule(line: str) -> str:
+    """The tab before the tag is not escaped."""
+    return "\t".join(map(escaped, line.split("\t", 1)))
+
+
+@collect.command()
+@click.argument("place", metavar="FOLDER")
+@click.option("--once", is_flag=True, help="End when all that is there is sent.")
+@file_options
+@STATE
+@DRY_RUN
+@kafka_options
+def files(
+    place: str,
+    once: bool,
+    file_options: FileOptions,
+    state: Path | None,
+    dry_run: bool,
+    config: Config,
+) -> None:
+    """Publish the posts of the files in FOLDER, and of files that arrive later, each file once.
+
+    All formats of `newsift filter` are read, in subfolders too; FOLDER may be a quoted pattern. A
+    file is read when it has not been written to for five seconds: to be safe, write it elsewhere
+    and move it here. Files are not moved or deleted.
+    """
+    place = os.path.abspath(place)  # noqa: PTH100 - a pattern, perhaps
+    if place != place.encode("utf-8", "replace").decode():
+        raise InputError(f"{place!r}: its name is not in UTF-8; rename it, or link to it")
+    if (files_now := scan_folder(place, SUFFIXES)) is None:
+        raise InputError(f"{place}: there is no such folder; make it, or give a pattern in quotes")
+    if not (files_now or once):
+        say(f"{place}: holds no file of posts yet; they are waited for")
+    file = state or default_state(f"files-{digest(place)[:12]}")
+    ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
+    tell = SayOnce()
+
+    def read(path: Path) -> FileMessages:
+        return FileMessages(path, file_options, config.limits, tell)
+
+    source = Folder(place, read, ledger, once or dry_run)
+    try:
+        run_source(source, file, dry_run, config)
+    finally:
+        say(f"{place}: {tallied(source.counts) or 'nothing new'}")
+    if once:
+        refuse_failures(source)
+
+
+class SayOnce:
+    """Prints how tables are read once for each kind, not for each file."""
+
+    def __init__(self) -> None:
+        self._messages: set[str] = set()
+
+    def __call__(self, message: str) -> None:
+        kind = message.partition(": ")[2]
+        if kind not in self._messages:
+            self._messages.add(kind)
+            say(message)
+
+
+def refuse_failures(source: Folder) -> None:
+    """Raise if too many files or rows could not be read."""
+    counts = source.counts
+    if unread := counts["not understood"]:
+        raise RunError(f"{unread:,} of {unread + counts['files']:,} files could not be read")
+    refuse_many_bad(counts["bad rows"], counts["rows"])

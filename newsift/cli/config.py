@@ -1,0 +1,66 @@
+"""`newsift config`: check or show the configuration."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from encoder.errors import NewsiftError
+from encoder.support.named import model_directory
+from newsift.cli.options import CONFIG, KAFKA, ONE_JSON
+from worker.background_file import KEY, digest_of
+from worker.config import KEYS
+from worker.config.load import load, overridden
+from worker.config.text import as_values, packaged, rendered
+from worker.errors import ConfigError
+from worker.kafka.settings import tls_context
+from worker.text import escaped
+
+
+@click.group()
+def config() -> None:
+    """Check the configuration, or show it."""
+
+
+@config.command("check")
+@CONFIG
+@KAFKA
+def check_config(config_file: Path | None, kafka: str | None) -> None:
+    """Check the file and the environment variables, and that the files they name exist."""
+    loaded = load(config_file, overridden(os.environ, kafka))
+    tls_context(loaded.config)
+    try:
+        model_directory(loaded.config.model.name)
+    except NewsiftError as error:
+        raise ConfigError(f"{loaded.origins['model.name']}: model.name: {error}") from error
+    if file := loaded.config.matching.background:
+        try:
+            digest_of(file)
+        except NewsiftError as error:
+            raise ConfigError(f"{loaded.origins[KEY]}: {KEY}: {error}") from error
+    changed = [
+        f"{section}.{name}" for section, keys in KEYS.items() for name, key in keys.items()
+        if getattr(getattr(loaded.config, section), name) != key.default
+    ]  # fmt: skip
+    summary = f"not by default: {', '.join(changed)}" if changed else "every key has its default"
+    click.echo(escaped(f"{loaded.file or 'the defaults'}: right; {summary}"), err=True)
+
+
+@config.command()
+@CONFIG
+@KAFKA
+@ONE_JSON
+@click.option("--template", is_flag=True, help="Print the defaults with what each key means.")
+def show(config_file: Path | None, kafka: str | None, as_json: bool, template: bool) -> None:
+    """Print every key with its value and where the value comes from. Secrets are not shown."""
+    if template:
+        click.echo(packaged(), nl=False)
+        return
+    loaded = load(config_file, overridden(os.environ, kafka))
+    if as_json:
+        values = as_values(loaded.config)
+        file = None if loaded.file is None else str(loaded.file)
+        click.echo(json.dumps({"file": file, "values": values, "origins": dict(loaded.origins)}))
+        return
+    click.echo(rendered(loaded), nl=False)

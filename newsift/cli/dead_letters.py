@@ -1,0 +1,112 @@
+"""`newsift dead-letters`: list, show and retry messages that the worker could not process."""
+
+from collections import Counter
+
+import click
+
+from newsift.cli.options import JSON, kafka_options, since_option
+from newsift.cli.output import print_fields, print_json
+from newsift.cli.terminal import say
+from newsift.operations.dead_letters import (
+    Choice,
+    DeadLetter,
+    dead_letters_of,
+    retry_letters,
+    unknown,
+)
+from newsift.operations.messages import tallied
+from worker.config import Config
+from worker.kafka.reading import connected
+from worker.posts.read import Reason
+from worker.text import bytes_in_json, one_line
+
+DETAIL = 60
+SINCE = since_option("Only from this time on: 2h, or RFC 3339.")
+
+
+REASON = click.option(
+    "--reason",
+    metavar="CODE",
+    type=click.Choice([reason.value for reason in Reason]),
+    help="Only those with this reason.",
+)
+
+
+@click.group("dead-letters")
+def dead_letters() -> None:
+    """List, show and retry the messages that the worker could not process."""
+
+
+@dead_letters.command("list")
+@REASON
+@SINCE
+@JSON
+@kafka_options
+def list_letters(reason: str | None, start: int | None, as_json: bool, config: Config) -> None:
+    """List dead letters with their ids and reasons."""
+    reasons: Counter[str] = Counter()
+    with connected(config) as cluster:
+        for letter in dead_letters_of(cluster, config, start):
+            if reason not in (None, letter.reason):
+                continue
+            reasons[letter.reason] += 1
+            if as_json:
+                print_json([letter.row()])
+            else:
+                _print_line(letter)
+    if not as_json:
+        summary = f"{reasons.total():,}: {tallied(reasons)}" if reasons else "none"
+        say(f"dead letters: {summary}")
+
+
+@dead_letters.command("show")
+@click.argument("name", metavar="ID")
+@JSON
+@kafka_options
+def show_letter(name: str, as_json: bool, config: Config) -> None:
+    """Show one dead letter with its bytes."""
+    with connected(config) as cluster:
+        letters = [letter for letter in dead_letters_of(cluster, config) if letter.id == name]
+    if not letters:
+        raise unknown(name)
+    row, key, value = letters[-1].row(), letters[-1].message.key, letters[-1].message.value
+    if as_json:
+        print_json([row | {"key": bytes_in_json(key), "value": bytes_in_json(value)}])
+    else:
+        print_fields(row | {"key": _text(key)})
+        click.echo(f"\n{_text(value)}")
+
+
+@dead_letters.command()
+@click.argument("names", nargs=-1, metavar="[ID]…")
+@click.option("--all", "every", is_flag=True, help="All that can be retried.")
+@REASON
+@SINCE
+@kafka_options
+def retry(
+    names: tuple[str, ...], every: bool, reason: str | None, start: int | None, config: Config
+) -> None:
+    """Publish dead letters to the posts topic again, unchanged, at most three times each.
+
+    Each is listed once the broker has it. A letter that was published again before is not published
+    twice: the posts since the oldest of these letters are read to find out. Two retries on one
+    machine run one after the other.
+    """
+    if bool(names) + every + (reason is not None) != 1:
+        raise click.UsageError("name dead letters, or give --all, or --reason CODE")
+    retry_letters(config, Choice(frozenset(names), reason, start), _print_sent)
+
+
+def _print_sent(letter: DeadLetter) -> None:
+    click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}")
+
+
+def _print_line(letter: DeadLetter) -> None:
+    when = f"{letter.row()['rejected_at'][:19]}Z"
+    detail = one_line(letter.detail)[:DETAIL]
+    attempt, reason = f"attempt {letter.attempt}", one_line(letter.reason)
+    click.echo(f"{one_line(letter.id):<24}  {when}  {reason:<16}  {attempt}  {detail}".rstrip())
+
+
+def _text(value: bytes | None) -> str:
+    return "-" if value is None else one_line(value.decode("utf-8", "backslashreplace"))

@@ -1,0 +1,401 @@
+"""`newsift demo`: a broker, a worker and sample posts on this machine."""
+
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import click
+import kafka
+
+from encoder.errors import NewsiftError
+from newsift.broker.server import running
+from newsift.cli.options import model_options
+from newsift.cli.output import highlight_text
+from newsift.cli.processes import WorkerProcess, worker_process
+from newsift.cli.terminal import use_colour
+from newsift.files.articles import read_article
+from newsift.files.rows import read_match
+from newsift.operations.messages import tallied
+from worker.config import Config, KafkaConfig, TopicsConfig, load_config
+from worker.kafka.sending import Outbox, sending
+from worker.kafka.settings import kafka_python_settings
+from worker.kafka.topics import ensure_topics
+from worker.match.records import MatchRecord
+from worker.posts.read import Post, read_post
+from worker.text import one_line
+
+SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePost:
+    """An invented post and the event it is about, if any."""
+
+    id: int
+    text: str
+    event: str | None
+
+
+def read_posts(file: Path = SAMPLES / "posts.jsonl") -> list[SamplePost]:
+    rows = (json.loads(line) for line in file.read_text("utf-8").splitlines())
+    return [SamplePost(int(row["id"]), row["text"], row["event"]) for row in rows]
+
+
+def read_articles(folder: Path = SAMPLES / "seeds") -> dict[str, tuple[str, str]]:
+    """Title and text by event."""
+    articles = {file.stem: read_article(file) for file in sorted(folder.glob("*.md"))}
+    return {name: (article.title, article.text) for name, article in articles.items()}
+
+
+def seed_record(title: str, text: str) -> bytes:
+    return json.dumps({"title": title, "text": text}, ensure_ascii=False).encode()
+
+
+WHEN = "2026-03-01T10:00:00.000Z"
+DID = "did:plc:newsiftdemo"
+ON_X, ON_MASTODON = 1_890_000_000_000_000_000, 113_000_000_000_000_000  # their ids count from here
+
+POISON: tuple[bytes | None, ...] = (
+    b'{"id": "poison-1", "text": "cut off in the mid',
+    b'["a list", "is no post"]',
+    b'{"id": "poison-2", "text": ' + b"[" * 500 + b"]" * 500 + b"}",
+    b'{"id": "poison-3", "text": "caf\xe9 on fire"}',
+    b'{"id": "poison-4", "text": "half of an emoji: \\ud83d"}',
+    b'{"text": "nobody knows which post this is"}',
+    b'{"id": "poison-5", "text": 404}',
+    None,
+    b'{"temperature": 21.5, "room": "kitchen"}',
+)
+EVENT = '{"did": "%s", "kind": "commit", "commit": {"operation": "%s", "collection": "%s"}}'
+HARMLESS: tuple[bytes, ...] = (
+    b'{"delete": {"status": {"id": 1, "id_str": "1", "user_id": 7}}}',
+    (EVENT % (DID, "create", "app.bsky.feed.like")).encode(),
+    (EVENT % (DID, "delete", "app.bsky.feed.post")).encode(),
+    b'{"id": "picture-1", "text": ""}',
+)
+
+
+def as_message(post: SamplePost) -> bytes:
+    """The post in the format of a platform; the platforms alternate by id."""
+    return json.dumps(FORMS[post.id % len(FORMS)](post), ensure_ascii=False).encode()
+
+
+def _x(post: SamplePost) -> dict[str, Any]:
+    tweet = {"id": str(ON_X + post.id), "text": post.text, "author_id": "7", "created_at": WHEN}
+    return {"data": tweet, "includes": {"users": [{"id": "7", "username": "sample"}]}}
+
+
+def _bluesky(post: SamplePost) -> dict[str, Any]:
+    kind = "app.bsky.feed.post"
+    record = {"$type": kind, "text": post.text, "createdAt": WHEN}
+    commit = {"operation": "create", "collection": kind, "rkey": f"3demo{post.id:08d}"}
+    return {"did": DID, "kind": "commit", "commit": commit | {"record": record}}
+
+
+def _mastodon(post: SamplePost) -> dict[str, Any]:
+    return {
+        "id": str(ON_MASTODON + post.id), "content": f"<p>{escape(post.text)}</p>",
+        "account": {"acct": "sample@social.example"}, "created_at": WHEN,
+        "uri": f"https://social.example/users/sample/statuses/{post.id}",
+    }  # fmt: skip
+
+
+def _plain(post: SamplePost) -> dict[str, Any]:
+    return {"id": f"sample-{post.id}", "text": post.text}
+
+
+FORMS = (_x, _bluesky, _mastodon, _plain)
+
+
+ADDED, REMOVED = "cable-car-stuck", "clinic-hack"
+ADD_AT, REMOVE_AT = 0.3, 0.65  # of the whole time
+BEFORE, AFTER = 0.5, 1.5  # seconds around a change in which nothing about its event is sent
+SHORTEST = 8.0
+ORDER = 7  # the seed of the order, so that every run is the same
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """A message and the time at which it is sent."""
+
+    value: bytes | None
+    event: str | None = None
+    id: str = "no post"
+    at: float = 0.0  # seconds from the start
+    live: bool = False  # whether there is a seed for the post's event by then
+
+
+@dataclass(frozen=True, slots=True)
+class SeedChange:
+    at: float
+    seed: str
+    adds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    cues: tuple[Cue, ...]
+    changes: tuple[SeedChange, ...]
+    seconds: float
+
+
+def script_of(posts: Sequence[SamplePost], seconds: float) -> Script:
+    """Spread these posts and the broken messages evenly over the time."""
+    changes = (
+        SeedChange(seconds * ADD_AT, ADDED, True),
+        SeedChange(seconds * REMOVE_AT, REMOVED, False),
+    )
+    cues = [*map(_cue, posts), *map(Cue, HARMLESS), *map(Cue, POISON)]
+    random.Random(ORDER).shuffle(cues)
+    step = seconds / len(cues)
+    timed = []
+    for n in range(len(cues)):
+        cue = cues.pop(_first_fit(cues, n * step, changes))
+        timed.append(replace(cue, at=n * step, live=_is_live(cue.event, n * step, changes)))
+    return Script(tuple(timed), changes, seconds)
+
+
+def _cue(post: SamplePost) -> Cue:
+    value = as_message(post)
+    outcome = read_post(value)
+    return Cue(value, post.event, outcome.id) if isinstance(outcome, Post) else Cue(value)
+
+
+def _first_fit(cues: Sequence[Cue], at: float, changes: Sequence[SeedChange]) -> int:
+    """The first that may be sent at this time; at the end, any."""
+    closed = {c.seed for c in changes if c.at - BEFORE <= at <= c.at + AFTER}
+    return next((i for i, cue in enumerate(cues) if cue.event not in closed), 0)
+
+
+def _is_live(event: str | None, at: float, changes: Sequence[SeedChange]) -> bool:
+    own = (change for change in changes if change.seed == event)
+    return event is not None and all(change.adds == (at > change.at) for change in own)
+
+
+def next_steps() -> Iterator[str]:
+    """Commands to try after the demo, one on each line."""
+    on_path = shutil.which("newsift")
+    beside = Path(sys.executable).with_name("newsift")
+    if beside.exists() and not (on_path and Path(on_path).samefile(beside)):
+        yield f"To have newsift and faust at hand:  source {_near(beside.with_name('activate'))}"
+    yield "Next, your own files, without a broker:"
+    yield _step("filter POSTS.jsonl --seeds ARTICLE.md", "the posts that match an article")
+    yield "Or a stream, each in a terminal of its own:"
+    try:
+        address = load_config().kafka.bootstrap_servers
+    except NewsiftError:
+        address = Config().kafka.bootstrap_servers
+    broker = None if address == Config().kafka.bootstrap_servers else address
+    if broker is None:
+        yield _step("broker", "or any Kafka: NEWSIFT_KAFKA=host:port")
+    where = "the worker, on that broker" if broker is None else f"the worker, on {broker}"
+    yield _step("-A worker worker", where, "faust")
+    yield _step(f"seeds add {_near(SAMPLES)}/seeds/ferry-fire.md", "an article, or yours")
+    yield _step("matches", "what is found, as it is found")
+    yield _step(f"replay {_near(SAMPLES)}/posts.jsonl --rate 100", "posts, or yours")
+
+
+def _step(typed: str, does: str, command: str = "newsift") -> str:
+    return f"  {command + ' ' + typed:<58}  {does}"
+
+
+def _near(path: Path) -> str:
+    """A path as one types it in the current folder."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+WIDTH = 18  # of an event's name
+
+
+@dataclass
+class DemoResults:
+    """The matches of the sample posts, and their latencies."""
+
+    script: Script
+    matches: set[tuple[str, str]] = field(default_factory=set)  # the post's id, the event
+    latencies: list[float] = field(default_factory=list)  # seconds
+
+    def add(self, record: MatchRecord, now: float) -> None:
+        """`now` is in seconds since 1970."""
+        self.matches |= {(record.post.id, match.event) for match in record.matches}
+        self.latencies.append(now - record.source.timestamp / 1000)
+
+    def about(self, event: str, live: bool) -> set[str]:
+        """The ids of the posts on an event that are sent while its seed is live, or is not."""
+        return {cue.id for cue in self.script.cues if (cue.event, cue.live) == (event, live)}
+
+    def matched_posts(self, event: str) -> set[str]:
+        return {post for post, name in self.matches if name == event}
+
+    def latency(self, share: float) -> float:
+        """A quantile of the latency, in milliseconds."""
+        ordered = sorted(self.latencies)
+        return 1e3 * ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
+
+
+def match_lines(record: MatchRecord, colour: bool, weights: bool = True) -> Iterator[str]:
+    """A line for each match of a record: score, event, and the post with its words highlighted.
+
+    Without colour and weights it is the post's text alone.
+    """
+    for match in record.matches:
+        text = one_line(record.post.text)
+        words = highlight_text(text, match.why, colour) if colour or weights else text
+        yield f"{match.score:.2f}  {one_line(match.event):<{WIDTH}}{words}"
+
+
+def change_line(change: SeedChange, colour: bool) -> str:
+    line = f"----  {change.seed:<{WIDTH}}article {'added' if change.adds else 'removed'}"
+    return click.style(line, bold=True) if colour else line
+
+
+def summary(
+    tally: DemoResults, events: Sequence[str], rejected: Counter[str], passed_over: int
+) -> Iterator[str]:
+    """Precision and recall count the posts that were sent while their seed was live."""
+    yield f"{'event':<{WIDTH}}{'posts':>7}{'found':>7}{'precision':>11}{'recall':>8}"
+    for event in events:
+        expected, matched = tally.about(event, live=True), tally.matched_posts(event)
+        shares = (
+            f"{_share(expected & matched, matched):>11}{_share(expected & matched, expected):>8}"
+        )
+        yield f"{event:<{WIDTH}}{len(expected):>7}{len(matched):>7}{shares}"
+    for change in tally.script.changes:
+        off_posts = tally.about(change.seed, live=False)
+        matched_off = len(off_posts & tally.matched_posts(change.seed))
+        when = "before its article was added" if change.adds else "after its article was removed"
+        yield f"{change.seed}: {len(off_posts)} posts came {when}; {matched_off} of them matched."
+    sent, seconds = len(tally.script.cues), tally.script.seconds
+    yield (
+        f"\n{sent} messages in {seconds:.0f} s, paced at {sent / seconds:.0f} a second;"
+        f" from sending to a match here: p50 {tally.latency(0.5):.0f} ms,"
+        f" p99 {tally.latency(0.99):.0f} ms."
+    )
+    reasons = f" ({tallied(rejected)})" if rejected else ""
+    yield f"Dead letters: {rejected.total()}{reasons}. Passed over: {passed_over}."
+
+
+def _share(right: set[str], all_of_them: set[str]) -> str:
+    return f"{len(right) / len(all_of_them):.2f}" if all_of_them else "-"
+
+
+POLL_MS = 10
+DRAIN_S = 15.0
+QUIET_S = 0.3
+
+
+@click.command()
+@click.option(
+    "--seconds", type=click.FloatRange(min=SHORTEST, max=600), default=20.0, show_default=True,
+    help="How long the posts take.",
+)  # fmt: skip
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
+    help="The broker's port, to look on with other commands; any free one if not given.",
+)  # fmt: skip
+@model_options
+def demo(seconds: float, port: int, model: str, device: str, threads: int | None) -> None:
+    """Show newsift at work: sample posts come in, matches come out.
+
+    Starts a Kafka broker in memory and the worker, `faust -A worker worker`, publishes sample
+    articles and sends sample posts, some of them broken. During the run one article is added and
+    one is removed. At the end it prints precision and recall, and stops what it started. Articles
+    and posts are invented; the network is not used.
+    """
+    # The worker runs in another folder: a model's directory needs its whole path there.
+    name = str(Path(model).resolve()) if Path(model).is_dir() else model
+    settings = {"NEWSIFT_MODEL__NAME": name, "NEWSIFT_MODEL__DEVICE": device}
+    if threads is not None:
+        settings["NEWSIFT_MODEL__THREADS"] = str(threads)
+    with running(port) as broker, tempfile.TemporaryDirectory() as scratch:
+        config = Config(kafka=KafkaConfig(bootstrap_servers=broker.address))
+        _show(config, script_of(read_posts(), seconds), Path(scratch), settings)
+    click.echo("\n" + "\n".join(next_steps()), err=True)
+
+
+def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str]) -> None:
+    articles = {name: seed_record(*article) for name, article in read_articles().items()}
+    ensure_topics(config)
+    settings_of_consumer = kafka_python_settings(config) | {"metrics_enabled": False}
+    match_consumer = kafka.KafkaConsumer(
+        config.topics.matches, **settings_of_consumer, auto_offset_reset="earliest"
+    )
+    with sending(config) as outbox, closing(match_consumer) as consumer:
+        for name in articles.keys() - {ADDED}:
+            outbox.send(config.topics.seeds, articles[name], name.encode())
+        outbox.settle()
+        click.echo("The worker starts; its very first start compiles it for this CPU.", err=True)
+        address = config.kafka.bootstrap_servers
+        with worker_process(address, scratch, settings) as worker:
+            took = worker.wait_until_ready()
+            click.echo(
+                f"Ready after {took:.1f} s, on a broker in memory at {address}, with "
+                f"{len(articles) - 1} articles. {len(script.cues)} messages follow.\n", err=True
+            )  # fmt: skip
+            printer = MatchPrinter(consumer, worker, DemoResults(script))
+            play(script, articles, printer, outbox, config.topics)
+            printer.drain()
+            rejected = worker.counter_values("newsift_posts_rejected_total")
+            passed_over = worker.counter_values("newsift_posts_passed_over_total").total()
+    click.echo()
+    click.echo("\n".join(summary(printer.tally, list(articles), rejected, passed_over)))
+
+
+def play(
+    script: Script, articles: dict[str, bytes], printer: "MatchPrinter", outbox: Outbox,
+    topics: TopicsConfig,
+) -> None:  # fmt: skip
+    """Send everything at its time, and print the matches as they arrive."""
+    steps: list[Cue | SeedChange] = [*script.cues, *script.changes]
+    began = time.monotonic()
+    for step in sorted(steps, key=lambda step: step.at):
+        while time.monotonic() - began < step.at:
+            printer.print_new()
+        if isinstance(step, SeedChange):
+            record = articles[step.seed] if step.adds else None
+            outbox.send(topics.seeds, record, step.seed.encode())
+            click.echo(change_line(step, printer.colour))
+        else:
+            outbox.send(topics.posts, step.value, step.id.encode())
+    outbox.settle()
+
+
+class MatchPrinter:
+    """Prints matches as they arrive, and checks that the worker is running."""
+
+    def __init__(self, consumer: Any, worker: WorkerProcess, tally: DemoResults) -> None:
+        self._consumer, self._worker, self.tally = consumer, worker, tally
+        self.colour, self._at_terminal = use_colour(), sys.stdout.isatty()
+
+    def print_new(self) -> None:
+        batches = self._consumer.poll(timeout_ms=POLL_MS)
+        for message in (message for part in batches.values() for message in part):
+            if record := read_match(message.value):
+                self.tally.add(record, time.time())
+                for line in match_lines(record, self.colour, weights=self._at_terminal):
+                    click.echo(line)
+        self._worker.check()
+
+    def drain(self) -> None:
+        """Print until the worker has read everything and no more matches arrive."""
+        sent = len(self.tally.script.cues)
+        began = quiet = time.monotonic()
+        while time.monotonic() - quiet < QUIET_S and time.monotonic() - began < DRAIN_S:
+            before = len(self.tally.matches)
+            self.print_new()
+            read = self._worker.counter_values("newsift_posts_read_total").total()
+            if read < sent or len(self.tally.matches) > before:
+                quiet = time.monotonic()

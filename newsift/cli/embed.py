@@ -1,0 +1,138 @@
+"""`newsift embed`: texts to embeddings."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import click
+
+import encoder
+from encoder import Embeddings, Encoder, InputError
+from encoder.embeddings import saving
+from encoder.model.weights import F32
+from newsift.cli.options import file_options, model_options
+from newsift.cli.terminal import ProgressLine, prompt_for_text, say
+from newsift.files.messages import FileMessage, InputText, input_text
+from newsift.files.posts import FileMessages, checked, refuse_many_bad, share_read
+from newsift.files.read import DASH, find_files
+from newsift.files.tables import FileOptions
+from newsift.files.write import check_targets
+from worker.config.limits import DEFAULT_LIMITS
+
+BATCH_TEXTS = 4096
+BATCH_BYTES = 8 * 2**20
+
+
+class TextBatches:
+    """Batches of the readable texts; others are an error, or skipped and counted."""
+
+    def __init__(self, inputs: Sequence[FileMessages], skip_bad: bool) -> None:
+        self._rows = chain.from_iterable(chain.from_iterable(inputs))
+        self._skip_bad, self._bad = skip_bad, 0
+        self._progress = ProgressLine(share_read(inputs))
+
+    def __iter__(self) -> Iterator[list[InputText]]:
+        batch: list[InputText] = []
+        size = 0
+        for message in self._rows:
+            if (text := self._read(message)) is None:
+                continue
+            batch.append(text)
+            size += len(message.raw)
+            if len(batch) == BATCH_TEXTS or size >= BATCH_BYTES:
+                yield batch
+                self._progress.add(len(batch), "rows")
+                batch, size = [], 0
+        if batch:
+            yield batch
+            self._progress.add(len(batch), "rows")
+        self._conclude()
+
+    def refuse_many_bad(self) -> None:
+        refuse_many_bad(self._bad, self._bad + self._progress.done)
+
+    def _read(self, row: FileMessage) -> InputText | None:
+        try:
+            return input_text(row)
+        except ValueError as error:
+            if not self._skip_bad:
+                raise InputError(f"{row.topic}, {error} (--skip-bad skips such rows)") from error
+            self._bad += 1
+            say(f"skipped: {row.topic}, {error}")
+            return None
+
+    def _conclude(self) -> None:
+        good = self._progress.done
+        if self._bad and not good:
+            raise InputError("no row could be read; the reasons stand above")
+        if self._bad:
+            say(f"bad rows skipped: {self._bad}, rows read: {good}")
+        if good and sys.stderr.isatty():
+            say(f"{good:,} rows, {self._progress.rate()}")
+
+
+@click.command()
+@click.argument("file", default=DASH, type=click.Path(path_type=Path), metavar="[FILE]")
+@click.option("--out", default=DASH, type=click.Path(path_type=Path),
+              help="The safetensors file to write.")  # fmt: skip
+@click.option("--articles", is_flag=True, help="The texts are articles, not posts.")
+@file_options
+@click.option("--skip-bad", is_flag=True, help="Pass over rows that cannot be read.")
+@model_options
+def embed(
+    file: Path, out: Path, articles: bool, file_options: FileOptions, skip_bad: bool,
+    model: str, device: str, threads: int | None,
+) -> None:  # fmt: skip
+    """Turn the texts of FILE, or of standard input, into embeddings.
+
+    Reads the formats of `newsift filter`; the title of an article is read from `title`. The
+    embeddings go to --out as safetensors, one row for each input row, or to standard output as JSON
+    lines. Memory does not grow with the input; --out takes about 1.3 KB of disk for each row, and
+    as much again until it is complete.
+    """
+    files = find_files([file])
+    check_targets({"--out": out}, files)
+    if out != DASH and out.suffix != ".safetensors":
+        raise InputError(f"--out {out}: must end in .safetensors; JSON lines go to standard output")
+    if file == DASH:
+        prompt_for_text()
+    inputs = checked(files, file_options, DEFAULT_LIMITS, say, blank=True)
+    enc = encoder.load(model, device=device, threads=threads)
+    texts = TextBatches(inputs, skip_bad)
+    embedded_batches = ((batch, _embedded(enc, batch, articles)) for batch in texts)
+    if out == DASH:
+        for batch, embeddings in embedded_batches:
+            _print(batch, embeddings)
+    else:
+        with saving(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
+            for _, embeddings in embedded_batches:
+                table.add(embeddings.dense, embeddings.lexical)
+    texts.refuse_many_bad()
+
+
+def _embedded(enc: Encoder, batch: list[InputText], articles: bool) -> Embeddings:
+    if articles:
+        return enc.articles(
+            [(each.title, each.text) if each.title else each.text for each in batch]
+        )
+    return enc.posts([each.text for each in batch])
+
+
+def _print(batch: list[InputText], embeddings: Embeddings) -> None:
+    """One JSON object a row; nine digits give every float32 back exactly."""
+    lexical = embeddings.lexical
+    for i, each in enumerate(batch):
+        mine = slice(lexical.indptr[i], lexical.indptr[i + 1])
+        slots = ",".join(map(str, lexical.slots[mine].tolist()))
+        name = f'"id":{json.dumps(each.id)},' if each.id is not None else ""
+        sys.stdout.write(
+            f'{{{name}"dense":[{_numbers(embeddings.dense[i])}],'
+            f'"lexical":{{"slots":[{slots}],"weights":[{_numbers(lexical.weights[mine])}]}}}}\n'
+        )
+    sys.stdout.flush()
+
+
+def _numbers(row: F32) -> str:
+    return ",".join(map("%.9g".__mod__, row.tolist()))

@@ -1,0 +1,389 @@
+"""`newsift events`: what events have learned, learning, and promises."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from encoder.errors import InputError
+from newsift.cli.options import JSON, kafka_options, since_option
+from newsift.cli.output import print_fields, print_json, table
+from newsift.cli.signals import end_on_sigterm
+from newsift.cli.terminal import confirm_publish, require_yes, say, say_version
+from newsift.operations.events import NONE, KnownEvent, Wish, attempts_at, the_event
+from newsift.operations.model_context import Teacher
+from newsift.operations.profile_training import (
+    Learning,
+    ProfileTraining,
+    Proposal,
+    comment,
+    earlier,
+    go_back,
+    proposal_row,
+    proposed,
+    read_events,
+    unsafe,
+)
+from newsift.operations.promises import (
+    Shown,
+    event_rows,
+    missing,
+    promisable,
+    promise_row,
+    promise_shown,
+    set_promise,
+)
+from newsift.operations.seed_topic import SeedTopic, seed_topic
+from newsift.operations.times import seconds, since
+from worker.config import Config
+from worker.errors import ConflictError
+from worker.kafka.reading import connected
+from worker.seeds.profile import Profile
+from worker.seeds.state import ControlState
+from worker.text import cut, one_line
+
+HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
+SHOWN = 160  # characters of a post
+WORDS = 10
+
+
+def print_events(rows: Sequence[dict[str, Any]]) -> None:
+    """One line an event; one that is refused or stale says why."""
+    table(HEADER, [_cells(row) for row in rows])
+
+
+def print_event(row: dict[str, Any], profile: Profile | None) -> None:
+    """All about one event: what it learned, and the versions before."""
+    names = ("event", "seeds", "profile", "threshold", "promise")
+    fields = dict(zip(names, _cells(row), strict=False)) | {"seeds": ", ".join(row["seeds"])}
+    made = row["made"]
+    for name in ("at", "by", "method", "beta", "gamma", "cohesion", "labels", "attempts"):
+        fields[name] = made.get(name)
+    posts = made.get("posts")
+    fields["posts"] = len(posts) if isinstance(posts, list) else None
+    fields["version"] = row["version"]
+    fields |= {name: told_words(made.get(name)) for name in ("gained", "lost")}
+    print_fields(fields)
+    for number, record in enumerate(profile.before if profile else (), 1):
+        earlier = record.get("made")
+        said = earlier if isinstance(earlier, dict) else {}
+        parts = [f"before {number}", said.get("at"), said.get("by"), said.get("method")]
+        click.echo("  ".join(one_line(str(part)) for part in parts if part))
+
+
+def print_proposal(proposal: Proposal) -> None:
+    """Before and after, for people."""
+    made, compared = proposal.profile.made, proposal.comparison
+    click.echo(f"event         {one_line(proposal.event.name)}")
+    click.echo(f"learned from  {one_line(_learned_from(made))}")
+    for name in ("gained", "lost"):
+        click.echo(f"{name:<13} {told_words(made[name]) or '-'}")
+    before, after = (told_cuts(cuts) for cuts in proposal.cuts)
+    click.echo(f"threshold     {before} → {after}")
+    was, will = proposal.of_background
+    click.echo(f"background    {was:.1f} → {will:.1f} of 1,000 posts pass")
+    if compared.read:
+        was, will = compared.passes
+        click.echo(
+            f"stream        {was:,} → {will:,} of {compared.read:,} posts pass{_hourly(proposal)}"
+        )
+    for sign, posts in (("+", compared.come), ("-", compared.go)):
+        for each in posts:
+            click.echo(f"  {sign} {each.score:.2f}  {cut(one_line(each.post.text), SHOWN)}")
+
+
+def told_words(words: Any) -> str:
+    """Words with how much they moved, as far as a record is what it should be."""
+    if not isinstance(words, list):
+        return ""
+    return "  ".join(_told_word(pair) for pair in words[:WORDS])
+
+
+def told_cuts(cuts: Sequence[float]) -> str:
+    """Thresholds: one, or from the lowest to the highest."""
+    ends = dict.fromkeys(f"{cut:.4f}" for cut in (*cuts[:1], *cuts[-1:]))
+    return "–".join(ends) or "-"
+
+
+def _told_word(pair: Any) -> str:
+    if not (isinstance(pair, list | tuple) and len(pair) == 2):
+        return ""
+    word, move = pair
+    shown = f" {move:+.3f}" if isinstance(move, float | int) else ""
+    return f"{cut(one_line(str(word)), 40)}{shown}"
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    made = row["made"]
+    state = f"{row['profile']}: {row['why']}" if row["why"] else row["profile"]
+    own = "" if row["automatic"] is False else " auto"
+    cuts = told_cuts(row["thresholds"]) + (own if row["thresholds"] else "")
+    promise = told_promise(row["promise"])
+    if row["lapsed"]:
+        promise = f"{promise}, lapsed: {row['lapsed']}"
+    said = [made.get(name) for name in ("at", "by", "method")]
+    return [row["event"], len(row["seeds"]), state, cuts, promise, *said]
+
+
+def told_promise(promise: Any) -> str:
+    """A promise in short, as far as it is one."""
+    if not isinstance(promise, dict):
+        return ""
+    precision, confidence = promise.get("precision"), promise.get("confidence")
+    if not (isinstance(precision, float) and isinstance(confidence, float)):
+        return "unreadable"
+    return f"{precision:g} at {100 * confidence:.0f} %"
+
+
+def _learned_from(made: dict[str, Any]) -> str:
+    said = f"{made['method']} (β {made['beta']:.2f}, γ {made['gamma']:g}"
+    if made["posts"] or made["cohesion"]:
+        said += f", cohesion {made['cohesion']:.2f}, {len(made['posts'])} posts"
+    return said + (f", {made['labels']} labels)" if made["labels"] else ")")
+
+
+def _hourly(proposal: Proposal) -> str:
+    if proposal.hours < 1 / 60:
+        return ""
+    was, will = (passes / proposal.hours for passes in proposal.comparison.passes)
+    return f", {was:,.1f} → {will:,.1f} an hour"
+
+
+def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool = False) -> bool:
+    """Show what the event would learn, and publish it on consent; whether all is well."""
+    proposal, state = training.propose()
+    comment(proposal)
+    danger = unsafe(proposal) if again and yes else ""
+    if not as_json:
+        print_proposal(proposal)
+    agreed = proposal.is_news and not danger and confirm_publish(yes, _question(proposal, again))
+    if agreed:
+        training.publish(proposal, state)
+        say_version(state)
+    elif not proposal.is_news:
+        say("nothing new: the profile stays as it is")
+    if danger:
+        say(f"nothing was published, it would not be safe: {danger}")
+    if as_json:
+        print_json([proposal_row(proposal, agreed)])
+    elif agreed:
+        say(f"published: {proposal.profile.id} {proposal.profile.version}")
+    return agreed or not (proposal.is_news or danger)
+
+
+def go_on(training: ProfileTraining, every: float) -> None:
+    """Learn again and again, for as long as it is safe; SIGTERM ends it.
+
+    A round that is overtaken by somebody else's publication is left to the next.
+    """
+    with end_on_sigterm():
+        while True:
+            time.sleep(every)
+            proposal, state = training.propose()
+            if danger := unsafe(proposal):
+                say(f"stopped, the profile stays as it is: {danger}")
+                return
+            if proposal.is_news:
+                try:
+                    training.publish(proposal, state)
+                except ConflictError as error:
+                    say(f"{error}; the next round tries again")
+                    continue
+                say_version(state)
+                read, passes = proposal.comparison.read, proposal.comparison.passes
+                said = f"{passes[0]:,} → {passes[1]:,} of {read:,} posts pass"
+                say(f"published: {proposal.profile.version}, {said}")
+
+
+def _question(proposal: Proposal, again: bool) -> str:
+    further = ", and those to come while it is safe" if again else ""
+    return f"Publish this profile of {proposal.event.name!r}{further}?"
+
+
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("name", metavar="EVENT")
+@click.option("--precision", type=SHARE, default=0.8, show_default=True, help="Of the matches.")
+@click.option("--confidence", type=SHARE, default=0.9, show_default=True, help="Of the promise.")
+@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
+@click.option("--yes", is_flag=True, help="Publish without asking.")
+@JSON
+@kafka_options
+def promise(
+    name: str, precision: float, confidence: float, start: int | None, yes: bool, as_json: bool,
+    config: Config,
+) -> None:  # fmt: skip
+    """Say the threshold above which EVENT's matches are right, and set it.
+
+    What it promises is shown by the labels of `newsift labels ask EVENT`, or it says how many are
+    missing if none is wrong. It is of one version of the profile, which learning leaves alone from
+    then on; it lapses when so few posts pass that most would pass without the event too. `newsift
+    events forget` gives it up.
+    """
+    with connected(config) as cluster:
+        teacher, topic = Teacher(config), SeedTopic(cluster, config)
+        events, state = read_events(topic, teacher)
+        event = the_event(events, name).taught()
+        if event.state == NONE:
+            _first_profile(topic, state, teacher, event, yes, as_json)
+            return
+        profile = promisable(event)
+        wish = Wish.of(profile, precision, confidence)
+        begin = since("24h") if start is None else start
+        shown = promise_shown(cluster, config, profile, wish, begin)
+        if not as_json:
+            click.echo(_told(wish, shown))
+        set_it = _agreed(profile, shown, yes)
+        if set_it:
+            set_promise(topic, state, teacher, profile, wish, shown)
+            say_version(state)
+    if as_json:
+        print_json([promise_row(name, wish, shown, set_it)])
+
+
+def _first_profile(
+    topic: SeedTopic, state: ControlState, teacher: Teacher, event: KnownEvent, yes: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Give an event a profile: a promise is of one, and of labels of its own matches."""
+    say("a promise is of a profile: this one, of the seeds and the background, comes first")
+    proposal = proposed(teacher, event, None, ([], []), attempts_at(event.profile))
+    if not as_json:
+        print_proposal(proposal)
+    require_yes(yes, "promise")
+    agreed = confirm_publish(yes, f"Publish this profile of {event.name!r}?")
+    if agreed:
+        topic.publish({event.key: proposal.value}, state)
+        say(f"published; label its matches now: newsift labels ask {one_line(event.name)}")
+    if as_json:
+        print_json([proposal_row(proposal, agreed)])
+
+
+def _told(wish: Wish, shown: Shown) -> str:
+    """What the labels show."""
+    held = f"precision {wish.precision:g} at {wish.confidence:.0%} confidence"
+    of = f"{shown.labels} labels, {shown.on} of them on the event, of {shown.matches} matches"
+    if shown.threshold is None:
+        return f"{held}: not shown by {of}"
+    return f"{held}: shown from {shown.threshold:.4f} on, by {of}"
+
+
+def _agreed(profile: Profile, shown: Shown, yes: bool) -> bool:
+    """Whether the threshold is to be set; else what is missing is said."""
+    if shown.threshold is None:
+        ask = f": newsift labels ask {one_line(profile.event)}" if shown.more else ""
+        earlier = "" if shown.matches else ", or give --since an earlier time"
+        say(f"{missing(shown)}{ask}{earlier}")
+        return False
+    if shown.more:
+        say(f"{shown.missing} more labels would show a lower threshold, if none is wrong")
+    require_yes(yes, "promise")
+    return confirm_publish(yes, f"Set the threshold of {profile.event!r} to {shown.threshold:.4f}?")
+
+
+NAME = click.argument("name", metavar="EVENT")
+YES = click.option("--yes", is_flag=True, help="Publish without asking.")
+
+
+@click.group()
+def events() -> None:
+    """Show what events have learned from their posts, let them learn, and what is promised."""
+
+
+@events.command("list")
+@JSON
+@kafka_options
+def list_events(as_json: bool, config: Config) -> None:
+    """List the events: seeds, profile, threshold, promise, and how the profile was made."""
+    with connected(config) as cluster:
+        teacher = Teacher(config)
+        cluster.partitions(config.topics.seeds)
+        found = read_events(SeedTopic(cluster, config), teacher)[0].values()
+        rows = event_rows(cluster, teacher, found)
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_events(rows)
+    else:
+        say("no events; add seeds with `newsift seeds add FILE --event NAME`")
+
+
+events.add_command(promise)
+
+
+@events.command("show")
+@NAME
+@JSON
+@kafka_options
+def show_event(name: str, as_json: bool, config: Config) -> None:
+    """Show what EVENT has learned: words, numbers, and the versions before."""
+    with connected(config) as cluster:
+        teacher = Teacher(config)
+        event = the_event(read_events(SeedTopic(cluster, config), teacher)[0], name)
+        row = event_rows(cluster, teacher, [event])[0]
+    if as_json:
+        before = event.profile.before if event.profile else ()
+        print_json([row | {"before": [record.get("made") for record in before]}])
+    else:
+        print_event(row, event.profile)
+
+
+@events.command("learn")
+@NAME
+@click.option("--since", "span", metavar="SPAN", help="Of the stream so much; 24h if not given.")
+@click.option("--labels", is_flag=True, help="And from what people said of posts.")
+@click.option(
+    "--background", is_flag=True, help="Without a stream: the seeds and what they are not."
+)
+@click.option("--every", metavar="SPAN", help="Go on so often, for as long as it is safe: 30m.")
+@YES
+@JSON
+@kafka_options
+def learn_event(
+    name: str, span: str | None, labels: bool, background: bool, every: str | None,
+    yes: bool, as_json: bool, config: Config,
+) -> None:  # fmt: skip
+    """Make a profile of EVENT, show what it changes, and publish it.
+
+    It is made of the mean of the event's seeds, less the everyday posts that are nearest to it, and
+    of the best posts of the topic, as far as they agree and are more than before. A profile with a
+    promise is left alone.
+    """
+    require_yes(yes, "learn")
+    if background and (every or span):
+        raise click.UsageError("--background needs no stream: leave out --since and --every")
+    stream = None if background else seconds(span or "24h", "--since")
+    pause = None if every is None else seconds(every, "--every")
+    with connected(config) as cluster:
+        training = ProfileTraining(cluster, Teacher(config), Learning(name, stream, labels))
+        well = learn_once(training, yes, as_json, again=pause is not None)
+        if well and pause is not None:
+            go_on(training, pause)
+
+
+@events.command()
+@NAME
+@YES
+@kafka_options
+def forget(name: str, yes: bool, config: Config) -> None:
+    """Go back to the version of EVENT's profile before; without one the seeds serve again."""
+    require_yes(yes, "forget")
+    with seed_topic(config) as topic:
+        teacher = Teacher(config)
+        events, state = read_events(topic, teacher)
+        event = the_event(events, name)
+        if event.state == NONE:
+            raise InputError(f"event {name!r}: has no profile, its seeds serve")
+        before = earlier(event.profile)
+        said = "the version before" if before else "no profile: its seeds serve"
+        if not confirm_publish(yes, f"Go back to {said}?"):
+            return
+        event = go_back(topic, state, teacher, event)
+        say_version(state)
+    version = event.profile.version if event.profile else "-"
+    click.echo(f"{one_line(name)}  {version}  back to {said}")
+    if event.why:
+        say(f"it is {event.state}: {event.why}; the seeds serve")

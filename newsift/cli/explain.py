@@ -1,0 +1,64 @@
+"""`newsift explain`: the weights of a post's words, or what they add to a score."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+import encoder
+from encoder import InputError
+from newsift.cli.options import ONE_JSON, model_options
+from newsift.cli.output import highlight_words
+from newsift.cli.terminal import use_colour
+from newsift.files.articles import read_article
+from newsift.files.read import DASH, read_text
+
+
+@click.command()
+@click.argument("text")
+@click.option("--article", metavar="FILE|TEXT", help="Explain the score with this article.")
+@click.option("--title", help="The article's title; a file's first line '# …' is its title.")
+@ONE_JSON
+@model_options
+def explain(
+    text: str, article: str | None, title: str | None, as_json: bool,
+    model: str, device: str, threads: int | None,
+) -> None:  # fmt: skip
+    """Show the words of TEXT, a post, highlighted by their attention; - reads standard input.
+
+    With --article they are highlighted by what they add to the score or subtract from it.
+    """
+    if title is not None and article is None:
+        raise click.UsageError("--title needs --article")
+    text = read_text(DASH) if text == "-" else text
+    article_text = None if article is None else _article(article, title)
+    enc = encoder.load(model, device=device, threads=threads)
+    result: dict[str, object] = {"text": text, "model": enc.digest}
+    verdict = None
+    if article_text is None:
+        pairs = enc.explain(text)
+    else:
+        embeddings = enc.articles([article_text])
+        pairs = enc.explain(text, embeddings, 0)
+        score = float(enc.posts([text]).similarity(embeddings)[0, 0])
+        threshold = float(enc.thresholds(embeddings)[0])
+        result |= {"score": score, "threshold": threshold, "match": score >= threshold}
+        verdict_word = "a match" if score >= threshold else "no match"
+        verdict = f"score {score:.4f}, automatic threshold {threshold:.4f}: {verdict_word}"
+    if as_json:
+        click.echo(json.dumps(result | {"words": pairs}, ensure_ascii=True))
+        return
+    click.echo(highlight_words(pairs, use_colour()))
+    if verdict:
+        click.echo(verdict)
+
+
+def _article(text: str, title: str | None) -> tuple[str, str]:
+    """A file if there is one with this name, else the text itself."""
+    if os.path.isfile(text):  # noqa: PTH113 - pathlib raises on a text too long for a name
+        parsed = read_article(Path(text))
+        return title if title is not None else parsed.title, parsed.text
+    if " " not in text.strip() and ("/" in text or Path(text).suffix):
+        raise InputError(f"--article {text}: there is no such file; give a file or a text")
+    return title or "", text

@@ -1,0 +1,156 @@
+"""`newsift matches`: print matches as they arrive, or from a given time."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from newsift.cli.options import kafka_options, since_option
+from newsift.cli.output import Output, match_time, output_options
+from newsift.cli.terminal import ProgressLine, say
+from newsift.files.rows import IN_TOPIC, OutputRecord, read_match
+from worker.config import Config
+from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
+from worker.match.records import Match, MatchRecord
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class MatchFilter:
+    """Selects matches by seed, event and novelty; without a condition, all."""
+
+    seeds: frozenset[str] = frozenset()
+    events: frozenset[str] = frozenset()
+    new: bool = False
+
+    def select(self, record: MatchRecord) -> list[Match]:
+        """By falling score."""
+        if self.new and record.new is False:
+            return []
+        return [match for match in record.matches if self._named(match)]
+
+    @property
+    def is_narrow(self) -> bool:
+        return bool(self.seeds or self.events)
+
+    def _named(self, match: Match) -> bool:
+        by_seed = not self.seeds or match.seed_id in self.seeds
+        return by_seed and (not self.events or match.event in self.events)
+
+
+def match_filter_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add --seed, --event and --new to a command, which gets them as `filters`."""
+
+    @click.option(
+        "--seed", "seeds", multiple=True, metavar="ID", help="Only matches with this seed."
+    )
+    @click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's.")
+    @click.option("--new", is_flag=True, help="Only the first of those that say the same.")
+    @wraps(command)
+    def with_filter(
+        *args: Any, seeds: tuple[str, ...], events: tuple[str, ...], new: bool, **kwargs: Any
+    ) -> R:
+        filters = MatchFilter(frozenset(seeds), frozenset(events), new)
+        return command(*args, filters=filters, **kwargs)
+
+    return with_filter
+
+
+@click.command()
+@since_option("From this time on: 2h, or in RFC 3339.")
+@match_filter_options
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts.")
+@click.option(
+    "--follow/--no-follow", default=None,
+    help="Go on with what comes; the default, unless --since is given.",
+)  # fmt: skip
+@output_options
+@kafka_options
+def matches(
+    start: int | None, filters: MatchFilter, limit: int | None, follow: bool | None, output: Output,
+    config: Config,
+) -> None:  # fmt: skip
+    """Print matching posts as they arrive; words are highlighted by what they add to the score.
+
+    A = after the score marks a post that repeats an earlier one.
+
+    With --since, or with --no-follow for all stored matches, it ends after the last one.
+    """
+    live = follow if follow is not None else start is None
+    output.check()
+    selection = Selection(filters, limit)
+    try:
+        with connected(config) as cluster, output.open(IN_TOPIC, match_time) as show:
+            for batch in _batches(cluster, config, start, live, quiet=output.to_terminal):
+                show(selection.select(batch))
+                if selection.posts == limit:
+                    break
+    except KeyboardInterrupt:
+        output.tell(selection.posts)
+        raise
+    output.tell(selection.posts)
+    if selection.unread:
+        say(f"passed over as no match records: {selection.unread:,}")
+    if not selection.posts:
+        say(_empty_message(config.topics.matches, start is not None, filters.is_narrow))
+
+
+@dataclass(slots=True)
+class Selection:
+    """Counts the selected posts and the unreadable records, and stops at a limit."""
+
+    filters: MatchFilter
+    limit: int | None
+    posts: int = 0
+    unread: int = 0
+
+    def select(self, batch: Sequence[StoredMessage]) -> list[OutputRecord]:
+        findings = []
+        for message in batch:
+            record = read_match(message.value)
+            if record is None or message.value is None:
+                self.unread += 1
+            elif matches := self.filters.select(record):
+                findings.append(OutputRecord(message.value, record, matches))
+        findings = findings if self.limit is None else findings[: self.limit - self.posts]
+        self.posts += len(findings)
+        return findings
+
+
+def _empty_message(topic: str, since: bool, with_filter: bool) -> str:
+    if since:
+        return f"{topic} has no such match since then; --no-follow without --since prints all"
+    if with_filter:
+        return f"{topic} has no such match; leave --seed and --event out to see all"
+    return f"{topic} is empty: nothing has matched yet; `newsift status` tells what is under way"
+
+
+def _batches(
+    cluster: TopicReader, config: Config, start: int | None, live: bool, quiet: bool
+) -> Iterator[list[StoredMessage]]:
+    """Each batch is sorted by time."""
+    topic, ends = config.topics.matches, cluster.ends(config.topics.matches)
+    offsets = None if start is None else cluster.at(topic, start)
+    if live:
+        _tell_live(config)
+        batches = cluster.follow(topic, ends if offsets is None else offsets)
+    else:
+        batches = cluster.read(topic, offsets, ends)
+    expected = 0 if live else records_between(offsets or cluster.beginnings(topic), ends)
+    progress = ProgressLine(lambda done: done / max(expected, 1))
+    for batch in batches:
+        yield sorted(batch, key=lambda message: message.timestamp)
+        progress.add(len(batch), "records", quiet=quiet or live)
+
+
+def _tell_live(config: Config) -> None:
+    if sys.stderr.isatty():
+        where = config.kafka.bootstrap_servers
+        say(
+            f"matches of {where} as they come, Ctrl-C ends; --since 1h or --no-follow prints those "
+            "that are there"
+        )

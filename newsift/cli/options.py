@@ -1,0 +1,108 @@
+"""Options that several commands share."""
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from encoder.support.named import named_models
+from newsift.files.posts import FORMATS
+from newsift.files.tables import FileOptions
+from newsift.operations.times import since
+from worker.config import Config
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _models(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in named_models() if name.startswith(prefix)]
+
+
+MODEL = click.option(
+    "--model", default="default", metavar="NAME", shell_complete=_models,
+    help="A model that ships or was added, or a directory.",
+)  # fmt: skip
+DEVICE = click.option(
+    "--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), help="Where it runs."
+)
+THREADS = click.option(
+    "--threads", type=click.IntRange(min=1), help="CPU threads; all cores if not given."
+)
+
+KAFKA = click.option(
+    "--kafka", metavar="ADDRESS", help="The broker, host:port; else NEWSIFT_KAFKA or the config."
+)
+CONFIG = click.option(
+    "--config", "config_file", metavar="FILE", type=click.Path(path_type=Path),
+    help="The configuration; else NEWSIFT_CONFIG or ./config.yaml.",
+)  # fmt: skip
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def since_option(
+    help_text: str, required: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """--since TIME; the command gets milliseconds."""
+
+    def milliseconds(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
+        return None if text is None else since(text)
+
+    return click.option(
+        "--since", "start", metavar="TIME", required=required, help=help_text, callback=milliseconds
+    )
+
+
+def file_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add --format and the column options to a command, which gets them as `file_options`."""
+
+    @click.option(
+        "--format", "form", default="auto", type=click.Choice(FORMATS),
+        help="What the files are; auto tells by what is in them.",
+    )  # fmt: skip
+    @click.option(
+        "--text-column", "text", metavar="NAME", help="What holds the text, in tables and in JSON."
+    )
+    @click.option("--id-column", "id", metavar="NAME", help="What holds the id.")
+    @click.option("--time-column", "time", metavar="NAME", help="What holds the time.")
+    @click.option(
+        "--timezone", metavar="NAME",
+        help="Of times without an offset, such as Europe/Berlin; UTC if not given.",
+    )  # fmt: skip
+    @wraps(command)
+    def with_file_options(
+        *args: Any, form: str, text: str | None, id: str | None, time: str | None,
+        timezone: str | None, **kwargs: Any,
+    ) -> R:  # fmt: skip
+        return command(*args, file_options=FileOptions(form, text, id, time, timezone), **kwargs)
+
+    return with_file_options
+
+
+def model_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Add --model, --device and --threads to a command."""
+    return MODEL(DEVICE(THREADS(command)))
+
+
+def kafka_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add --kafka and --config to a command, which gets the configuration as `config`."""
+
+    @KAFKA
+    @CONFIG
+    @wraps(command)
+    def configured(*args: Any, kafka: str | None, config_file: Path | None, **kwargs: Any) -> R:
+        return command(*args, config=configuration(kafka, config_file), **kwargs)
+
+    return configured
+
+
+def configuration(kafka: str | None, config_file: Path | None) -> Config:
+    """The address on the command line overrides file and environment."""
+    from worker.config.load import load, overridden
+
+    return load(config_file, overridden(os.environ, kafka)).config

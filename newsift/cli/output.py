@@ -1,0 +1,304 @@
+"""Output of the commands: highlighted posts, tables, and matches in any format."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any, TypeVar, get_args
+from unicodedata import category, east_asian_width
+
+import click
+
+from newsift.cli.signals import defer_interrupts
+from newsift.cli.terminal import say, use_colour
+from newsift.files.read import DASH
+from newsift.files.rows import Add, Layout, OutputRecord, Per
+from newsift.files.sqlite import database
+from newsift.files.write import check_targets, is_replaced
+from newsift.files.writers import (
+    Format,
+    check_format,
+    csv_table,
+    format_by_ending,
+    json_lines,
+    keeping,
+)
+from worker.match.records import Match, MatchRecord
+from worker.posts.times import rfc3339
+from worker.text import cut, escaped_json, one_line, printable
+
+SHADES = ((94, 231), (136, 16), (178, 16), (220, 16))  # background and text, from weak to strong
+GREY = 244
+FAINT = 0.1
+NUMBERED = 8
+VISIBLE = 0.005
+WORD = re.compile(r"(#?)(\w+)")
+
+
+def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
+    """One line of words: coloured, or without colour with the largest weights in brackets.
+
+    The largest weight is brightest, a negative one is grey. The entry "" (what belongs to no word)
+    and control characters are left out.
+    """
+    words = [(plain, part) for word, part in pairs if (plain := printable(word))]
+    sizes = [abs(part) for _, part in words]
+    ranked = sorted(range(len(words)), key=lambda i: -sizes[i])
+    chosen = set(ranked if colour else ranked[:NUMBERED])
+    top = max(sizes, default=0.0)
+    lights = (
+        _highlight(*pair, top, colour) if i in chosen else pair[0] for i, pair in enumerate(words)
+    )
+    return " ".join(lights)
+
+
+def highlight_text(text: str, why: Sequence[tuple[str, float]], colour: bool) -> str:
+    """A text with the words of `why` coloured, or numbered without colour."""
+    parts = {word.lower(): part for word, part in why if word}
+    top = max(map(abs, parts.values()), default=0.0)
+    if not top:
+        return text
+    longest_first = map(re.escape, sorted(parts, key=len, reverse=True))
+    inside = re.compile("|".join(longest_first), re.IGNORECASE)
+
+    def light(word: str) -> str:
+        return _highlight(word, parts.get(word.lower(), 0.0), top, colour)
+
+    def one(match: re.Match[str]) -> str:
+        sign, word = match.groups()
+        if word.lower() in parts:
+            return sign + light(word)
+        return sign + inside.sub(lambda piece: light(piece[0]), word) if sign else word
+
+    return WORD.sub(one, text)
+
+
+def _highlight(word: str, part: float, top: float, colour: bool) -> str:
+    """`top` is the largest weight of the score."""
+    if abs(part) < FAINT * top or not part:
+        return word
+    if not colour:
+        return f"{word}[{part:.2f}]" if abs(part) >= VISIBLE else word
+    if part < 0:
+        return click.style(word, fg=GREY)
+    shade = min(int(part / top * len(SHADES)), len(SHADES) - 1)
+    background, text = SHADES[shade]  # they can be read on a dark and on a light ground
+    return click.style(word, fg=text, bg=background, bold=shade == len(SHADES) - 1 or None)
+
+
+MAX_CELLS = 2
+WIDE = ("W", "F")
+MARKS = ("Mn", "Me")  # they stand on the letter before them
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns; a longer word is broken."""
+    lines, line, used = list[str](), "", 0
+    for word in text.split():
+        size, room = columns(word), width - used - 1
+        if line and (size <= room or (size > width and room >= MAX_CELLS)):
+            line, used = f"{line} ", used + 1
+        elif line:
+            lines.append(line)
+            line, used = "", 0
+        for letter in word:
+            if used + columns(letter) > width:
+                lines.append(line)
+                line, used = "", 0
+            line, used = line + letter, used + columns(letter)
+    return [*lines, line]
+
+
+def columns(text: str) -> int:
+    """How many columns a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(letter: str) -> int:
+    if east_asian_width(letter) in WIDE:
+        return MAX_CELLS
+    return 0 if category(letter) in MARKS else 1
+
+
+WIDEST = 100  # characters, where nothing says how wide the reader's page is
+NARROWEST = 20
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """The last column is cut at the width of the terminal."""
+    cells = [list(header), *([cell_text(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(header) - 1)]
+    left = max(page_width() - sum(widths) - 2 * len(widths), NARROWEST)
+    for line in cells:
+        parts = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
+        click.echo("  ".join([*parts, cut(line[-1], left)]).rstrip())
+
+
+def page_width() -> int:
+    """The width of the terminal; unlimited if the output is redirected."""
+    return get_terminal_size((WIDEST, 24)).columns if sys.stdout.isatty() else sys.maxsize
+
+
+def cell_text(cell: object) -> str:
+    """One line without control characters; - for an empty cell."""
+    return "-" if cell is None or cell == "" else one_line(str(cell))
+
+
+def print_json(rows: Iterable[Any]) -> None:
+    for row in rows:
+        click.echo(escaped_json(json.dumps(row, ensure_ascii=False)))
+
+
+def print_fields(row: Mapping[str, object]) -> None:
+    for name, value in row.items():
+        click.echo(f"{name:<13} {cell_text(value)}")
+
+
+EVENT_WIDTH = 20
+ROOM = 40  # characters; where a post has less beside its head, it stands below it
+INDENT = "  "
+NO_TIME = "-"
+COPY = "="  # after the score of a post that says what one before it said
+LONGEST = 10_000  # characters that a terminal is shown, however much a stranger wrote
+
+Moment = Callable[[MatchRecord], str]
+
+
+class LineView:
+    """One post on each line: time, score, event, and the post with highlighted words.
+
+    On a terminal the post is wrapped, and starts on the next line where there is little room.
+    """
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
+        self._colour = use_colour()
+        self._width = page_width()
+
+    def show(self, findings: Sequence[OutputRecord]) -> None:
+        for each in findings:
+            self._show(each.record, each.matches)
+        sys.stdout.flush()
+
+    def _show(self, record: MatchRecord, matches: Sequence[Match]) -> None:
+        best = max(matches, key=lambda match: match.score)
+        events = list(dict.fromkeys(match.event for match in matches))
+        more = f" +{len(events) - 1}" if len(events) > 1 else ""
+        name = cut(one_line(best.event), EVENT_WIDTH - len(more)) + more
+        copy = COPY if record.new is False else " "
+        head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
+        beside = self._width - columns(head) - len(INDENT) >= ROOM
+        before = " " * columns(head) + INDENT if beside else INDENT
+        lines = self._lines(one_line(record.post.text), best.why, len(before))
+        first = [head + INDENT + lines.pop(0)] if beside else [head]
+        for line in [*first, *(before + line for line in lines)]:
+            click.echo(line.rstrip(), color=self._colour)
+
+    def _lines(self, text: str, why: Sequence[tuple[str, float]], before: int) -> list[str]:
+        if self._width == sys.maxsize:
+            return [highlight_text(text, why, self._colour)]
+        text, room = cut(text, LONGEST), self._width - before
+        if self._colour:
+            return [highlight_text(line, why, True) for line in wrapped(text, room)]
+        return wrapped(highlight_text(text, why, False), room)  # numbers take room, colours do not
+
+
+def match_time(record: MatchRecord) -> str:
+    """The time of day at which a worker found the match."""
+    return f"{one_line(record.processed_at)[11:19]:8}Z"
+
+
+def post_time(record: MatchRecord) -> str:
+    """When the post was written, else when it arrived in the topic."""
+    came = record.source.timestamp
+    time = record.post.created_at or (rfc3339(came) if came > 0 else None)
+    return f"{one_line(time)[:19]:19}Z" if time else f"{NO_TIME:20}"
+
+
+R = TypeVar("R")
+
+OPTIONS = (
+    click.option("--json", "as_json", is_flag=True, help="Print the records as they are."),
+    click.option("--csv", "as_csv", is_flag=True, help="Print one row a match."),
+    click.option(
+        "--out", type=click.Path(path_type=Path), metavar="FILE",
+        help="Write to this file, by its ending: .csv .tsv .jsonl .json (.gz, .zst) .parquet .db",
+    ),
+    click.option(
+        "--per", type=click.Choice(get_args(Per)),
+        help="What a row stands for; a match in tables, a post in JSON, if not given.",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The output options: file, format, and what a row stands for."""
+
+    path: Path | None
+    as_json: bool
+    as_csv: bool
+    per: Per | None
+
+    def check(self, sources: Sequence[Path] = (), **others: Path | None) -> None:
+        """Refuse what cannot be written, before any work."""
+        named = {f"--{name}": path for name, path in others.items() if path}
+        check_targets({"--out": self.path or DASH} | named, sources)
+        if self.as_json and self.as_csv:
+            raise click.UsageError("--json and --csv exclude each other")
+        if self.path:
+            check_format("--out", self.path)
+        by_name, flag = format_by_ending(self.path or DASH), self._flag()
+        if flag and by_name not in (None, flag):
+            message = (
+                f"--{'csv' if self.as_csv else 'json'} and --out {self.path} exclude each other"
+            )
+            raise click.UsageError(message)
+        if self.per and self._format() is database:
+            raise click.UsageError("--per: a database holds posts and matches; leave it out")
+
+    @property
+    def to_terminal(self) -> bool:
+        return self.path in (None, DASH) and sys.stdout.isatty()
+
+    def open(
+        self, place: tuple[str, ...], moment: Moment | None = None, own: Sequence[str] = ()
+    ) -> AbstractContextManager[Add]:
+        """Yields the function that takes findings. A file is completed at the end, and on Ctrl-C.
+
+        With `moment`, which formats a record's time, findings are printed for reading unless a
+        format was chosen.
+        """
+        if moment and not (self.path or self.per or self._flag()):
+            return nullcontext(LineView(moment).show)
+        layout = Layout(place, self.per, own)
+        return keeping(self.path or DASH, self._format(), layout, defer_interrupts)
+
+    def tell(self, posts: int) -> None:
+        if self.path and is_replaced(self.path):
+            say(f"{posts:,} {'post' if posts == 1 else 'posts'} with matches: {self.path}")
+
+    def _flag(self) -> Format | None:
+        return csv_table if self.as_csv else json_lines if self.as_json else None
+
+    def _format(self) -> Format:
+        return format_by_ending(self.path or DASH) or self._flag() or json_lines
+
+
+def output_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the output options to a command, which gets them as `output`."""
+
+    @wraps(command)
+    def with_output(
+        *args: Any, out: Path | None, as_json: bool, as_csv: bool, per: Per | None, **kwargs: Any
+    ) -> R:
+        return command(*args, output=Output(out, as_json, as_csv, per), **kwargs)
+
+    for option in reversed(OPTIONS):
+        with_output = option(with_output)
+    return with_output

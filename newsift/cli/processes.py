@@ -1,0 +1,113 @@
+"""The worker as a child process that is ended in any case."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from newsift.cli.signals import defer_interrupts
+from newsift.operations.workers import WRONG, answer_of
+from worker.errors import RunError
+
+COMMAND = ("-A", "worker", "worker")
+PASSED_ON = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")  # of the user's own settings
+START_S = 120.0  # the first start compiles
+END_S = 15.0
+LAST = 500  # characters of the log's last line, which an error quotes
+
+
+class WorkerProcess:
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+        self._process, self._port, self._log = process, port, log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_until_ready(self, patience: float = START_S) -> float:
+        """Returns the seconds it took."""
+        began = time.monotonic()
+        while not self._answer("readyz"):
+            self.check()
+            if time.monotonic() - began > patience:
+                raise RunError(f"the worker was not ready after {patience:.0f} s: {self._last()}")
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def check(self) -> None:
+        """Raise if the worker has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise RunError(f"the worker ended with exit code {code}: {self._last()}")
+
+    def counter_values(self, metric: str) -> Counter[str]:
+        """A counter by the value of its label ("" without one); empty if nothing answers."""
+        line = re.compile(rf'{metric}(?:{{\w+="(.*)"}})? (.*)')
+        rows = map(line.fullmatch, self._answer("metrics").decode().splitlines())
+        return +Counter({row[1] or "": int(float(row[2])) for row in rows if row})
+
+    def _answer(self, page: str) -> bytes:
+        try:
+            status, body = answer_of(f"127.0.0.1:{self._port}", f"/{page}", 2.0)
+        except WRONG:
+            return b""
+        return body if status == 200 else b""
+
+    def _last(self) -> str:
+        line = self._log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
+        return line[-LAST:] or "it said nothing"
+
+
+@contextmanager
+def worker_process(
+    kafka: str, folder: Path, settings: Mapping[str, str]
+) -> Iterator[WorkerProcess]:
+    """Run `faust -A worker worker` during the block."""
+    port, log = free_port(), folder / "worker.log"
+    environment = {
+        name: value for name, value in os.environ.items()
+        if not name.startswith("NEWSIFT_") or name in PASSED_ON
+    }  # fmt: skip
+    environment |= {"NEWSIFT_KAFKA": kafka, "NEWSIFT_WEB__PORT": str(port), **settings}
+    process = None
+    try:
+        # A session of its own: Ctrl-C reaches the demo alone, which then ends the worker in order.
+        with log.open("wb") as output, defer_interrupts():
+            process = subprocess.Popen(
+                [*faust(), *COMMAND], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+        yield WorkerProcess(process, port, log)
+    finally:
+        if process is not None:
+            end_group(process)
+
+
+def end_group(process: "subprocess.Popen[bytes]") -> None:
+    """Terminate the process; kill its group after `END_S`."""
+    try:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_S)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def faust() -> list[str]:
+    script = Path(sys.executable).with_name("faust")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "faust"]
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])

@@ -1,0 +1,154 @@
+"""`newsift replay`: publish the posts of files at a given rate."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+
+import click
+
+from newsift.cli.options import file_options, kafka_options
+from newsift.cli.terminal import ProgressLine, prompt_for_text, say
+from newsift.files.messages import FileMessage
+from newsift.files.posts import FileMessages, checked, refuse_many_bad, share_read
+from newsift.files.read import DASH, find_files
+from newsift.files.tables import FileOptions
+from newsift.operations.messages import tallied
+from worker.config import Config
+from worker.kafka.reading import connected
+from worker.kafka.sending import sending
+from worker.posts.outcome import Rejected
+
+GRACE = 5.0  # seconds for what is under way when it ends early
+FARTHEST_BEHIND = 1.0  # seconds; what is later than that is not caught up with
+SHORTEST_SLEEP = 0.002
+MOST_BAD_ROWS = 10  # bad rows; the rest is counted
+
+
+class RateLimit:
+    """Waits so that at most `rate` posts a second are sent; without a rate, never."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._step = 1 / rate if rate else 0.0
+        self._due = time.monotonic()
+
+    def wait(self) -> None:
+        late = time.monotonic() - self._due
+        if late < -SHORTEST_SLEEP:
+            time.sleep(-late)
+        elif late > FARTHEST_BEHIND:
+            self._due += late
+        self._due += self._step
+
+
+@dataclass
+class SendableRows:
+    """The rows that can be published; the others are reported and counted."""
+
+    inputs: Iterable[Iterable[Sequence[FileMessage]]]
+    rows: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    not_sent: Counter[str] = field(default_factory=Counter)
+
+    def __iter__(self) -> Iterator[FileMessage]:
+        for message in chain.from_iterable(chain.from_iterable(self.inputs)):
+            self.rows += 1
+            if isinstance(message.reading, Rejected):
+                self._tell(message, message.reading)
+            elif message.value:
+                yield message
+            else:
+                self.not_sent["no_post"] += 1
+
+    def conclude(self) -> None:
+        if self.bad or self.not_sent:
+            say(f"not sent: {tallied(self.bad + self.not_sent)}")
+        refuse_many_bad(self.bad.total(), self.rows)
+
+    def _tell(self, message: FileMessage, rejection: Rejected) -> None:
+        if self.bad.total() < MOST_BAD_ROWS:
+            reason = f"{rejection.reason} ({rejection.detail})"
+            say(f"not sent: {message.topic} {message.place}: {reason}")
+        self.bad[rejection.reason.value] += 1
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…",
+                type=click.Path(path_type=Path, allow_dash=True))  # fmt: skip
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="Posts a second."
+)
+@click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
+              help="Pass over the first N posts: to go on where it ended.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Read the files to their ends, and send nothing.")
+@file_options
+@kafka_options
+def replay(
+    files: tuple[Path, ...], rate: float | None, skip: int, check: bool, file_options: FileOptions,
+    config: Config,
+) -> None:  # fmt: skip
+    """Publish the posts of files to the posts topic; - is standard input.
+
+    Records of a platform are published unchanged; rows of tables and lines of text become plain
+    posts. The key of a record is the post's id. All files are read to the end first, and what
+    `--check` refuses is not published.
+    """
+    sources = find_files(files)
+    if DASH in sources:
+        prompt_for_text()
+    inputs = checked(sources, file_options, config.limits, say)
+    if check:
+        _check(inputs, skip)
+        return
+    topic = config.topics.posts
+    with connected(config) as cluster:
+        cluster.partitions(topic)
+    left = _read_once(inputs) - skip
+    good = SendableRows(inputs)
+    progress = ProgressLine(lambda done: done / left if left > 0 else 0.0)
+    _send(islice(good, skip, None), progress, RateLimit(rate), config, skip)
+    good.conclude()
+
+
+def _check(inputs: Sequence[FileMessages], skip: int) -> None:
+    good, progress = SendableRows(inputs), ProgressLine(share_read(inputs))
+    for _ in islice(good, skip, None):
+        progress.add(1, "posts")
+    say(f"{progress.done:,} posts can be sent, {progress.rate()}")
+    good.conclude()
+
+
+def _read_once(inputs: Sequence[FileMessages]) -> int:
+    """Read all files to their ends, so that a broken one is refused before a post is sent.
+
+    Returns the number of posts; 0 with standard input among the sources.
+    """
+    progress, posts = ProgressLine(share_read(inputs)), 0
+    for each in inputs:
+        for batch in each if each.is_file else ():
+            progress.add(len(batch), "rows looked at")
+            posts += sum(bool(m.value) and not isinstance(m.reading, Rejected) for m in batch)
+    return posts if all(each.is_file for each in inputs) else 0
+
+
+def _send(
+    messages: Iterator[FileMessage], progress: ProgressLine, pace: RateLimit, config: Config,
+    skipped: int,
+) -> None:  # fmt: skip
+    topic, all_sent = config.topics.posts, False
+    with sending(config) as outbox:
+        try:
+            for message in messages:
+                pace.wait()
+                outbox.send(topic, message.value, message.key)
+                progress.add(1, "posts")
+            outbox.settle()
+            all_sent = True
+        finally:
+            delivered = outbox.drained(GRACE)
+            where = f"{topic} on {config.kafka.bootstrap_servers}"
+            say(f"{delivered:,} posts sent to {where}, {progress.rate()}")
+            if not all_sent:
+                say(f"to go on after them: --skip {skipped + delivered}")

@@ -1,0 +1,63 @@
+"""Run the services of a long-running command until a signal arrives or one fails."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from newsift.cli.signals import on_interrupt
+
+Stop = Callable[[BaseException | None], None]
+
+
+class Service(Protocol):
+    async def start(self) -> None:
+        """Called once; `stop` is called even if it fails."""
+
+    async def run(self) -> None:
+        """Runs until it is cancelled."""
+
+    async def stop(self) -> None:
+        """Has no effect if the service never started."""
+
+
+async def run_services(make: Callable[[Stop], Sequence[Service]]) -> BaseException | None:
+    """Returns the error that ended the services; None after SIGTERM or another regular end.
+
+    `make` gets the function that ends them.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[BaseException | None] = loop.create_future()
+
+    def stop(error: BaseException | None) -> None:
+        if not result.done():
+            result.set_result(error)
+
+    on_interrupt(loop, lambda kind: stop(KeyboardInterrupt() if kind == signal.SIGINT else None))
+    parts = make(stop)
+    work = asyncio.create_task(_work(parts))
+    work.add_done_callback(lambda done: None if done.cancelled() else stop(done.exception()))
+    why_ended = await result
+    work.cancel()
+    with suppress(asyncio.CancelledError, Exception):
+        await work
+    for part in parts:
+        await part.stop()
+    return why_ended
+
+
+async def _work(parts: Sequence[Service]) -> None:
+    for part in parts:
+        await part.start()
+    await run_together(*(part.run() for part in parts))
+
+
+async def run_together(*works: Coroutine[None, None, None]) -> None:
+    """The first that fails cancels the others, and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for work in works:
+                tasks.create_task(work)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None

@@ -1,0 +1,106 @@
+"""Signals: SIGTERM and a closed terminal end a command as Ctrl-C does."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AGAIN_S = 0.1
+
+
+@contextmanager
+def interruptible() -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt on each signal and list the signals; ignored ones stay ignored."""
+    received: list[int] = []
+
+    def interrupt(kind: int, _frame: FrameType | None) -> None:
+        received.append(kind)
+        raise KeyboardInterrupt
+
+    with _handle_signals(interrupt), _resend_lost(received):
+        yield received
+
+
+@contextmanager
+def _resend_lost(received: list[int]) -> Iterator[None]:
+    """Send a signal again that arrived in a callback of C code, where its exception is lost."""
+    main, before = threading.main_thread(), sys.unraisablehook
+    timers: list[threading.Timer] = []
+
+    def unraisable(event: Any) -> None:
+        if event.exc_type is not KeyboardInterrupt or not received:
+            before(event)
+            return
+        timers.append(threading.Timer(AGAIN_S, signal.pthread_kill, (main.ident, received[-1])))
+        timers[-1].start()
+
+    sys.unraisablehook = unraisable
+    try:
+        yield
+    finally:
+        for again in timers:
+            again.cancel()
+        sys.unraisablehook = before
+
+
+@contextmanager
+def defer_interrupts() -> Iterator[None]:
+    """Raise an interrupt after the block, so that what the block starts is not lost."""
+    pending: list[int] = []
+    with _handle_signals(lambda kind, _: pending.append(kind)):
+        yield
+    if pending:
+        raise KeyboardInterrupt
+
+
+def on_interrupt(loop: "AbstractEventLoop", leave: Callable[[int], object]) -> None:
+    """Call `leave` in the event loop for each signal; ignored signals stay ignored."""
+    for kind in INTERRUPTS:
+        if signal.getsignal(kind) is not signal.SIG_IGN:
+            loop.add_signal_handler(kind, leave, kind)
+
+
+class _SigtermReceived(BaseException):
+    pass
+
+
+@contextmanager
+def end_on_sigterm() -> Iterator[None]:
+    """SIGTERM ends the block without an error; for commands that run until they are ended."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise _SigtermReceived
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except _SigtermReceived:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _handle_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Only the main thread can handle signals; elsewhere this does nothing."""
+    kinds = INTERRUPTS if threading.current_thread() is threading.main_thread() else ()
+    all_before = {kind: signal.getsignal(kind) for kind in kinds}
+    previous = {
+        kind: handler_before
+        for kind, handler_before in all_before.items()
+        if handler_before not in (None, signal.SIG_IGN)
+    }
+    for kind in previous:
+        signal.signal(kind, handler)
+    try:
+        yield
+    finally:
+        for kind, handler_before in previous.items():
+            signal.signal(kind, handler_before)

@@ -1,0 +1,92 @@
+"""`newsift status`: workers, lag, seeds and rates."""
+
+import click
+
+from newsift.cli.options import ONE_JSON, kafka_options
+from newsift.cli.output import cell_text, print_json, table
+from newsift.operations.cluster_status import IDLE, Row, standing
+from worker.config import Config
+from worker.kafka.reading import connected
+from worker.kafka.topics import administering
+from worker.text import one_line
+
+SILENT = "unknown: no worker serves its metrics here (web.host, web.port)"
+MISSING = "missing; make it with `newsift topics create`"
+
+
+@click.command()
+@ONE_JSON
+@kafka_options
+def status(as_json: bool, config: Config) -> None:
+    """Show workers, lag by partition, rates, seeds, drift, collectors and output topics.
+
+    Rates are measured over one second. Collectors are those of this machine whose state files are
+    in the state folder.
+    """
+    with connected(config) as cluster, administering(config) as admin:
+        report = standing(cluster, admin, config)
+    if as_json:
+        print_json([report])
+    else:
+        print_status(report)
+
+
+def print_status(report: Row) -> None:
+    workers, rates, seeds = report["workers"], report["rates"], report["seeds"]
+    lines = {
+        "kafka": report["kafka"],
+        "workers": f"{len(workers)} in {report['group']} ({report['state']})" if workers
+        else f"none in {report['group']}; start one: faust -A worker worker",
+        "lag": f"{report['lag']:,} posts",
+        "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
+        f"{rates['matches']:,.1f} matches/s",
+        "an hour": _hourly(report["hourly"]),
+        "seeds": seeds_line(seeds) if seeds else MISSING,
+        "drift": one_line(report["drift"] or SILENT),
+        "matches": _output(report["matches"]),
+        "dead letters": _output(report["dead_letters"]),
+    }  # fmt: skip
+    for name, line in lines.items():
+        click.echo(f"{name:<13} {line}")
+    for collector in report["collectors"]:
+        click.echo(f"{'collector':<13} {_collector(collector)}")
+    for state in IDLE if seeds else ():
+        for name, reason in seeds[state].items():
+            click.echo(f"{state:<13} {cell_text(name)}: {one_line(reason)}")
+    click.echo()
+    header = ("partition", "first", "committed", "end", "lag", "worker")
+    table(header, [[row[name] for name in header] for row in report["posts"]["partitions"]])
+
+
+def _hourly(hourly: Row) -> str:
+    if hourly["posts"] is None:
+        return "too little time has passed since the first post"
+    posts, matches = hourly["posts"], hourly["matches"]
+    return f"about {posts:,.0f} posts and {matches:,.0f} matches, {hourly['window']}"
+
+
+def seeds_line(seeds: Row) -> str:
+    count = {state: seeds[state] for state in ("expired", "paused")}
+    count |= {state: len(seeds[state]) for state in IDLE}
+    more = [f", {number:,} {state}" for state, number in count.items() if number]
+    articles = seeds["replaced"]
+    behind = f", {articles:,} articles by their event's profile" if articles else ""
+    return f"{seeds['live']:,} live{behind}{''.join(more)}"
+
+
+def _collector(collector: Row) -> str:
+    state = "running" if collector["running"] else "does not run"
+    last, saved = collector["last_post_at"], collector["saved_at"]
+    far = f"acknowledged at {one_line(saved)}" if saved else "nothing acknowledged yet"
+    of = f", a post of {last}" if last else ""
+    gaps, seconds = collector["gaps"], collector["gap_seconds"]
+    lost = f"; gaps: {gaps:,}, of those known {seconds:,.0f} s" if gaps else ""
+    return f"{one_line(collector['source'])}: {state}; {far}{of}{lost}"
+
+
+def _output(output: Row) -> str:
+    offsets = output["end_offsets"]
+    if offsets is None:
+        return f"{output['topic']}: {MISSING}"
+    offset_list = " ".join(f"{partition}:{offset}" for partition, offset in offsets.items())
+    return f"{sum(offsets.values()):,} in {output['topic']} (end offsets {offset_list})"

@@ -1,0 +1,72 @@
+"""`newsift topics`: create the topics, or check their settings."""
+
+from dataclasses import asdict
+
+import click
+
+from newsift.cli.options import JSON, kafka_options
+from newsift.cli.output import print_json
+from worker.config import Config
+from worker.kafka.rules import Difference
+from worker.kafka.topics import check_topics, create_topics
+from worker.text import one_line
+
+WRONG = 1  # the exit code when something is not as the worker needs it
+
+
+@click.group()
+def topics() -> None:
+    """Create the topics, or compare their settings with what newsift needs."""
+
+
+@topics.command()
+@JSON
+@kafka_options
+def create(as_json: bool, config: Config) -> int:
+    """Create the missing topics. Existing topics are not changed.
+
+    Exits with 1 if an existing topic does not fit, and says why.
+    """
+    created = create_topics(config)
+    if as_json:
+        print_json({"topic": name} for name in created)
+    for name in () if as_json else created:
+        click.echo(name)
+    differing = check_topics(config)
+    if not created and not differing:
+        click.echo("all topics are there", err=True)
+    return _print_differences(differing, err=True)
+
+
+@topics.command()
+@JSON
+@kafka_options
+def check(as_json: bool, config: Config) -> int:
+    """Show which settings differ, why that matters, and the command that corrects it.
+
+    Exits with 1 if a setting must be changed, and with 0 if there is only advice or nothing.
+    """
+    differences = check_topics(config)
+    if not differences:
+        click.echo("all topics are as they should be", err=True)
+    if as_json:
+        print_json(map(_json_row, differences))
+    return _print_differences(differences, silent=as_json)
+
+
+def _json_row(difference: Difference) -> dict[str, object]:
+    """The keys are part of the interface, whatever the fields are called."""
+    renamed = {"actual": "found", "required": "wanted"}
+    return {renamed.get(name, name): value for name, value in asdict(difference).items()}
+
+
+def _print_differences(
+    differences: list[Difference], err: bool = False, silent: bool = False
+) -> int:
+    """Returns the exit code."""
+    for each in () if silent else differences:
+        word = "must" if each.serious else "should"
+        fault = f"{each.topic}: {each.setting} is {each.actual}, {word} be {each.required}"
+        for line in (fault, f"  why: {each.why}", f"  fix: {each.fix}"):
+            click.echo(line[:2] + one_line(line[2:]), err=err)
+    return WRONG if any(difference.serious for difference in differences) else 0

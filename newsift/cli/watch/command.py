@@ -1,0 +1,125 @@
+"""`newsift watch`: forward matches to other tools."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from aiokafka.errors import KafkaError
+from yarl import URL
+
+from encoder.errors import InputError
+from newsift.cli.matches import MatchFilter, match_filter_options
+from newsift.cli.options import kafka_options, since_option
+from newsift.cli.services import Service, Stop, run_services
+from newsift.cli.terminal import say
+from newsift.cli.watch.delivery import MatchDelivery
+from newsift.cli.watch.records import WatchCounts
+from newsift.cli.watch.stream import MatchStream
+from newsift.cli.watch.webhook import Webhook, signing_secret
+from newsift.web.addresses import address
+from worker import log
+from worker.config import Config, WebConfig
+from worker.config.secret import Secret
+from worker.kafka.reading import connected
+from worker.kafka.settings import broker_error
+
+GROUP = "newsift-watch"
+LOCAL = "127.0.0.1"
+
+
+@click.command()
+@click.option("--webhook", metavar="URL", help="Where each match is POSTed as JSON, signed.")
+@click.option(
+    "--secret-file", metavar="FILE", type=click.Path(path_type=Path),
+    help="The secret that signs; else NEWSIFT_WEBHOOK_SECRET.",
+)  # fmt: skip
+@click.option(
+    "--listen", metavar="HOST:PORT",
+    help="Serve the matches as events at /matches; a port alone is on 127.0.0.1.",
+)  # fmt: skip
+@click.option(
+    "--group", default=GROUP, show_default=True, metavar="NAME",
+    help="The consumer group that remembers what the webhook has acknowledged.",
+)  # fmt: skip
+@match_filter_options
+@since_option("From this time on, 2h or in RFC 3339, where the group is new; else what comes.")
+@kafka_options
+def watch(
+    webhook: str | None, secret_file: Path | None, listen: str | None, group: str,
+    filters: MatchFilter, start: int | None, config: Config,
+) -> None:  # fmt: skip
+    """Forward each match to a webhook, to HTTP clients that listen, or to both.
+
+    A match is committed when the webhook has answered 2xx: none is lost, and some arrive twice with
+    the same match_id. After another answer the match is sent again, with growing pauses; only
+    matches of the same event wait meanwhile. 400, 409, 413, 415 and 422 reject one match for good;
+    410 ends the command. docs/watch.md explains how a receiver checks the signature, and how a
+    client resumes.
+    """
+    if webhook is None and listen is None:
+        raise InputError("watch: sends nowhere; give --webhook URL, --listen HOST:PORT, or both")
+    if group in ("", config.kafka.group):
+        raise InputError(f"--group {group!r}: is not for matches; give a name of its own")
+    target = None if webhook is None else (receiver(webhook), signing_secret(secret_file))
+    web = None if listen is None else listening(listen)
+    own = replace(config, kafka=replace(config.kafka, group=group))
+    _run(own, filters, start, target, web)
+
+
+def _run(
+    config: Config, filters: MatchFilter, since: int | None, target: tuple[URL, Secret] | None,
+    web: WebConfig | None,
+) -> None:  # fmt: skip
+    with connected(config) as cluster:  # a broker that is not there is told of at once
+        cluster.partitions(config.topics.matches)
+    log.set_up(config.log, None)
+    _print_targets(config, target, web)
+    try:
+        error_at_end = asyncio.run(
+            run_services(lambda stop: _parts(config, filters, since, target, web, stop))
+        )
+    except KafkaError as error:
+        raise broker_error(error, config) from error
+    if error_at_end is not None:
+        raise (
+            broker_error(error_at_end, config)
+            if isinstance(error_at_end, KafkaError)
+            else error_at_end
+        )
+
+
+def receiver(url: str) -> URL:
+    if (url_parts := address(url, "http", "https")) is None:
+        raise InputError("--webhook: is no address; give one as https://newsroom.example/matches")
+    return url_parts
+
+
+def listening(text: str) -> WebConfig:
+    host, colon, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 2**16 and bool(host) == bool(colon)):
+        raise InputError(f"--listen {text!r}: is no address; give a port, or as 127.0.0.1:6068")
+    return WebConfig(host=host.strip("[]") or LOCAL, port=int(port))
+
+
+def _parts(
+    config: Config, filters: MatchFilter, since: int | None, target: tuple[URL, Secret] | None,
+    web: WebConfig | None, stop: Stop,
+) -> Sequence[Service]:  # fmt: skip
+    counts, parts = WatchCounts(), list[Service]()
+    if web is not None:
+        parts.append(MatchStream(config, web, filters, since, counts))
+    if target is not None:
+        parts.append(MatchDelivery(config, filters, since, Webhook(*target, counts), counts, stop))
+    return parts
+
+
+def _print_targets(
+    config: Config, target: tuple[URL, Secret] | None, web: WebConfig | None
+) -> None:
+    if target is not None:
+        say(f"matches go to {target[0].host}, group {config.kafka.group}; Ctrl-C ends it")
+    if web is not None and web.port:
+        host = f"[{web.host}]" if ":" in web.host else web.host
+        say(f"matches are served at http://{host}:{web.port}/matches; Ctrl-C ends it")

@@ -1,0 +1,401 @@
+"""Delivery of matches to the webhook: read, queued by event, delivered, committed."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+
+from newsift.cli.matches import MatchFilter
+from newsift.cli.services import run_together
+from newsift.cli.watch.records import (
+    Notice,
+    WatchCounts,
+    first_available,
+    first_offsets,
+    notices_of,
+    partition_of,
+)
+from newsift.cli.watch.webhook import Webhook
+from worker.config import Config
+from worker.kafka.consumers import Offsets, group_consumer, in_time, lone_consumer
+
+MOST_QUEUES = 128  # with more, nothing further is read
+MOST_MATCHES = 100  # in a queue
+MOST_BYTES = 2**18  # of a queue's matches, from which on no further one is added
+COMMIT_S = 1.0
+LOOK_S = 5.0
+BACKOFF_S = 0.5
+LEAVE_S = 2.0  # for deliveries in progress when the command ends
+POLL_MS = 500
+STEP = 200  # records at a time
+log = logging.getLogger("newsift.watch")
+
+Deliver = Callable[[Notice], Awaitable[None]]
+
+
+@dataclass(slots=True, eq=False)
+class EventQueue:
+    """The undelivered matches of one event, oldest first."""
+
+    event: str
+    notices: deque[Notice] = field(default_factory=deque)
+    backlog: Offsets = field(default_factory=dict)  # from here on they wait in the topic
+    size: int = 0
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.notices) < MOST_MATCHES and self.size < MOST_BYTES
+
+
+class EventQueues:
+    """Bounded queues of undelivered matches, one for each event.
+
+    What does not fit into a queue stays in the topic; the queue notes the offset, and a
+    BacklogReader reads it again. So an event that is not delivered costs bounded memory and delays
+    no other event.
+    """
+
+    def __init__(self, deliver: Deliver, fail: Callable[[Exception], None]) -> None:
+        """`deliver` returns once a notice is acknowledged; what it raises goes to `fail`."""
+        self._deliver, self._fail = deliver, fail
+        self._queues: dict[str, EventQueue] = {}
+        self._change = asyncio.Event()
+        self.reached: Offsets = {}  # as far as the topic is read
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    @property
+    def full(self) -> bool:
+        return len(self._queues) >= MOST_QUEUES
+
+    def take(self, place: TopicPartition, offset: int, notices: Mapping[str, Notice]) -> None:
+        """Queue the notices of one record, by event."""
+        for event, notice in notices.items():
+            queue = self._queues.setdefault(event, EventQueue(event))
+            if place not in queue.backlog and not self.hold(queue, notice):
+                queue.backlog[place] = offset
+        self.reached[place] = offset + 1
+
+    def hold(self, queue: EventQueue, notice: Notice) -> bool:
+        """Queue a notice. Returns False if there is no room."""
+        if not queue.has_room:
+            return False
+        queue.notices.append(notice)
+        queue.size += len(notice.value)
+        if queue.task is None:
+            queue.task = asyncio.create_task(self._work(queue))
+        return True
+
+    def is_current(self, queue: EventQueue) -> bool:
+        return self._queues.get(queue.event) is queue
+
+    def next_backlog(self) -> EventQueue | None:
+        """An empty queue of which more matches are in the topic."""
+        waiting = (queue for queue in self._queues.values() if queue.backlog and not queue.notices)
+        return next(waiting, None)
+
+    def caught_up(self, queue: EventQueue) -> None:
+        """Delete a queue that is empty and has no backlog."""
+        if not queue.notices and not queue.backlog and self.is_current(queue):
+            del self._queues[queue.event]
+        self._tell()
+
+    def committable(self) -> Offsets:
+        """The offset of each partition before which everything is acknowledged."""
+        offsets = dict(self.reached)
+        for queue in self._queues.values():
+            for notice in queue.notices:
+                offsets[notice.place] = min(offsets[notice.place], notice.offset)
+            for place, offset in queue.backlog.items():
+                offsets[place] = min(offsets[place], offset)
+        return offsets
+
+    async def drop(self) -> None:
+        """Clear everything: the next reader of the partitions delivers what was not committed."""
+        dropped = list(self._queues.values())
+        tasks = [queue.task for queue in dropped if queue.task is not None]
+        self._queues, self.reached = {}, {}
+        for queue in dropped:
+            queue.backlog.clear()  # whoever reads for it stops
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tell()
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the deliveries in progress."""
+        tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
+
+    async def changed(self) -> None:
+        await self._change.wait()
+
+    async def _work(self, queue: EventQueue) -> None:
+        try:
+            while queue.notices:
+                await self._deliver(queue.notices[0])
+                queue.size -= len(queue.notices.popleft().value)
+                self._tell()
+        except Exception as error:  # noqa: BLE001 - a task would keep it to itself
+            self._fail(error)
+        queue.task = None
+        self.caught_up(queue)
+
+    def _tell(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+
+class BacklogReader:
+    """A second reader of the topic, without a group, that refills one queue after the other."""
+
+    def __init__(
+        self, consumer: Any, queues: EventQueues, filters: MatchFilter, counts: WatchCounts
+    ) -> None:
+        self._consumer, self._queues = consumer, queues
+        self._filters, self._counts = filters, counts
+
+    async def start(self) -> None:
+        await self._consumer.start()
+
+    async def stop(self) -> None:
+        await self._consumer.stop()
+
+    async def run(self) -> None:
+        while True:
+            if (queue := self._queues.next_backlog()) is None:
+                await self._queues.changed()
+                continue
+            try:
+                await self._fill(queue)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                log.warning("reading again failed and is tried again: %s", error)
+                await asyncio.sleep(BACKOFF_S)
+
+    async def _fill(self, queue: EventQueue) -> None:
+        """Read the backlog of a queue until the queue is full or has caught up.
+
+        The last record that was read is in the topic, so the loop ends.
+        """
+        self._consumer.assign(list(queue.backlog))
+        for place, offset in queue.backlog.items():
+            self._consumer.seek(place, offset)
+        while queue.backlog and queue.has_room:
+            try:
+                batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=STEP)
+            except OffsetOutOfRangeError as error:
+                await self._skip(queue, error.args[0])
+                continue
+            if not all(self._take(queue, *part) for part in batches.items()):
+                break  # what found no room is asked for again
+        self._queues.caught_up(queue)
+
+    def _take(self, queue: EventQueue, place: TopicPartition, records: list[Any]) -> bool:
+        """Queue the records of the event. Returns False if there was no room for all."""
+        for record in records:
+            if place not in queue.backlog:
+                break  # from here on the lane is given what is read first
+            mine = (notices_of(record, self._filters) or {}).get(queue.event)
+            if mine is not None and not self._queues.hold(queue, mine):
+                return False
+            self._note(queue, place, record.offset + 1)
+        return True
+
+    def _note(self, queue: EventQueue, place: TopicPartition, offset: int) -> None:
+        """Advance the backlog of a queue; at the position of the main reader it is done."""
+        queue.backlog[place] = offset
+        if offset >= self._queues.reached.get(place, 0):
+            del queue.backlog[place]
+
+    async def _skip(self, queue: EventQueue, unavailable: Offsets) -> None:
+        """Continue with the first record that exists."""
+        first = await first_available(
+            self._consumer, unavailable, self._counts, f"event {queue.event}: "
+        )
+        for place, offset in first.items():
+            self._consumer.seek(place, offset)
+            if place in queue.backlog:  # else it was dropped meanwhile
+                self._note(queue, place, offset)
+
+
+class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Reads matches in a consumer group, and commits what the webhook has acknowledged."""
+
+    def __init__(
+        self, config: Config, filters: MatchFilter, since: int | None, webhook: Webhook,
+        counts: WatchCounts, fail: Callable[[Exception], None],
+    ) -> None:  # fmt: skip
+        """A new group begins at `since`, or with the next match."""
+        self._topic, self._filters, self._since = config.topics.matches, filters, since
+        self._counts, self._fail = counts, fail
+        self._webhook = webhook
+        self.queues = EventQueues(webhook.deliver, fail)
+        self._consumer = group_consumer(config)
+        self._backlog_reader = BacklogReader(lone_consumer(config), self.queues, filters, counts)
+        self._read = deque[Any]()  # records that are in no lane yet, as too many events wait
+        self._committed: Offsets = {}
+        self._epoch = 0  # how often the partitions were dealt anew
+        self._committing = asyncio.Lock()
+
+    async def start(self) -> None:
+        await self._webhook.start()
+        await self._consumer.start()
+        self._consumer.subscribe([self._topic], listener=self)
+        await self._backlog_reader.start()
+
+    async def stop(self) -> None:
+        await self.queues.settle(LEAVE_S)
+        await in_time(self.commit(), LEAVE_S)
+        await self.queues.drop()
+        for part in (self._consumer, self._backlog_reader, self._webhook):
+            await in_time(part.stop(), LEAVE_S)
+
+    async def run(self) -> None:
+        await run_together(
+            self._keep_reading(),
+            self._keep_committing(),
+            self._keep_looking(),
+            self._backlog_reader.run(),
+        )
+
+    async def commit(self) -> None:
+        async with self._committing:
+            offsets, mine = self.queues.committable(), self._consumer.assignment()
+            news = {
+                p: at for p, at in offsets.items() if p in mine and self._committed.get(p) != at
+            }
+            if not news:
+                return
+            try:
+                await self._consumer.commit(news)
+            except (CommitFailedError, IllegalStateError) as error:
+                kind = type(error).__name__
+                log.info("not committed, as the partitions are dealt anew (%s)", kind)
+            else:
+                self._committed |= news
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        numbers = ", ".join(str(place.partition) for place in sorted(assigned)) or "none"
+        log.info("partitions of %s to read: %s", self._topic, numbers)
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Commit what is acknowledged; the next reader of the partitions delivers the rest."""
+        try:
+            await self.queues.settle(LEAVE_S)
+            async with asyncio.timeout(LEAVE_S):
+                await self.commit()
+        except (KafkaError, TimeoutError) as error:
+            log.warning("not committed before the partitions were dealt anew: %s", error)
+        except Exception as error:  # noqa: BLE001 - aiokafka would swallow it
+            self._fail(error)
+        finally:
+            self._epoch += 1
+            self._read.clear()
+            await self.queues.drop()
+            self._committed = {}
+
+    async def _keep_reading(self) -> None:
+        while True:
+            if self.queues.full:
+                await self._hold()
+            elif self._read:
+                self._take(self._read.popleft())
+            else:
+                await self._poll(POLL_MS)
+
+    async def _hold(self) -> None:
+        """Poll without reading, to stay in the group, until there is room."""
+        log.warning("%d events wait for the receiver: nothing more is read", len(self.queues))
+        while self.queues.full:
+            self._consumer.pause(*self._consumer.assignment())
+            await self._poll(POLL_MS)
+        self._consumer.resume(*self._consumer.paused())
+
+    async def _poll(self, wait_ms: int) -> None:
+        try:
+            batches = await self._records(wait_ms)
+        except IllegalStateError as error:
+            log.info("the partitions are dealt anew: %s", error)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            log.warning("reading failed and is tried again: %s", error)
+            await asyncio.sleep(BACKOFF_S)
+        else:
+            for records in batches.values():
+                self._read.extend(records)
+            self._counts.waiting.set(len(self.queues))
+
+    async def _records(self, wait_ms: int) -> dict[TopicPartition, list[Any]]:
+        """Empty after partitions without a valid offset have been positioned."""
+        try:
+            return await self._consumer.getmany(timeout_ms=wait_ms, max_records=STEP)
+        except NoOffsetForPartitionError as error:
+            await self._begin(list(error.args))
+        except OffsetOutOfRangeError as error:
+            await self._begin_anew(error.args[0])
+        return {}
+
+    def _take(self, record: Any) -> None:
+        place, notices = partition_of(record), notices_of(record, self._filters)
+        if notices is None:
+            self._counts.unread.inc()
+            log.warning("%s-%d-%d is no match: it is passed over", *place, record.offset)
+        self.queues.take(place, record.offset, notices or {})
+
+    async def _begin(self, places: list[TopicPartition]) -> None:
+        """Position partitions without a committed offset, and commit the position."""
+        epoch = self._epoch
+        self._seek(await first_offsets(self._consumer, places, self._since), epoch)
+        await self.commit()
+
+    async def _begin_anew(self, unavailable: Offsets) -> None:
+        """Continue with the first record that exists."""
+        epoch = self._epoch
+        self._seek(await first_available(self._consumer, unavailable, self._counts), epoch)
+
+    def _seek(self, offsets: Offsets, epoch: int) -> None:
+        """Does nothing after a rebalance: another member may be further."""
+        for place, offset in offsets.items() if epoch == self._epoch else ():
+            self._consumer.seek(place, offset)
+            self.queues.reached[place] = offset
+
+    async def _keep_committing(self) -> None:
+        while True:
+            await asyncio.sleep(COMMIT_S)
+            try:
+                await self.commit()
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                log.warning("committing failed and is tried again: %s", error)
+
+    async def _keep_looking(self) -> None:
+        """Measure the lag, and log once when no broker answers, and once when it does again."""
+        silent = False
+        while True:
+            bounds, mine = await self._consumer.bounds(), self._consumer.assignment()
+            done = self.queues.committable()
+            ends = ((end, done.get(place, first)) for place, (first, end) in bounds.items())
+            self._counts.lag.set(sum(max(end - at, 0) for end, at in ends))
+            if silent != (mine - bounds.keys() != set()):
+                silent = not silent
+                say = log.warning if silent else log.info
+                say("the broker does not answer: waiting" if silent else "the broker answers again")
+            await asyncio.sleep(LOOK_S)

@@ -1,0 +1,130 @@
+"""Match records of the topic: what is delivered of them, first offsets, and metrics."""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiokafka import TopicPartition
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
+
+from newsift.cli.matches import MatchFilter
+from newsift.files.rows import read_match
+from worker.kafka.consumers import Offsets
+from worker.match.records import Match, MatchRecord, encode_json
+from worker.metrics.registry import Exported, registered
+from worker.posts.outcome import Unreadable
+
+NAME = re.compile(r"[!-~]{1,100}")  # a match_id that can stand in a header
+
+
+PREFIX = "newsift_watch_"
+
+POSTED = Exported(
+    f"{PREFIX}posted_total", Counter, "Matches that the receiver took, or refused for good",
+    ("end",), ("taken", "refused"),
+)  # fmt: skip
+
+WATCHED = (
+    POSTED,
+    Exported(f"{PREFIX}attempts_failed_total", Counter, "Attempts that are made again"),
+    Exported(f"{PREFIX}records_unread_total", Counter, "Records of the topic that are no matches"),
+    Exported(f"{PREFIX}offsets_lost_total", Counter, "Offsets deleted before they were read"),
+    Exported(f"{PREFIX}events_waiting", Gauge, "Events of which something waits"),
+    Exported(f"{PREFIX}lag", Gauge, "Records of its partitions that are not done"),
+    Exported(f"{PREFIX}streams", Gauge, "Who listens to /matches"),
+)
+
+
+class WatchCounts:
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        metrics = [registered(row, self._registry) for row in WATCHED]
+        self.posted, self.failed, self.unread, self.offsets_lost = metrics[:4]
+        self.waiting, self.lag, self.streams = metrics[4:]
+        ProcessCollector(registry=self._registry)
+
+    def render(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What is delivered of one record for one event.
+
+    `value` is the original record, shared by the notices of its events.
+    """
+
+    place: TopicPartition
+    offset: int
+    match_id: str  # of its best match: the same however often it is delivered
+    event: str
+    value: bytes
+    filters: MatchFilter
+
+    @property
+    def body(self) -> bytes:
+        """The record as JSON, with the matches of this event alone."""
+        record = read_match(self.value)
+        assert record is not None
+        own = [match for match in self.filters.select(record) if match.event == self.event]
+        return narrowed(record, own)
+
+
+def notices_of(record: Any, filters: MatchFilter) -> dict[str, Notice] | None:
+    """By event; None if it is no match record."""
+    match_record = match_record_in(record)
+    if match_record is None:
+        return None
+    place, notices = partition_of(record), dict[str, Notice]()
+    for match in filters.select(match_record):
+        if match.event not in notices:
+            name, event = match.match_id, match.event
+            notices[event] = Notice(place, record.offset, name, event, record.value, filters)
+    return notices
+
+
+def partition_of(record: Any) -> TopicPartition:
+    return TopicPartition(record.topic, record.partition)
+
+
+def narrowed(record: MatchRecord, matches: list[Match]) -> bytes:
+    return encode_json(msgspec.structs.replace(record, matches=matches))
+
+
+def match_record_in(record: Any) -> MatchRecord | None:
+    """None if the message holds no match record with usable ids."""
+    match_record = None if isinstance(record, Unreadable) else read_match(record.value)
+    if match_record is None or not all(
+        NAME.fullmatch(match.match_id) for match in match_record.matches
+    ):
+        return None
+    return match_record
+
+
+log = logging.getLogger("newsift.watch")
+
+
+async def first_offsets(
+    consumer: Any, places: Sequence[TopicPartition], since: int | None
+) -> Offsets:
+    """The first offsets since a time, or the ends."""
+    ends: Offsets = await consumer.end_offsets(places)
+    if since is not None:
+        hits = await consumer.offsets_for_times(dict.fromkeys(places, since))
+        ends |= {place: hit.offset for place, hit in hits.items() if hit is not None}
+    return ends
+
+
+async def first_available(
+    consumer: Any, unavailable: Offsets, counts: WatchCounts, reader: str = ""
+) -> Offsets:
+    """The first offsets that exist, where records were deleted; counted and logged."""
+    first: Offsets = await consumer.beginning_offsets(list(unavailable))
+    for place, offset in unavailable.items():
+        count = max(first[place] - offset, 1)
+        counts.offsets_lost.inc(count)
+        log.error("%s%d offsets of %s-%d were deleted before they were read", reader, count, *place)
+    return first

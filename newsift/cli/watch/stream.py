@@ -1,0 +1,170 @@
+"""Matches as server-sent events.
+
+Each client has a reader of its own, without a group. Its position is the id of the last event,
+which a browser sends by itself when it reconnects (WHATWG HTML, 9.2).
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable
+from typing import Any, cast
+
+from aiohttp import web
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+
+from newsift.cli.matches import MatchFilter
+from newsift.cli.watch.records import WatchCounts, first_offsets, match_record_in, narrowed
+from worker.config import Config, WebConfig
+from worker.kafka.consumers import Consumer, Offsets, in_time, lone_consumer
+from worker.kafka.metadata import identity
+from worker.metrics.visits import Visit
+from worker.metrics.web import FRESH, Site, json_answer
+
+MOST_LISTENERS = 32
+POLL_MS = 500
+STEP = 100  # records at a time
+QUIET_S = 15.0  # after which an id alone shows that both sides are there, and what was passed
+LEAVE_S = 2.0
+SLOW_S = 30.0  # so long a listener may take to make room
+PLACES = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
+FETCH = 2**20  # bytes that a listener's reader asks for at once, as there may be many
+HEADERS = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+log = logging.getLogger("newsift.watch")
+
+Position = dict[int, int]  # the offset that is next, by partition
+
+
+class MatchStream(Site):
+    """Serves /matches beside /metrics, /healthz and /readyz."""
+
+    host_key = port_key = "--listen"
+
+    def __init__(
+        self,
+        config: Config,
+        listen: WebConfig,
+        filters: MatchFilter,
+        since: int | None,
+        counts: WatchCounts,
+    ) -> None:
+        """A client without a position begins at `since`, or with the next match."""
+        super().__init__(listen, counts.render, lambda: "")
+        self._full_config, self._filters, self._since, self._counts = config, filters, since, counts
+        self._listening: set[asyncio.Task[Any] | None] = set()
+
+    def routes(self) -> Iterable[web.AbstractRouteDef]:
+        return [*super().routes(), web.get("/matches", self._get_matches)]
+
+    async def stop(self) -> None:
+        for task in filter(None, list(self._listening)):
+            task.cancel()
+        await super().stop()
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def _get_matches(self, request: web.Request) -> web.StreamResponse:
+        try:
+            resume_at = parse_event_id(request.headers.get("Last-Event-ID", ""))
+        except ValueError:
+            return json_answer({"reason": "Last-Event-ID: is none that came from here"}, 400)
+        if len(self._listening) >= MOST_LISTENERS:
+            return json_answer(
+                {"reason": f"{MOST_LISTENERS} listen already; come again later"}, 503
+            )
+        me = asyncio.current_task()
+        self._listening.add(me)
+        self._counts.streams.set(len(self._listening))
+        try:
+            return await self._served(request, resume_at)
+        finally:
+            self._listening.discard(me)
+            self._counts.streams.set(len(self._listening))
+
+    async def _served(self, request: web.Request, resume_at: Position | None) -> web.StreamResponse:
+        response = web.StreamResponse(headers=HEADERS)
+        consumer = lone_consumer(
+            self._full_config, fetch_max_bytes=FETCH, max_partition_fetch_bytes=FETCH
+        )
+        link = request.transport
+        assert link is not None
+        try:
+            await response.prepare(request)
+            cast(Visit, link.get_protocol()).stay()
+            await consumer.start()
+            await self._send(response, link, consumer, resume_at)
+        except (OSError, KafkaError) as error:
+            log.info("a listener is gone: %s: %s", type(error).__name__, error)
+            link.abort()  # one that takes nothing would be waited for again at the end
+        finally:
+            await in_time(consumer.stop(), LEAVE_S)
+        return response
+
+    async def _send(
+        self, response: web.StreamResponse, link: asyncio.Transport, consumer: Consumer,
+        resume_at: Position | None,
+    ) -> None:  # fmt: skip
+        loop, quiet = asyncio.get_running_loop(), -QUIET_S
+        at = await self._begin(consumer, resume_at)
+        # Of a partition that is new he hears when he comes back, which he does by himself.
+        while len(consumer.partitions_for_topic(self._full_config.topics.matches) or ()) <= len(at):
+            if link.is_closing():
+                return
+            if loop.time() - quiet > QUIET_S:
+                await self._write(response, b":\nid: %s\n\n" % event_id(at))
+                quiet = loop.time()
+            try:
+                batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=STEP)
+            except OffsetOutOfRangeError as error:
+                at |= _go(consumer, await consumer.beginning_offsets([*error.args[0]]))
+                continue
+            for record in (record for records in batches.values() for record in records):
+                at[record.partition] = record.offset + 1
+                if event := self._event(record, at):
+                    await self._write(response, event)
+                    quiet = loop.time()
+
+    async def _begin(self, consumer: Consumer, resume_at: Position | None) -> Position:
+        """Seek to the client's position; a partition it does not name is read from the start."""
+        topic = self._full_config.topics.matches
+        if (which := await identity(consumer._client, topic)) is None:
+            raise UnknownTopicOrPartitionError(topic)
+        places = [TopicPartition(topic, part) for part in range(which.partitions)]
+        consumer.assign(places)
+        if resume_at is not None:
+            begin = await consumer.beginning_offsets(places)
+            return _go(consumer, {p: resume_at.get(p.partition, begin[p]) for p in places})
+        return _go(consumer, await first_offsets(consumer, places, self._since))
+
+    def _event(self, record: Any, at: Position) -> bytes:
+        """The event's id is the position after it; empty if no match is selected."""
+        match_record = match_record_in(record)
+        if match_record is None or not (own := self._filters.select(match_record)):
+            return b""
+        return b"id: %s\nevent: match\ndata: %s\n\n" % (event_id(at), narrowed(match_record, own))
+
+    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
+        async with asyncio.timeout(SLOW_S):  # a TimeoutError is an OSError: he is gone
+            await response.write(data)
+
+
+def _go(consumer: Consumer, offsets: Offsets) -> Position:
+    for place, offset in offsets.items():
+        consumer.seek(place, offset)
+    return {place.partition: offset for place, offset in offsets.items()}
+
+
+def event_id(at: Position) -> bytes:
+    return ",".join(f"{part}-{offset}" for part, offset in sorted(at.items())).encode()
+
+
+def parse_event_id(event_id: str) -> Position | None:
+    """None for no id; ValueError for an invalid one."""
+    if not event_id:
+        return None
+    if not PLACES.fullmatch(event_id):
+        raise ValueError(event_id)
+    pairs = (part.split("-") for part in event_id.split(","))
+    return {int(partition): int(offset) for partition, offset in pairs}

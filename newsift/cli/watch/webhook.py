@@ -1,0 +1,125 @@
+"""Webhook: each match is posted with a signature, and again until it is acknowledged."""
+
+import asyncio
+import hmac
+import logging
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from time import time
+
+import aiohttp
+from yarl import URL
+
+from newsift.cli.watch.records import Notice, WatchCounts
+from newsift.collect.source import Backoff
+from newsift.web.addresses import excerpt, retry_after
+from newsift.web.session import client_session
+from worker.config.secret import Secret, read_secret
+from worker.errors import AccessError, ConfigError
+from worker.match.records import MATCH_SCHEMA
+
+SECRET_VARIABLE = "NEWSIFT_WEBHOOK_SECRET"
+ANSWER_S = 20.0  # for one attempt, from the connection to the status
+FIRST_S, LONGEST_S = 1.0, 300.0  # pauses between attempts
+GONE = 410
+REJECTED_STATUS = {
+    400,
+    409,
+    413,
+    415,
+    422,
+}  # of this match alone: it will not be taken, or it was before
+log = logging.getLogger("newsift.watch")
+
+
+class Webhook:
+    def __init__(self, url: URL, secret: Secret, counts: WatchCounts) -> None:
+        self._url, self._secret, self._counts = url, secret, counts
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        # A connection for each lane, of which there are so few.
+        self._session = client_session(aiohttp.ClientTimeout(total=ANSWER_S), connections=0)
+
+    async def stop(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def deliver(self, notice: Notice) -> None:
+        """Return once a match is accepted or rejected. Raises if the receiver is gone.
+
+        Everything else is retried for ever: a wrong path or an expired login can be corrected, and
+        no match may be lost by it.
+        """
+        pauses = Backoff(FIRST_S, LONGEST_S)
+        while (wait := await self._attempt(notice)) is not None:
+            self._counts.failed.inc()
+            await asyncio.sleep(max(wait, pauses.pause()))
+
+    async def _attempt(self, notice: Notice) -> float | None:
+        """Send a match once. Returns None if it is done, else the least seconds to wait."""
+        assert self._session is not None
+        body = notice.body
+        headers = signed_headers(notice.match_id, self._secret, int(time()), body)
+        try:
+            async with self._session.post(
+                self._url, data=body, headers=headers, allow_redirects=False
+            ) as answer:
+                return self._done(notice, answer.status, retry_after(answer.headers))
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            reason = excerpt(_error_text(error)) or type(error).__name__
+            log.warning(
+                "%s: no answer (%s), match %s again", self._url.host, reason, notice.match_id
+            )
+            return 0.0
+
+    def _done(self, notice: Notice, status: int, wait: float) -> float | None:
+        host, name = self._url.host, notice.match_id
+        if 200 <= status < 300:
+            self._counts.posted.labels("taken").inc()
+            return None
+        if status == GONE:
+            raise AccessError(
+                f"--webhook: {host} answers 410, it is gone; what it has not taken stays in the "
+                "topic, give its new address"
+            )
+        if status in REJECTED_STATUS:
+            self._counts.posted.labels("refused").inc()
+            log.warning("%s answers %d to match %s: it is passed over", host, status, name)
+            return None
+        log.warning("%s answers %d to match %s: it is sent again", host, status, name)
+        return wait
+
+
+def _error_text(error: Exception) -> str:
+    """Without the address, whose path may be the password."""
+    return error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+
+
+def signed_headers(match_id: str, secret: Secret, at: int, body: bytes) -> dict[str, str]:
+    return {
+        "Content-Type": "application/json",
+        "Newsift-Match": match_id,
+        "Newsift-Schema": MATCH_SCHEMA,
+        "Newsift-Signature": signature(secret, at, body),
+    }
+
+
+def signature(secret: Secret, at: int, body: bytes) -> str:
+    """The time in seconds, and the HMAC-SHA256 of the time, a dot and the body."""
+    signed = hmac.new(secret.reveal().encode(), b"%d." % at + body, sha256)
+    return f"t={at},v1={signed.hexdigest()}"
+
+
+def signing_secret(file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
+    if file is not None:
+        return read_secret(file, "--secret-file")
+    value = env.get(SECRET_VARIABLE, "").strip()
+    if not (value and value.isprintable()):
+        raise ConfigError(
+            f"{SECRET_VARIABLE}: is {'no text' if value else 'not set'}; set it, or give "
+            "--secret-file: receivers check the signature with it"
+        )
+    return Secret(value)

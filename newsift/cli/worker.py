@@ -1,0 +1,31 @@
+"""`newsift worker`: replaces itself by `faust -A worker worker`."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from newsift.cli.options import CONFIG, KAFKA
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
+@KAFKA
+@CONFIG
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[FAUST'S OPTIONS]")
+def worker(kafka: str | None, config_file: Path | None, options: tuple[str, ...]) -> None:
+    """Match the posts topic with the seed articles, until it is ended.
+
+    It becomes `faust -A worker worker`, in the same process, with all options of Faust: `-l info`
+    is the log level, `-f FILE` the log file, `-p PORT` the port of its web server. Missing topics
+    are created. Exit code 0 after SIGTERM, 1 if it fails while running, 2 if it cannot start.
+    """
+    from worker.config.load import overridden
+
+    env = overridden(os.environ, kafka)
+    if config_file is not None:
+        env["NEWSIFT_CONFIG"] = str(config_file.absolute())
+    sys.stdout.flush()
+    script = Path(sys.executable).with_name("faust")
+    faust = [str(script)] if script.is_file() else [sys.executable, "-m", "faust"]
+    os.execve(faust[0], [*faust, "-A", "worker", "worker", *options], env)

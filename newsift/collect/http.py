@@ -1,0 +1,246 @@
+"""How sources speak HTTP: answers, tokens, lines, server-sent events and web sockets."""
+
+import os
+from asyncio import timeout
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+from aiohttp import ClientWebSocketResponse, WebSocketError, WSMessage, WSMsgType
+from yarl import URL
+
+from encoder.errors import InputError, NewsiftError
+from newsift.collect.source import (
+    BUSY,
+    CLOSED,
+    LIMITED,
+    MALFORMED,
+    STALLED,
+    UNREACHABLE,
+    LostError,
+)
+from newsift.web.addresses import MOST_CHARS, address, excerpt, retry_after
+from worker.config.secret import Secret, read_secret
+from worker.errors import AccessError, ConfigError
+
+D = TypeVar("D")
+WHOLE_S = 120.0  # for an answer that ends
+ERROR_BYTES = 2**12  # of an answer that is an error
+
+
+class TooLargeError(LostError):
+    pass
+
+
+def endpoint(url: str, *schemes: str) -> URL:
+    """Parse --url. Raises InputError for other schemes."""
+    if (parsed := address(url, *schemes)) is None:
+        raise InputError(f"--url: {_bare(url)!r}; give an address with {' or '.join(schemes)}")
+    return parsed
+
+
+def without_login(url: URL) -> URL:
+    """The token identifies the client, so the address may hold no login."""
+    if url.user or url.password:
+        raise InputError("--url: holds a login, but the token says who asks; leave the login out")
+    return url
+
+
+def needed_token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
+    """From a file, else from an environment variable."""
+    if file is not None:
+        return read_secret(file, "--token-file")
+    value = env.get(variable, "").strip()
+    if not value:
+        raise ConfigError(f"{variable}: is not set; set it to the token, or give --token-file FILE")
+    if not (value.isascii() and value.isprintable()):
+        raise ConfigError(f"{variable}: holds what is no token; set the token alone")
+    return Secret(value)
+
+
+def is_refusal(status: int) -> bool:
+    """Whether a retry is useless: the request or the client is refused."""
+    return 400 <= status < 500 and status not in (408, 425, 429)
+
+
+async def check_answer(answer: aiohttp.ClientResponse, remedy: str) -> None:
+    """Raise the error for a status other than 2xx; `remedy` is for a 4xx."""
+    if 200 <= answer.status < 300:
+        return
+    words = excerpt(await answer.content.read(ERROR_BYTES))
+    what = f"{answer.url.host} answers {answer.status}{f' ({words})' if words else ''}"
+    raise status_error(answer.status, answer.headers, what, remedy)
+
+
+def status_error(
+    status: int, headers: Mapping[str, str], what: str, remedy: str
+) -> LostError | AccessError:
+    """LostError for a status that allows a retry, else AccessError."""
+    if is_refusal(status):
+        return AccessError(f"{what}; {remedy}")
+    return LostError(LIMITED if status == 429 else BUSY, what, retry_after(headers))
+
+
+async def read_body(answer: aiohttp.ClientResponse, largest: int) -> bytes:
+    """In bounded memory and time."""
+    parts, size = list[bytes](), 0
+    async with timeout(WHOLE_S):  # some drip
+        async for part in answer.content.iter_any():
+            parts.append(part)
+            size += len(part)
+            if size > largest:
+                message = f"{answer.url.host} answers more than {largest:,} bytes"
+                raise TooLargeError(MALFORMED, message)
+    return b"".join(parts)
+
+
+def decode_answer(decoder: msgspec.json.Decoder[D], body: bytes, what: str) -> D:
+    """Raises LostError for an answer that is not as documented."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise LostError(
+            MALFORMED, f"{what} is not as documented ({excerpt(str(error))})"
+        ) from error
+
+
+@contextmanager
+def connection_errors(place: str) -> Iterator[None]:
+    """Turn the errors of a connection into LostError."""
+    try:
+        yield
+    except NewsiftError:
+        raise
+    except TimeoutError as error:
+        raise LostError(STALLED, f"{place}: nothing came for too long") from error
+    except aiohttp.ClientPayloadError as error:
+        raise LostError(CLOSED, f"{place}: closed in the middle of an answer") from error
+    # What these say by themselves holds the address, and in its query perhaps a token.
+    except aiohttp.TooManyRedirects as error:
+        raise LostError(MALFORMED, f"{place}: redirects again and again") from error
+    except aiohttp.InvalidURL as error:
+        raise LostError(MALFORMED, f"{place}: redirects to what is no address") from error
+    except aiohttp.ClientResponseError as error:
+        message = f"{excerpt(error.message)} ({error.status})"
+        raise LostError(UNREACHABLE, f"{place}: {message}") from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error
+
+
+def _bare(url: str) -> str:
+    """Without login and query, which may hold a token."""
+    return url.partition("?")[0].rpartition("@")[2][:MOST_CHARS]
+
+
+LARGEST = 2**22  # bytes of a line
+
+
+class LineParser:
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._largest, self._size = largest, 0
+        self._rest: list[bytes] = []  # of a line whose end has not come
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            self._grow(line)
+            read_body = b"".join(self._rest)
+            self._rest, self._size = [], 0
+            yield read_body
+        self._grow(rest)
+
+    def _grow(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._largest:
+            raise LostError(MALFORMED, f"a line has more than {self._largest:,} bytes")
+        self._rest.append(part)
+
+
+@dataclass(frozen=True, slots=True)
+class SentEvent:
+    """A comment, such as a heartbeat, has no name and no data."""
+
+    name: str
+    data: bytes
+
+
+class EventParser:
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._largest, self._lines = largest, LineParser(largest)
+        self._skip_lf = False  # the last line ended with CR: an LF would be of the same end
+        self._name, self._data = b"", list[bytes]()
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[SentEvent]:
+        if self._skip_lf and chunk:
+            chunk, self._skip_lf = chunk.removeprefix(b"\n"), False
+        if not chunk:
+            return
+        self._skip_lf = chunk.endswith(b"\r")
+        for line in self._lines.feed(chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")):
+            if not line:
+                yield from self._event()
+            elif line.startswith(b":"):
+                yield SentEvent("", b"")
+            else:
+                self._add(line)
+
+    def _add(self, line: bytes) -> None:
+        self._size += len(line) + 1
+        if self._size > self._largest:
+            raise LostError(MALFORMED, f"an event has more than {self._largest:,} bytes")
+        field, _, value = line.partition(b":")
+        if field == b"event":
+            self._name = value.removeprefix(b" ")
+        elif field == b"data":
+            self._data.append(value.removeprefix(b" "))
+
+    def _event(self) -> Iterator[SentEvent]:
+        name, data = self._name, b"\n".join(self._data)
+        had = bool(self._data)
+        self._name, self._data, self._size = b"", [], 0
+        if had:
+            yield SentEvent(name.decode("utf-8", "replace") or "message", data)
+
+
+async def sent_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[SentEvent]]:
+    """Events that arrived together are yielded together."""
+    parser = EventParser()
+    async for chunk in chunks:
+        if events := list(parser.feed(chunk)):
+            yield events
+
+
+class UnreadableFrameError(LostError):
+    """A frame is no text or too large; requested again, it comes again."""
+
+
+async def socket_texts(
+    socket: ClientWebSocketResponse, place: str, silent_s: float | None = None
+) -> AsyncIterator[bytes]:
+    """Raises LostError when the connection ends.
+
+    A ping counts as a sign of life unless `silent_s` limits the time without a text.
+    """
+    while True:
+        with connection_errors(place):
+            async with timeout(silent_s):
+                message = await socket.receive()
+        if message.type is not WSMsgType.TEXT:
+            raise _socket_error(socket, message, place)
+        yield message.data.encode()
+
+
+def _socket_error(socket: ClientWebSocketResponse, message: WSMessage, place: str) -> LostError:
+    if message.type is WSMsgType.BINARY:
+        return LostError(MALFORMED, f"{place}: sends binary frames, which nobody asked for")
+    if isinstance(message.data, WebSocketError):
+        detail = excerpt(str(message.data))
+        return UnreadableFrameError(MALFORMED, f"{place}: sends what cannot be read ({detail})")
+    why = message.extra or message.data
+    detail = f" ({excerpt(str(why))})" if why and why != socket.close_code else ""
+    return LostError(CLOSED, f"{place}: closed the connection with {socket.close_code}{detail}")

@@ -1,0 +1,215 @@
+"""The acknowledged position of a source, stored in a file."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from encoder.errors import InputError
+from encoder.support.files import read_regular, state_folder, write_atomically
+from newsift.collect.source import Cursor, Gap, SourceMark
+from worker.errors import RunError
+from worker.posts.times import rfc3339
+
+LARGEST = 2**16  # bytes
+LOOKS, LOOK_S = 5, 0.02
+SCHEMA = "newsift.collect/1"
+
+
+class Stored(msgspec.Struct, forbid_unknown_fields=False):
+    """The content of a state file."""
+
+    schema: str
+    source: str
+    cursor: Cursor
+    place: str
+    at: float | None = None
+    saved: str = ""
+    gaps: int = 0  # since the file was made
+    gap_seconds: float = 0.0  # of those whose length is known
+
+    @property
+    def mark(self) -> SourceMark:
+        return SourceMark(self.cursor, self.place, self.at)
+
+
+STORED = msgspec.json.Decoder(Stored)
+
+
+def default_state(name: str) -> Path:
+    """In the state folder."""
+    return state_folder() / f"collect-{name}.json"
+
+
+class MemoryState:
+    """A state that is not stored, for a dry run; base class of `State`."""
+
+    def __init__(self, mark: SourceMark | None) -> None:
+        self.mark = mark
+
+    def store(self, mark: SourceMark) -> None: ...
+
+    def note(self, gap: Gap) -> None:
+        """Count lost posts; stored with the next mark."""
+
+
+class State(MemoryState):
+    """The state file of one collector, locked while it is open."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        """`source` is the only source that may use it, as in `newsift collect SOURCE`."""
+        super().__init__(None)
+        self.path, self._source = path, source
+        self._gaps, self._gap_seconds = 0, 0.0
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        self._lock = locked(self.path)
+        try:
+            if stored := stored_state(self.path, self._source):
+                self.mark = stored.mark
+                self._gaps, self._gap_seconds = stored.gaps, stored.gap_seconds
+                self._write(stored)  # where that cannot be, nothing is sent again and again
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def store(self, mark: SourceMark) -> None:
+        now = rfc3339(round(time.time() * 1000))
+        stored = Stored(
+            SCHEMA, self._source, mark.cursor, mark.place, mark.at, now,
+            self._gaps, self._gap_seconds,
+        )  # fmt: skip
+        try:
+            self._write(stored)
+        except InputError as error:  # it could be written before: a full disk, say
+            raise RunError(f"{error}, and start again") from error
+        self.mark = mark
+
+    def _write(self, stored: Stored) -> None:
+        try:
+            write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
+        except InputError as error:
+            raise InputError(f"--state: {error}; make room, or give another file") from error
+
+    def note(self, gap: Gap) -> None:
+        self._gaps += 1
+        self._gap_seconds += gap.seconds or 0.0
+
+
+def stored_state(path: Path, source: str | None = None) -> Stored | None:
+    """None if there is no file yet. Raises InputError for another source's file."""
+    remedy = "give another, or delete it to begin with what is new"
+    try:
+        stored = STORED.decode(read_regular(path, LARGEST))
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"--state: {path} is no state file ({reason}); {remedy}") from error
+    if stored.schema != SCHEMA:
+        raise InputError(f"--state: {path} has the schema {stored.schema!r}; {remedy}")
+    if source is not None and stored.source != source:
+        raise InputError(f"--state: {path} is of `newsift collect {stored.source}`; {remedy}")
+    return stored
+
+
+def locked(path: Path) -> int:
+    """A lock file beside the state file, which is replaced at each write. Close it to unlock."""
+    beside = path.with_name(f"{path.name}.lock")
+    lock = -1
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        _take(lock)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise InputError(
+            f"--state: {path} is in use by another command; end that one, or give this one a file "
+            "of its own"
+        ) from error
+    except OSError as error:
+        if lock >= 0:
+            os.close(lock)
+        raise InputError(
+            f"--state: {path} cannot be written ({error.strerror}); give a file that can"
+        ) from error
+    return lock
+
+
+def _take(lock: int) -> None:
+    """Another process may hold the lock for a moment to test it."""
+    for _ in range(LOOKS):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(LOOK_S)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+LOCK = ".lock"
+BEYOND = 1e12  # seconds: no time that can be told
+
+
+def list_collectors() -> Iterator[dict[str, Any]]:
+    """The collectors with a state in the usual folder, whether they run, and their positions."""
+    pattern = default_state("*")
+    files = (file for end in ("", LOCK) for file in pattern.parent.glob(pattern.name + end))
+    for name in sorted({file.name.removesuffix(LOCK) for file in files}):
+        file = pattern.parent / name
+        stored = _stored(file)
+        yield {
+            "source": stored.source if stored else file.stem.removeprefix("collect-"),
+            "running": _is_locked(file.with_name(name + LOCK)),
+            "last_post_at": _time(stored.at) if stored else None,
+            "saved_at": stored.saved if stored else None,
+            "gaps": stored.gaps if stored else 0,
+            "gap_seconds": stored.gap_seconds if stored else 0.0,
+            "state": str(file),
+        }
+
+
+def _stored(file: Path) -> Stored | None:
+    try:
+        return STORED.decode(read_regular(file, LARGEST))
+    except (OSError, RecursionError, msgspec.MsgspecError):
+        return None
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else rfc3339(round(1000 * min(max(seconds, -BEYOND), BEYOND)))
+
+
+def _is_locked(file: Path) -> bool:
+    """Whether a process holds the lock."""
+    try:
+        lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return False

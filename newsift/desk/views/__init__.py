@@ -1,0 +1,9 @@
+"""What each page of the desk shows and does: questions in, answers out, and nothing of HTTP."""
+
+from newsift.desk.views import events, export, feeds, health, judge, learning, scores, seeds
+
+ENDPOINTS = tuple(
+    endpoint
+    for page in (events, judge, learning, scores, export, seeds, feeds, health)
+    for endpoint in page.ENDPOINTS
+)

@@ -1,0 +1,189 @@
+"""Labels in files: rows of CSV or lines of JSON, as `newsift labels export` writes them.
+
+Columns have the names of `newsift matches --csv`: such a file with a column `label` can be read.
+Labels from files always count as `given`: only a draw knows its probabilities.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from encoder.errors import InputError, one_line
+from newsift.files.documents import items
+from newsift.files.messages import FormatError
+from newsift.files.parquet import ParquetTable
+from newsift.files.posts import JSON, JSONL, PARQUET, read_head, recognised
+from newsift.files.read import chunks, lines, too_long
+from newsift.files.rows import OF_POST, csv_row, json_line, plain
+from newsift.files.tables import FileOptions, Table
+from newsift.files.write import writing
+from newsift.files.writers import TEXTS, csv_table, format_by_ending, json_file, tsv_table
+from newsift.statistics.labels import Label, Verdict, label_in
+from worker.config.limits import Limits
+
+VERDICTS = get_args(Verdict)
+EXCERPT = 60  # letters of what is no label
+ENDINGS = TEXTS  # of files that labels are written to
+NAMES = ("event", "label", "by", "at")
+DRAWN = ("drawn", "probability", "score", "seed_set", "model")
+CSV_COLUMNS = (*NAMES, "platform", "post_id", *OF_POST, *DRAWN)
+NEEDED = ("event", "label", "post_id")
+ANY_TABLE = FileOptions(text="label")  # what is no JSON has a header
+EXPECTED_ROW = (
+    '{"event", "label", "post": {"id", "platform", "text"}, "by"?}, or CSV with these columns: '
+    f"{', '.join(CSV_COLUMNS)}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDefaults:
+    """The judge and the time of labels whose row names none."""
+
+    by: str
+    at: str
+
+
+def read_labels(file: Path, defaults: LabelDefaults, limits: Limits) -> dict[bytes, Label]:
+    """By key. Raises InputError for the first invalid row.
+
+    Rows of a table without a label are skipped.
+    """
+    labels: dict[bytes, Label] = {}
+    for place, row in _rows(file):
+        where = f"{file}, {place}"
+        label = _label(row, defaults, limits, where)
+        if label.key in labels:
+            raise InputError(
+                f"{where}: {label.by!r} judged this post in a line before; leave one of the two"
+            )
+        labels[label.key] = label
+    if not labels:
+        raise InputError(f"{file}: holds no label; each line is {EXPECTED_ROW}")
+    return labels
+
+
+def label_record(label: Label) -> bytes:
+    return json_line(label.value)
+
+
+def label_row(label: Label, delimiter: str = ",") -> bytes:
+    judgement = [getattr(label, name) for name in NAMES]
+    post = [label.post.platform, label.post.id, *(getattr(label.post, name) for name in OF_POST)]
+    rest = [getattr(label, name) for name in DRAWN]
+    return csv_row([*judgement, *post, *rest], delimiter=delimiter).encode("utf-8", "replace")
+
+
+@contextmanager
+def label_writer(file: Path) -> Iterator[Callable[[Label], object]]:
+    """CSV or TSV by the ending, else JSON."""
+    form = format_by_ending(file)
+    if form not in (csv_table, tsv_table):
+        with json_file(file) as add:
+            yield lambda label: add(label_record(label))
+        return
+    delimiter = "," if form is csv_table else "\t"
+    with writing(file) as out:
+        out.write(csv_row(CSV_COLUMNS, delimiter=delimiter).encode())
+        yield lambda label: out.write(label_row(label, delimiter))
+
+
+def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows and their places. Raises InputError for the first that is invalid."""
+    try:
+        head, pieces = read_head(file, chunks(file))
+        kind = recognised(head, ANY_TABLE)
+        if kind == JSON:
+            values = (item.value for batch in items(pieces) for item in batch)
+            yield from _of_json("item", enumerate(values, 1))
+        elif kind == JSONL:
+            batches = lines(pieces)
+            yield from _of_json(
+                "line", (row for n, batch in batches for row in enumerate(batch, n))
+            )
+        elif kind == PARQUET:
+            yield from _of_parquet(ParquetTable(file))
+        elif head.start.strip():
+            yield from _of_table(Table(lines(pieces)))
+    except FormatError as error:
+        raise InputError(f"{error.at(file)}: {error}") from None
+
+
+def _of_json(
+    unit: str, values: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, value in values:
+        if not value.strip():
+            continue
+        try:
+            row = json.loads(value)
+        except UnicodeDecodeError as error:
+            message = f"is not UTF-8 at byte {error.start + 1}; convert the file"
+            raise FormatError(message, f"{unit} {number}") from None
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise FormatError(too_long(value) or f"is not {EXPECTED_ROW}", f"{unit} {number}")
+        yield f"{unit} {number}", row
+
+
+def _of_table(table: Table) -> Iterator[tuple[str, dict[str, Any]]]:
+    _check_header(table.header, table.place)
+    for row in chain.from_iterable(table.batches()):
+        if row.fault:
+            raise FormatError(f"{row.fault}; mend it", f"line {row.number}")
+        yield from _labelled(row.cells, f"line {row.number}")
+
+
+def _of_parquet(table: ParquetTable) -> Iterator[tuple[str, dict[str, Any]]]:
+    _check_header(table.header, "")
+    for number, row in enumerate(chain.from_iterable(table.batches()), 1):
+        if row is None:
+            raise FormatError("is longer than 16 MiB; split it", f"row {number}")
+        yield from _labelled(row, f"row {number}")
+
+
+def _check_header(header: Sequence[str], place: str) -> None:
+    if missing := [name for name in NEEDED if name not in header]:
+        needed = ", ".join(NEEDED)
+        message = f"has no column {missing[0]!r}; needed are {needed}, or lines of JSON"
+        raise FormatError(message, place)
+
+
+def _labelled(cells: Mapping[str, str], place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Empty cells are left out, and rows without a label."""
+    values = {name: plain(cell) for name, cell in cells.items() if cell}
+    if values.get("label", "").strip():
+        yield place, _nested(values)
+
+
+def _nested(cells: dict[str, str]) -> dict[str, Any]:
+    post: dict[str, Any] = {name: cells[name] for name in OF_POST if name in cells}
+    post |= {"id": cells.get("post_id", ""), "platform": cells.get("platform")}
+    row: dict[str, Any] = {name: cells[name] for name in CSV_COLUMNS if name in cells}
+    row["label"] = cells["label"].strip().lower()
+    with suppress(ValueError):
+        row["score"] = float(cells["score"]) if "score" in cells else None
+    return row | {"post": post}
+
+
+def _label(row: dict[str, Any], defaults: LabelDefaults, limits: Limits, where: str) -> Label:
+    """Missing fields are filled in where possible."""
+    if isinstance(verdict := row.get("label"), str) and verdict not in VERDICTS:
+        label_text = one_line(repr(verdict), EXCERPT)
+        raise InputError(f"{where}: label: {label_text} is none of {', '.join(VERDICTS)}; mend it")
+    post = row.get("post")
+    if isinstance(post, dict):
+        whole = {"text": ""} | {name: part for name, part in post.items() if part is not None}
+        row = row | {"post": {"platform": "plain"} | whole}
+    who = {name: row.get(name) or getattr(defaults, name) for name in ("by", "at")}
+    try:
+        value = msgspec.json.encode(row | who | {"drawn": "given", "probability": None})
+        return label_in(value, limits)
+    except (InputError, UnicodeError, OverflowError, RecursionError) as error:
+        raise InputError(f"{where}: {one_line(str(error), 300)}") from None

@@ -1,0 +1,245 @@
+"""Rows of files as messages of a topic, with their times and ids corrected."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+import msgspec
+
+from newsift.files.read import input_name
+from worker.config.limits import Limits
+from worker.posts.checks import rejected
+from worker.posts.outcome import NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
+from worker.posts.read import read_post
+from worker.posts.times import is_naive, milliseconds, utc
+from worker.text import cut, one_line
+
+NUMBER = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # seconds or more; 20241231 is a day
+ROUNDED = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+")  # 1.23E+18: a spreadsheet lost the rest
+TIME_KEY = re.compile(
+    rb'"(created_at|createdAt)"\s*+:\s*+(?:"([^"\\]{1,64})"|(?!null\b|"")([^\s,}]{1,64}))'
+)
+DIGITS = 16  # of the digest that names a post without an id
+EXCERPT = 40  # characters
+NAIVE = (
+    "times without an offset in {column!r}, read as UTC: {n:,} (--timezone Europe/Berlin says "
+    "otherwise)"
+)
+UNREADABLE = (
+    "times that cannot be read in {column!r}, left out: {n:,}, such as {example!r} (write "
+    "2026-01-31T12:00:00Z)"
+)
+ROUNDED_ID = (
+    "ids that a spreadsheet has rounded in {column!r}: {n:,}, such as {example!r} (digests of the "
+    "texts serve instead)"
+)
+
+
+class PlainTime(msgspec.Struct):
+    created_at: str | int | float | None = None
+
+
+PLAIN = msgspec.json.Decoder(PlainTime)
+
+
+class Oddities:
+    """Reads times and ids, and counts those that need a warning."""
+
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        self._zone = zone
+        self._counts = Counter[tuple[str, str]]()  # by the message and the column
+        self._examples: dict[tuple[str, str], str] = {}
+
+    def time(self, written: object, column: str, is_utc: bool = False) -> str | None:
+        """In UTC; None if it cannot be read."""
+        zone = UTC if is_utc else self._zone
+        text, read = str(written), None
+        if isinstance(written, str | int | float):
+            read = utc(float(text) if NUMBER.fullmatch(text) else text, zone or UTC)
+        if read is None:
+            self._count(UNREADABLE, column, text)
+        elif zone is None and is_naive(text):
+            self._count(NAIVE, column, text)
+        return read
+
+    def is_rounded(self, id: str, column: str) -> bool:
+        """Whether a spreadsheet has rounded this id."""
+        rounded = ROUNDED.fullmatch(id) is not None
+        if rounded:
+            self._count(ROUNDED_ID, column, id)
+        return rounded
+
+    def corrected(self, value: bytes, post: Post) -> tuple[bytes, Post]:
+        """A plain post gets its time in the time zone, and no rounded id."""
+        changes = {}
+        if post.platform == "plain" and self.is_rounded(post.id, "id"):
+            changes["id"] = text_id(post.text)
+        if (key := TIME_KEY.search(value)) and (time := self._time_of(value, post, key)):
+            changes["created_at"] = time
+        if not changes:
+            return value, post
+        encoded = {name: msgspec.Raw(msgspec.json.encode(new)) for name, new in changes.items()}
+        value = msgspec.json.encode(OBJECT.decode(value) | encoded)
+        return value, msgspec.structs.replace(post, **changes)
+
+    def _time_of(self, value: bytes, post: Post, key: re.Match[bytes]) -> str | None:
+        """The time of a post if the time zone changes it."""
+        name = key[1].decode()
+        if post.platform == "plain":
+            written = PLAIN.decode(value).created_at
+        else:
+            written = (key[2] or key[3]).decode()  # perhaps of its author: odd ones alone count
+        if written in (None, ""):
+            return None
+        if post.created_at is None and utc(written) is None:
+            self._count(UNREADABLE, name, str(written))
+        elif isinstance(written, str) and is_naive(written):
+            if post.platform == "plain" and self._zone:
+                return utc(written, self._zone)
+            self._count(NAIVE, name, written)
+        return None
+
+    def warnings(self) -> Iterator[str]:
+        """One for each kind and column."""
+        for key, count in self._counts.items():
+            message, column = key
+            yield message.format(n=count, column=column, example=self._examples[key])
+
+    def _count(self, message: str, column: str, example: str) -> None:
+        key = message, column
+        self._counts[key] += 1
+        if key not in self._examples:
+            self._examples[key] = cut(one_line(example), EXCERPT)
+
+
+def text_id(text: str) -> str:
+    """The same text has always the same id."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"sha256:{digest[:DIGITS]}"
+
+
+Columns = Mapping[str, str]
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class FormatError(ValueError):
+    """A file is not understood: the problem, the remedy, and the place."""
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self._place = place
+
+    def at(self, file: Path) -> str:
+        return f"{input_name(file)}, {self._place}" if self._place else input_name(file)
+
+
+@dataclass(frozen=True, slots=True)
+class FileMessage:
+    """A row of a file in the shape of a Kafka message, and the post in it.
+
+    The offset counts lines, or items of an array, from 0. A row of a table keeps all its columns. A
+    message without a value is not sent.
+    """
+
+    topic: str
+    offset: int
+    value: bytes
+    raw: bytes
+    timestamp: int
+    reading: Reading
+    unit: str = "line"
+    columns: Columns | None = None
+    partition: int = 0
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+    @property
+    def place(self) -> str:
+        return f"{self.unit} {self.offset + 1}"
+
+
+class Maker:
+    """Makes messages of the rows of one input."""
+
+    def __init__(
+        self, name: str, limits: Limits, unit: str = "line", oddities: Oddities | None = None
+    ) -> None:
+        self.name, self.limits, self.unit = name, limits, unit
+        self.oddities = oddities or Oddities()
+
+    def post(
+        self, value: bytes, number: int, raw: bytes, columns: Columns | None = None
+    ) -> FileMessage:
+        """A row that may hold a post of any form."""
+        reading = read_post(value, "auto", self.limits)
+        if isinstance(reading, Post) and columns is None:
+            value, reading = self.oddities.corrected(value, reading)
+        return self.message(reading, value, number, raw, columns)
+
+    def message(
+        self,
+        reading: Reading,
+        value: bytes,
+        number: int,
+        raw: bytes,
+        columns: Columns | None = None,
+    ) -> FileMessage:
+        time, key = 0, None
+        if isinstance(reading, Post):
+            time, key = milliseconds(reading.created_at), reading.id.encode()
+        return FileMessage(
+            self.name, number - 1, value, raw, time, reading, self.unit, columns, key=key
+        )
+
+    def bad(
+        self, number: int, raw: bytes, detail: str, reason: Reason = Reason.UNKNOWN_FORM
+    ) -> FileMessage:
+        """A row that is no post, and why."""
+        return self.message(rejected(reason, detail), b"", number, raw)
+
+    def none(self, why: PassedOver, number: int, raw: bytes) -> FileMessage:
+        """A well-formed row without a post."""
+        return self.message(why, b"", number, raw)
+
+
+def plain_post(text: str, id: str | None = None, **more: str | float | None) -> bytes:
+    """Without an id it gets one made of its text."""
+    fields = {name: part for name, part in more.items() if part not in (None, "")}
+    return msgspec.json.encode({"id": id or text_id(text), "text": text} | fields)
+
+
+@dataclass(frozen=True, slots=True)
+class InputText:
+    text: str
+    title: str = ""
+    id: str | None = None
+
+
+class Titled(msgspec.Struct):
+    title: str | None = None
+
+
+TITLED = msgspec.json.Decoder(Titled)
+
+
+def input_text(message: FileMessage) -> InputText | None:
+    """None for a row without a post. Raises ValueError for a bad row."""
+    outcome = message.reading
+    if isinstance(outcome, Rejected):
+        raise ValueError(f"{message.place}: {outcome.detail}")
+    if isinstance(outcome, Post):
+        return InputText(outcome.text, _title(message), outcome.id)
+    return InputText("") if outcome == NO_WORDS else None
+
+
+def _title(message: FileMessage) -> str:
+    if message.columns is not None:
+        return message.columns.get("title", "")
+    try:
+        return TITLED.decode(message.value).title or ""
+    except msgspec.MsgspecError:
+        raise ValueError(f"{message.place} has a 'title' that is no text") from None

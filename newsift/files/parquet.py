@@ -1,0 +1,245 @@
+"""Parquet, with the extra `parquet`: rows by column names, in batches.
+
+A page of a few kilobytes may unpack to gigabytes, whatever the metadata says. So a subprocess with
+limited memory reads the file and sends the rows through a pipe.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from newsift.files.messages import FormatError
+from newsift.files.read import DASH, LONGEST_LINE
+from newsift.files.tables import MOST_COLUMNS, listed
+
+MAGIC = b"PAR1"
+BATCH_ROWS = 1024
+BATCH_CELLS = 2**17
+BATCH_BYTES = 2**22  # of the texts in a batch, however often a file may say the same one
+MEMORY = 2**28  # bytes that the reading process may take, and eight times the file's own
+LENGTH = 8  # bytes that say how long a message of that process is
+ENVIRONMENT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+class ParquetHeader(msgspec.Struct):
+    """The columns of a file, and the types of the nested ones."""
+
+    names: list[str] = []
+    nested: dict[str, str] = {}
+    rows: int = 0
+    fault: str | None = None
+
+
+class ParquetRows(msgspec.Struct):
+    """Cells in the order of the columns, None for a row that is too long; or the fault."""
+
+    rows: list[list[str] | None] = []
+    fault: str | None = None
+
+
+HEADER, ROWS = msgspec.msgpack.Decoder(ParquetHeader), msgspec.msgpack.Decoder(ParquetRows)
+
+
+class ParquetTable:
+    def __init__(self, file: Path) -> None:
+        if file == DASH or not file.is_file():
+            raise FormatError("Parquet is read from its end; give it as a file, unpacked")
+        _refuse_packed(file)
+        if find_spec("pyarrow") is None:
+            message = "Parquet needs pyarrow; install newsift with its extra: newsift[parquet]"
+            raise FormatError(message)
+        self._memory = MEMORY + 8 * file.stat().st_size
+        self._reader = _started(file, self._memory)
+        self._end = weakref.finalize(self, _end, self._reader)
+        header = HEADER.decode(self._message())
+        if header.fault:
+            raise FormatError(header.fault)
+        self.header, self.rows, self._nested = header.names, header.rows, header.nested
+        if len(self.header) > MOST_COLUMNS or len(set(self.header)) < len(self.header):
+            many = f"{len(self.header):,} columns ({listed(self.header)})"
+            raise FormatError(f"has {many}, too many or two of one name; write fewer")
+
+    def refuse_nested(self, name: str) -> None:
+        """Lists and structures are no texts."""
+        if kind := self._nested.get(name):
+            raise FormatError(f"{name!r} holds {kind}, no texts; name others with --text-column")
+
+    def batches(self) -> Iterator[list[dict[str, str] | None]]:
+        """None stands for a row that is too long."""
+        try:
+            while (batch := ROWS.decode(self._message())).rows:
+                yield [
+                    None if row is None else dict(zip(self.header, row, strict=True))
+                    for row in batch.rows
+                ]
+            if batch.fault:
+                raise FormatError(batch.fault)
+        finally:
+            self._end()
+
+    def _message(self) -> bytes:
+        assert self._reader.stdout is not None
+        length = self._reader.stdout.read(LENGTH)
+        size = int.from_bytes(length)
+        content = self._reader.stdout.read(size)
+        if len(length) < LENGTH or len(content) < size:
+            raise FormatError(
+                f"the Parquet takes more than {self._memory >> 20} MiB of memory to read; "
+                "write it anew with smaller pages"
+            )
+        return content
+
+
+def _started(file: Path, memory: int) -> "subprocess.Popen[bytes]":
+    start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    sizes = [str(each) for each in (memory, BATCH_ROWS, BATCH_BYTES)]
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", start, str(file.absolute()), *sizes],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env={name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+        | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def _end(reader: "subprocess.Popen[bytes]") -> None:
+    reader.kill()
+    if reader.stdout:
+        reader.stdout.close()
+    reader.wait()
+
+
+def serve() -> None:
+    """The subprocess: reads the file named on the command line."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this decides what it ends
+    file, *sizes = sys.argv[1:]
+    memory, batch_rows, batch_bytes = map(int, sizes)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for message in _messages(file, batch_rows, batch_bytes):
+        content = msgspec.msgpack.encode(message)
+        sys.stdout.buffer.write(len(content).to_bytes(LENGTH))
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+
+
+def _messages(
+    file: str, batch_rows: int, batch_bytes: int
+) -> Iterator[ParquetHeader | ParquetRows]:
+    import pyarrow
+    from pyarrow import types
+    from pyarrow.parquet import ParquetFile
+
+    faults = (pyarrow.ArrowException, OSError, ValueError)
+    # Pages are read as they are needed, not whole row groups before.
+    paged: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}
+    try:
+        with ParquetFile(file, **paged) as written:
+            texts = _small_texts(written, batch_bytes)
+        # A text that is there many times is kept once, until it is told row by row.
+        table = ParquetFile(file, read_dictionary=texts, **paged)
+        schema = table.schema_arrow
+        nested = {field.name: str(field.type) for field in schema if types.is_nested(field.type)}
+        yield ParquetHeader(list(schema.names), nested, max(int(table.metadata.num_rows), 1))
+    except pyarrow.ArrowMemoryError:
+        raise
+    except faults as error:
+        yield ParquetHeader(fault=_damage(error))
+        return
+    try:
+        rows = _batch_rows(table, batch_rows, batch_bytes)
+        for batch in table.iter_batches(batch_size=rows, use_threads=False):
+            for piece in _pieces(batch, batch_bytes) if batch.num_rows else ():
+                yield ParquetRows(_rows(piece))
+    except pyarrow.ArrowMemoryError:
+        raise
+    except faults as error:
+        yield ParquetRows(fault=_damage(error))
+        return
+    yield ParquetRows()
+
+
+def _rows(piece: Any) -> list[list[str] | None]:
+    """None for a row that is too long."""
+    if piece.num_rows == 1 and sum(map(_size, piece.columns)) > LONGEST_LINE:
+        return [None]
+    columns = [[_cell(value) for value in column.to_pylist()] for column in piece.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return [row if sum(map(len, row)) <= LONGEST_LINE else None for row in rows]
+
+
+def _batch_rows(table: Any, batch_rows: int, batch_bytes: int) -> int:
+    """As many rows as fit a batch, by the largest row group in the metadata."""
+    of_groups = (each.total_byte_size / max(each.num_rows, 1) for each in _groups(table))
+    row = max(of_groups, default=0)
+    most = min(batch_rows, BATCH_CELLS // max(len(table.schema_arrow.names), 1))
+    return int(min(most, max(1, batch_bytes // max(row, 1)))) or 1
+
+
+def _damage(error: Exception) -> str:
+    return f"the Parquet is damaged or cut off ({error}); write it anew"
+
+
+def _refuse_packed(file: Path) -> None:
+    with file.open("rb") as raw:
+        if raw.read(len(MAGIC)) != MAGIC:
+            raise FormatError("is no Parquet, or it is packed; give it unpacked")
+
+
+def _small_texts(file: Any, batch_bytes: int) -> list[str]:
+    """The text columns that may be read as dictionaries: small, in a suitable encoding."""
+    from pyarrow import types
+
+    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    texts = [f.name for f in file.schema_arrow if any(is_kind(f.type) for is_kind in kinds)]
+    chunks = (group.column(n) for group in _groups(file) for n in range(group.num_columns))
+    others = {
+        each.path_in_schema
+        for each in chunks
+        if each.total_uncompressed_size > batch_bytes or any("DELTA" in e for e in each.encodings)
+    }
+    return [name for name in texts if name not in others]
+
+
+def _groups(file: Any) -> list[Any]:
+    return [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+
+
+def _pieces(batch: Any, batch_bytes: int) -> Iterator[Any]:
+    """Split a batch until the texts of each part are small enough."""
+    if batch.num_rows < 2 or sum(map(_size, batch.columns)) <= batch_bytes:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _pieces(batch.slice(0, half), batch_bytes)
+    yield from _pieces(batch.slice(half), batch_bytes)
+
+
+def _size(column: Any) -> int:
+    """The bytes of a column's values, repeated ones counted each time."""
+    from pyarrow import compute, types
+
+    if not types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = compute.binary_length(column.dictionary)
+    return int(compute.sum(lengths.take(column.indices)).as_py() or 0)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,372 @@
+"""The posts of files: one reader for all commands; the first bytes show the format."""
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+import msgspec
+
+from encoder.errors import InputError
+from newsift.files.documents import items
+from newsift.files.messages import FileMessage, FormatError, Maker, Oddities
+from newsift.files.parquet import MAGIC, ParquetTable
+from newsift.files.platforms import FORMATS as OF_OBJECTS
+from newsift.files.platforms import Objects, mended
+from newsift.files.read import BOM, DASH, LONGEST_LINE, chunks, find_files, lines, peek
+from newsift.files.tables import (
+    SIGN,
+    TEXTS,
+    WINDOWS,
+    FileOptions,
+    Picked,
+    Table,
+    likely_delimiter,
+    text_messages,
+)
+from worker.config.limits import Limits
+from worker.errors import RunError
+from worker.posts.outcome import Reason, Rejected
+
+AUTO, JSONL, JSON, CSV, TSV, PARQUET, LINES = (
+    "auto", "jsonl", "json", "csv", "tsv", "parquet", "lines",
+)  # fmt: skip
+FORMATS = (AUTO, JSONL, JSON, CSV, TSV, *OF_OBJECTS, PARQUET, LINES)
+PACKED = {
+    b"PK\x03\x04": "a ZIP archive or a spreadsheet; unpack it, or save it as CSV",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet; save it as CSV",
+    b"BZh": "packed by bzip2; unpack it",
+    b"\xfd7zXZ": "packed by xz; unpack it",
+    b"%PDF": "a PDF; give its text",
+}
+TAR, TAR_AT = b"ustar", 257
+PACKERS = (".gz", ".zst")
+ARRAY = re.compile(rb'\[\s*+(?:[\[{\]"]|\Z)')
+NAME = re.compile(r"\w[\w.:/ -]{0,59}")
+LEAST_COLUMNS = 3  # of a header that has no name for texts
+LOOKED_AT = 2**16  # bytes of a line
+EXCERPT_CHARACTERS = 60  # letters
+
+
+class Whole(msgspec.Struct):
+    """The keys of exports, which are one document whatever their lines."""
+
+    messages: msgspec.Raw = msgspec.Raw()
+    orderedItems: msgspec.Raw = msgspec.Raw()
+    chats: msgspec.Raw = msgspec.Raw()
+
+
+WHOLE = msgspec.json.Decoder(Whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a file, at least one line."""
+
+    file: Path
+    start: bytes
+
+    @property
+    def ending(self) -> str:
+        """Without the ending of the compression."""
+        suffixes = [suffix.lower() for suffix in self.file.suffixes]
+        return next((suffix for suffix in reversed(suffixes) if suffix not in PACKERS), "")
+
+    @property
+    def is_text(self) -> bool:
+        """Plain text is possible: by its name, or because it comes through a pipe."""
+        return self.file == DASH or self.ending == ".txt"
+
+    @property
+    def is_table(self) -> bool:
+        return self.ending in (".csv", ".tsv", ".tab")
+
+
+def read_head(file: Path, pieces: Iterator[bytes]) -> tuple[Head, Iterator[bytes]]:
+    """The first line or more, and all chunks."""
+    start, pieces = peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > LONGEST_LINE)
+    return Head(file, start), pieces
+
+
+def recognised(head: Head, options: FileOptions) -> str:
+    """The format of a file: jsonl, json, csv, tsv, parquet or lines."""
+    start = head.start.removeprefix(BOM).lstrip()
+    if start.startswith(MAGIC) and options.format in (AUTO, PARQUET):
+        return PARQUET
+    _refuse_binary(head.start)
+    if not start:
+        return LINES  # of which there are none
+    if options.format not in (AUTO, *OF_OBJECTS):
+        return options.format
+    if start.startswith(b"{"):
+        return _of_objects(start)
+    if ARRAY.match(start):
+        return JSON
+    if options.format == AUTO:
+        return _of_text(head, start, options)
+    raise FormatError(f"is not understood ({_excerpt(start)}); --format {options.format} is JSON",
+                      first_line(head.start))  # fmt: skip
+
+
+def first_line(start: bytes) -> str:
+    blank = start[: len(start) - len(start.lstrip())]
+    number = blank.count(b"\n") + 1
+    return f"line {number}"
+
+
+def _refuse_binary(start: bytes) -> None:
+    for magic, kind in PACKED.items():
+        if start.startswith(magic):
+            raise FormatError(f"is {kind}")
+    if start[TAR_AT:].startswith(TAR):
+        raise FormatError("is a tar archive; unpack it")
+    if b"\0" in start[:LOOKED_AT].partition(b"\n")[0]:
+        raise FormatError("holds NUL bytes and is no text; convert it", first_line(start))
+
+
+def _of_objects(start: bytes) -> str:
+    """Objects line by line, unless the first spans lines or is an export."""
+    first, *more = [line for line in start.split(b"\n")[:9] if line.strip()]
+    try:
+        document = WHOLE.decode(mended(first))
+    except (msgspec.MsgspecError, RecursionError):
+        closed = first.rstrip().endswith(b"}") and all(line.startswith(b"{") for line in more[:1])
+        others = bool(more) and all(map(_is_object, more[:2]))
+        return JSONL if closed or others else JSON
+    return JSON if document.messages or document.orderedItems or document.chats else JSONL
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        WHOLE.decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def _of_text(head: Head, start: bytes, options: FileOptions) -> str:
+    """A table by its header, or plain text where that is possible."""
+    line = start.partition(b"\n")[0][:LOOKED_AT].decode("latin-1")
+    if head.is_table or options.names_columns or _is_header(line):
+        return TSV if head.ending in (".tsv", ".tab") and "\t" in line else CSV
+    if head.is_text:
+        return LINES
+    message = (
+        f"is not understood ({_excerpt(start)}); name what it is with --format, {LINES} for text"
+    )
+    raise FormatError(message, first_line(head.start))
+
+
+def _is_header(line: str) -> bool:
+    """Whether a line can only be a header."""
+    try:
+        cells = next(csv.reader([line], delimiter=likely_delimiter(line)), [])
+    except csv.Error:
+        return False
+    names = [cell.strip() for cell in cells]
+    if len(names) < 2 or not all(NAME.fullmatch(name) for name in names if name):
+        return False
+    has_text_column = any(SIGN.sub("", name).lower() in TEXTS for name in names)
+    return has_text_column or (len(names) >= LEAST_COLUMNS and " " not in line)
+
+
+def _excerpt(start: bytes) -> str:
+    line = start.partition(b"\n")[0]
+    return repr(line[:EXCERPT_CHARACTERS].decode("utf-8", "replace"))
+
+
+STDIN = "stdin"
+MOST_BAD = 0.05  # of all rows
+BATCHES_CHECKED = 2  # so that small files are read to their ends
+HINTS = {
+    Reason.NO_TEXT: "name what holds the text with --text-column",
+    Reason.INVALID_UTF8: "convert it to UTF-8",
+    Reason.UNKNOWN_FORM: "name what it is with --format, or what holds the text with --text-column",
+}
+TOO_MUCH = (Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS)  # of what may be a post
+Batches = Iterator[list[FileMessage]]
+
+
+class FileMessages:
+    """The posts of one input, in batches as they arrive.
+
+    Raises InputError for an input that is not understood; a single bad row gives a message. `tell`
+    is called with how a table is read. With `blank` empty lines of text come, too.
+    """
+
+    def __init__(
+        self, file: Path, options: FileOptions, limits: Limits,
+        tell: Callable[[str], None] = lambda _: None, blank: bool = False,
+    ) -> None:  # fmt: skip
+        self.name = STDIN if file == DASH else file.name
+        self._file, self._options, self._limits = file, options, limits
+        self._tell, self._blank = tell, blank
+        self._is_windows = False
+        self._oddities = Oddities(options.zone)
+        self._warnings = set[str]()
+        self._first: Batches | None = None
+        self.columns: tuple[str, ...] = ()  # of a table, once it was looked at
+        self.bytes_read = 0  # bytes of the file that were read
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it can be read again."""
+        return self._file != DASH and self._file.is_file()
+
+    @property
+    def size(self) -> int:
+        """0 if the input is no file."""
+        return self._file.stat().st_size if self.is_file else 0
+
+    def check(self) -> None:
+        """Raises InputError if the input is not understood."""
+        batches = self._batches_understood()
+        first = list(islice(batches, BATCHES_CHECKED if self.is_file else 1))
+        self.bytes_read = 0
+        if not self.is_file:
+            self._first = chain(first, batches)
+
+    def __iter__(self) -> Batches:
+        first, self._first = self._first, None
+        try:
+            yield from first if first is not None else self._batches_understood()
+        finally:
+            for warning in self._oddities.warnings():
+                if warning not in self._warnings:  # a file may be read twice
+                    self._warnings.add(warning)
+                    self._tell(f"{self.name}: {warning}")
+
+    def _batches_understood(self) -> Batches:
+        """Raises InputError if none of the first rows is understood."""
+        try:
+            understood, batches = False, self._batches()
+            first = next(batches, [])
+            if self.is_file and all(isinstance(each.reading, Rejected) for each in first):
+                first += next(batches, [])  # a last line without an end comes by itself
+            for batch in chain(filter(None, [first]), batches):
+                understood = understood or self._is_understood(batch)
+                yield batch
+        except FormatError as error:
+            raise InputError(f"{error.at(self._file)}: {error}") from error
+
+    def _is_understood(self, batch: list[FileMessage]) -> bool:
+        """Raises FormatError if the rows show that the format is another."""
+        bad = [(each.place, each.reading) for each in batch if isinstance(each.reading, Rejected)]
+        if len(bad) < len(batch):
+            return True
+        for place, rejected in bad:
+            if rejected.reason not in TOO_MUCH:
+                hint = HINTS.get(rejected.reason, "mend it, or name what it is with --format")
+                raise FormatError(f"is not understood: {rejected.detail}; {hint}", place)
+        return False
+
+    def _batches(self) -> Batches:
+        self.bytes_read, self._oddities = 0, Oddities(self._options.zone)
+        pieces = chunks(self._file, self._count_bytes)
+        head, pieces = read_head(self._file, pieces)
+        kind = recognised(head, self._options)
+        if kind == PARQUET:
+            return self._parquet()
+        if kind == JSON:
+            return self._documents(pieces)
+        batches = lines(pieces)
+        if kind == LINES:
+            return text_messages(batches, self._maker(), self._blank)
+        if kind == JSONL:
+            return self._objects(batches)
+        return self._table(Table(batches, "\t" if kind == TSV else None))
+
+    def _objects(self, batches: Iterator[tuple[int, list[bytes]]]) -> Batches:
+        objects = Objects(self._maker(), self._options)
+        for first, rows in batches:
+            numbered = ((number, row) for number, row in enumerate(rows, first) if row.strip())
+            if messages := [m for number, row in numbered for m in objects.messages(row, number)]:
+                yield messages
+
+    def _documents(self, pieces: Iterator[bytes]) -> Batches:
+        objects = Objects(self._maker("item"), self._options)
+        number = 0
+        for batch in items(pieces):
+            numbered = list(enumerate(batch, number + 1))
+            number += len(batch)
+            if messages := [
+                m for n, item in numbered for m in objects.messages(item.value, n, item.around)
+            ]:
+                yield messages
+
+    def _table(self, table: Table) -> Batches:
+        maker = self._maker()
+        picked = self._picked(table.header, table.place)
+        for rows in table.batches():
+            if table.encoding == WINDOWS and not self._is_windows:
+                self._is_windows = True
+                self._tell(f"{self.name}: its letters are read as {WINDOWS}")
+            yield [
+                maker.bad(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
+                else maker.post(
+                    picked.post(row.cells, maker.oddities), row.number, row.raw, row.cells
+                )
+                for row in rows
+            ]  # fmt: skip
+
+    def _parquet(self) -> Batches:
+        maker = self._maker("row")
+        table = ParquetTable(self._file)
+        picked = self._picked(table.header)
+        table.refuse_nested(picked.text)
+        number = 0
+        for rows in table.batches():
+            self.bytes_read = self.size * (number + len(rows)) // table.rows
+            yield [
+                maker.bad(n, b"", "is longer than 16 MiB; split it", Reason.POST_BYTES)
+                if row is None
+                else maker.post(post := picked.post(row, maker.oddities), n, post, row)
+                for n, row in enumerate(rows, number + 1)
+            ]
+            number += len(rows)
+
+    def _maker(self, unit: str = "line") -> Maker:
+        return Maker(self.name, self._limits, unit, self._oddities)
+
+    def _count_bytes(self, count: int) -> None:
+        self.bytes_read += count
+
+    def _picked(self, header: list[str], place: str = "") -> Picked:
+        picked = Picked.among(header, self._options, place)
+        if not self.columns:
+            self._tell(f"{self.name}: {picked.describe()}")
+        self.columns = tuple(header)
+        return picked
+
+
+def checked(
+    files: Iterable[Path], options: FileOptions, limits: Limits,
+    tell: Callable[[str], None] = lambda _: None, blank: bool = False,
+) -> list[FileMessages]:  # fmt: skip
+    """Open the inputs. Raises InputError for one that is not understood."""
+    inputs = [FileMessages(file, options, limits, tell, blank) for file in find_files(files)]
+    for each in inputs:
+        each.check()
+    return inputs
+
+
+def columns_of(inputs: Iterable[FileMessages]) -> list[str]:
+    """The columns of all tables, each once."""
+    return list(dict.fromkeys(name for each in inputs for name in each.columns))
+
+
+def share_read(inputs: Sequence[FileMessages]) -> Callable[[object], float]:
+    """The share of the inputs that was read; 0 if their size is unknown."""
+    size = sum(each.size for each in inputs) if all(each.is_file for each in inputs) else 0
+    return lambda _: sum(each.bytes_read for each in inputs) / size if size else 0.0
+
+
+def refuse_many_bad(bad: int, rows: int) -> None:
+    """Raises RunError if too many rows were bad."""
+    if bad > MOST_BAD * rows:
+        raise RunError(
+            f"{bad:,} of {rows:,} rows could not be read, more than {MOST_BAD:.0%}; "
+            "mend them, or name what they are with --format"
+        )

@@ -1,0 +1,361 @@
+"""Tables and plain text: CSV and TSV under a header, and which column holds what of a post."""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from zoneinfo import ZoneInfo
+
+from encoder.errors import InputError
+from newsift.files.messages import FileMessage, FormatError, Maker, Oddities, plain_post
+from newsift.files.read import LONGEST_LINE, too_long
+from worker.posts.outcome import NO_WORDS, Reason
+
+UTF8, WINDOWS = "UTF-8", "Windows-1252"
+
+
+class TextDecoder:
+    """Decodes the lines of an input in one encoding: UTF-8 or Windows-1252.
+
+    The first lines that are not ASCII decide; a line in another encoding is an error.
+    """
+
+    def __init__(self) -> None:
+        self.encoding: str | None = None
+
+    def look(self, lines: Sequence[bytes]) -> None:
+        """Decide on these lines unless it is decided."""
+        if self.encoding is None:
+            odd = [line for line in lines if not line.isascii()]
+            fit = sum(map(_is_utf8, odd))
+            if odd:
+                self.encoding = UTF8 if 2 * fit >= len(odd) else WINDOWS
+
+    def text(self, line: bytes) -> str:
+        """Raises ValueError for a line that cannot be decoded."""
+        if b"\0" in line:
+            raise ValueError("holds a NUL byte")
+        if line.isascii():
+            return line.decode("ascii")
+        if self.encoding == WINDOWS:
+            return self._windows(line)
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"is not UTF-8 at byte {error.start + 1}") from None
+
+    def _windows(self, line: bytes) -> str:
+        if _is_utf8(line):
+            raise ValueError("is UTF-8 in a file of Windows-1252")
+        try:
+            return line.decode("cp1252")
+        except UnicodeDecodeError as error:
+            message = f"is neither UTF-8 nor {WINDOWS} at byte {error.start + 1}"
+            raise ValueError(message) from None
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+TEXTS = ("text", "fulltext", "body", "content", "message", "tweet", "tweettext", "posttext")
+IDS = ("id", "idstr", "tweetid", "twitterid", "statusid", "postid", "messageid")
+TIMES = ("unixtimestamp", "createdat", "createdutc", "timestamputc", "timestamp", "datetime",
+         "date", "time", "created", "published")  # fmt: skip
+AUTHORS = ("authorusername", "username", "userscreenname", "screenname", "author", "user")
+LANGS = ("lang", "language", "languageguess", "languages")
+URLS = ("url", "link", "permalink", "tweeturl", "posturl")
+OF_4CAT = {"id", "thread_id", "body", "timestamp"}  # its times are UTC and do not say so
+SIGN = re.compile(r"[\W_]+")
+MOST_LISTED = 20  # columns
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """What the options of a command say about files."""
+
+    format: str = "auto"
+    text: str | None = None
+    id: str | None = None
+    time: str | None = None
+    timezone: str | None = None  # of times that name no offset
+
+    def __post_init__(self) -> None:
+        _ = self.zone  # refused now
+        if self.format == "lines" and self.names_columns:
+            raise InputError("--format lines has no columns; leave their names out, or give csv")
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        try:
+            return ZoneInfo(self.timezone) if self.timezone is not None else None
+        except (KeyError, ValueError, OSError):
+            message = f"--timezone {self.timezone!r}: there is no such time zone"
+            raise InputError(f"{message}; give one such as Europe/Berlin or UTC") from None
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether any column is named."""
+        return not (self.text is self.id is self.time is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """The columns that a post is read from."""
+
+    text: str
+    id: str | None
+    time: str | None
+    author: str | None
+    lang: str | None
+    url: str | None
+    is_utc: bool
+
+    @classmethod
+    def among(cls, header: Sequence[str], options: FileOptions, place: str = "") -> "Picked":
+        """By the usual names, or by those of the options."""
+        by_sign = {SIGN.sub("", name).lower(): name for name in reversed(header)}
+
+        def usual(names: Sequence[str]) -> str | None:
+            return next((by_sign[name] for name in names if name in by_sign), None)
+
+        def named(option: str, name: str | None, names: Sequence[str]) -> str | None:
+            if name is not None and name not in header:
+                message = f"has no column {name!r} ({listed(header)}); mend {option}"
+                raise FormatError(message, place)
+            return name if name is not None else usual(names)
+
+        text = named("--text-column", options.text, TEXTS)
+        if text is None:
+            message = f"has no column of texts ({listed(header)}); name it with --text-column, "
+            message += "or what this is with --format"
+            raise FormatError(message, place)
+        id, time = (
+            named("--id-column", options.id, IDS),
+            named("--time-column", options.time, TIMES),
+        )
+        utc = set(header) >= OF_4CAT or SIGN.sub("", time or "").lower().endswith("utc")
+        return cls(text, id, time, usual(AUTHORS), usual(LANGS), usual(URLS), utc)
+
+    def post(self, row: Mapping[str, object], oddities: Oddities) -> bytes:
+        return plain_post(
+            str(row[self.text] or ""), self._id(row, oddities),
+            created_at=self._time(row, oddities),
+            author=_cell_text(row, self.author), lang=_cell_text(row, self.lang),
+            url=_cell_text(row, self.url),
+        )  # fmt: skip
+
+    def describe(self) -> str:
+        """For the user to check."""
+        columns = {"text": self.text, "id": self.id, "time": self.time}
+        sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
+        return sources if self.id else f"{sources}, ids from the texts"
+
+    def _id(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
+        id_cell = _cell_text(row, self.id)
+        return None if id_cell is None or oddities.is_rounded(id_cell, self.id or "") else id_cell
+
+    def _time(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
+        value = None if self.time is None else row.get(self.time)
+        value = value.strip() if isinstance(value, str) else value
+        if value in (None, ""):
+            return None
+        return oddities.time(value, self.time or "", self.is_utc)
+
+
+def listed(header: Sequence[str]) -> str:
+    """As many as fit a line."""
+    more = f" and {len(header) - MOST_LISTED:,} more" if len(header) > MOST_LISTED else ""
+    return ", ".join(repr(name[:40]) for name in header[:MOST_LISTED]) + more
+
+
+def _cell_text(row: Mapping[str, object], name: str | None) -> str | None:
+    value = None if name is None else row.get(name)
+    return str(value).strip() or None if isinstance(value, str | int | float) else None
+
+
+DELIMITERS = ",;\t|"
+QUOTED = re.compile(r'"[^"]*+"?')
+MOST_COLUMNS = 1000
+LONGEST_CELL = 2**20  # letters
+SEPARATOR = "sep="  # Excel's own first line: sep=;
+CUT = "unexpected end of data"  # what the reader says of a file that ends inside quotes
+BARE_RETURN = "new-line character seen in unquoted field"
+Lines = Iterator[tuple[int, list[bytes]]]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    number: int
+    raw: bytes
+    cells: dict[str, str]
+    fault: str = ""
+
+
+class LineFeed:
+    """Feeds lines to the CSV reader, and keeps those of the current row."""
+
+    def __init__(self, batches: Lines) -> None:
+        self.letters = TextDecoder()
+        self.pending = self.number = 0
+        self.row_lines: list[bytes] = []
+        self.fault, self._size = "", 0
+        self._lines = self._each(batches)
+
+    def __iter__(self) -> "LineFeed":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.row_lines.append(line)
+        self._size += len(line)
+        if self._size > LONGEST_LINE:
+            self.refuse("a row is longer than 16 MiB, or a quote is never closed")
+        try:
+            return self.letters.text(line) + "\n"
+        except ValueError as error:
+            self.fault = self.fault or str(error)
+            return line.decode("latin-1").replace("\0", "\ufffd") + "\n"
+
+    def forget(self) -> None:
+        self.row_lines, self.fault, self._size = [], "", 0
+
+    def refuse(self, what: str) -> None:
+        """Raises FormatError with the line where the row starts."""
+        raise FormatError(f"{what}; mend it", f"line {self.first}")
+
+    @property
+    def first(self) -> int:
+        return self.number - len(self.row_lines) + 1
+
+    def _each(self, batches: Lines) -> Iterator[bytes]:
+        for first, rows in batches:
+            self.letters.look(rows)
+            self.pending = len(rows)
+            for self.number, line in enumerate(rows, first):
+                self.pending -= 1
+                yield line
+
+
+class Table:
+    """A table line by line: the header at once, the rows in batches."""
+
+    def __init__(self, batches: Lines, delimiter: str | None = None) -> None:
+        csv.field_size_limit(LONGEST_CELL)
+        first, batches = _first_line(batches)
+        self._feed = LineFeed(batches)
+        if first.lower().startswith(SEPARATOR) and len(first) == len(SEPARATOR) + 1:
+            delimiter = first[-1]
+            next(self._feed)
+        self._reader = csv.reader(
+            self._feed, delimiter=delimiter or likely_delimiter(first), strict=True
+        )
+        self.header = self._header()
+        self.place = f"line {self._feed.first}"  # of the header
+
+    @property
+    def encoding(self) -> str | None:
+        """The encoding, once a letter was not ASCII."""
+        return self._feed.letters.encoding
+
+    def batches(self) -> Iterator[list[TableRow]]:
+        rows: list[TableRow] = []
+        while (cells := self._cells()) is not None:
+            rows.extend(self._rows(cells))
+            if not self._feed.pending:
+                yield rows
+                rows = []
+        if rows:
+            yield rows
+
+    def _header(self) -> list[str]:
+        cells = self._cells() or []
+        if self._feed.fault:
+            self._feed.refuse(f"{self._feed.fault}, and should be a header")
+        if len(cells) > MOST_COLUMNS:
+            self._feed.refuse(f"has {len(cells):,} columns, more than {MOST_COLUMNS:,}")
+        return unique(cells)
+
+    def _cells(self) -> list[str] | None:
+        """Empty for a row that is no CSV; the feed then has the fault."""
+        self._feed.forget()
+        try:
+            return next(self._reader, None)
+        except csv.Error as error:
+            message = str(error)
+            if message == CUT:
+                self._feed.refuse("a quote that opens here is never closed")
+            if message.startswith("field larger"):
+                self._feed.refuse("a cell is too large, or its quote is never closed")
+            if message.startswith(BARE_RETURN):
+                message = "a carriage return alone ends no line; save it with line feeds"
+            self._feed.fault = self._feed.fault or f"is no CSV ({message})"
+            return []
+
+    def _rows(self, cells: list[str]) -> Iterator[TableRow]:
+        """The row; if it is invalid, each of its lines."""
+        feed = self._feed
+        fault = feed.fault
+        if cells and not fault and len(cells) != len(self.header):
+            fault = f"has {len(cells):,} cells, the header {len(self.header):,}"
+        if fault:
+            for number, line in enumerate(feed.row_lines, feed.first):
+                yield TableRow(number, line, {}, fault)
+        elif cells:
+            row = dict(zip(self.header, cells, strict=True))
+            yield TableRow(feed.first, b"\n".join(feed.row_lines), row)
+
+
+def likely_delimiter(header: str) -> str:
+    """The most frequent delimiter of a header."""
+    bare = QUOTED.sub("", header)
+    return max(DELIMITERS, key=bare.count)
+
+
+def unique(header: Sequence[str]) -> list[str]:
+    """The names of columns; empty and repeated ones are numbered."""
+    names: dict[str, None] = {}
+    for number, cell in enumerate(header, 1):
+        name = bare = cell.strip() or f"column {number}"
+        while name in names:
+            name, number = f"{bare} ({number})", number + 1
+        names[name] = None
+    return list(names)
+
+
+def _first_line(batches: Lines) -> tuple[str, Lines]:
+    """The first line that is not blank, and all lines from there on."""
+    for number, rows in batches:
+        at = next((at for at, row in enumerate(rows) if row.strip()), None)
+        if at is not None:
+            line = rows[at].decode("latin-1").strip(" \r")
+            return line, chain([(number + at, rows[at:])], batches)
+    return "", iter(())
+
+
+def text_messages(batches: Lines, maker: Maker, blank: bool) -> Iterator[list[FileMessage]]:
+    """Each line a plain post; with `blank` empty lines come as passed over."""
+    for first, rows in batches:
+        numbered = enumerate(rows, first)
+        selected = ((number, row) for number, row in numbered if blank or row.strip())
+        if messages := [_message(row, number, maker) for number, row in selected]:
+            yield messages
+
+
+def _message(row: bytes, number: int, maker: Maker) -> FileMessage:
+    if not row.strip():
+        return maker.none(NO_WORDS, number, row)
+    if fault := too_long(row):
+        return maker.bad(number, row, fault, Reason.POST_BYTES)
+    if b"\0" in row:
+        return maker.bad(number, row, "holds a NUL byte")
+    try:
+        return maker.post(plain_post(row.decode()), number, row)
+    except UnicodeDecodeError as error:
+        message = f"is not UTF-8 at byte {error.start + 1}"
+        return maker.bad(number, row, message, Reason.INVALID_UTF8)

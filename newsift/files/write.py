@@ -1,0 +1,147 @@
+"""Output files: replaced completely or not at all; devices and pipes are written through."""
+
+import gzip
+import io
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import zstandard
+
+from encoder.errors import InputError
+from encoder.support.files import replacing
+from newsift.files.read import DASH
+from worker.errors import OutputError
+
+T = TypeVar("T")
+Guard = Callable[[], AbstractContextManager[object]]
+Packer = Callable[[IO[bytes]], AbstractContextManager[Any]]
+
+NEW = 0o666  # the mode of a new file, less the umask
+PACKERS: Mapping[str, Packer] = {
+    ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
+    ".zst": lambda file: zstandard.ZstdCompressor().stream_writer(file, closefd=False),
+}
+
+
+def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
+    """Raises InputError for what cannot be written, is an input, or is named twice."""
+    real = {option: _real(path) for option, path in targets.items()}
+    for option, path in real.items():
+        if is_replaced(path):
+            _check_folder(option, path)
+        _check_inputs(option, path, sources)
+    named = [path for path in real.values() if path == DASH or is_replaced(path)]
+    if len(set(named)) < len(named):
+        raise InputError(f"{' and '.join(real)}: mean the same; name two files")
+
+
+def is_replaced(path: Path) -> bool:
+    """Whether it is a regular file or may become one; devices and pipes are not."""
+    return path != DASH and (not path.exists() or path.is_file() or path.is_dir())
+
+
+def is_terminal(out: IO[bytes]) -> bool:
+    return (sys.stdout if out is sys.stdout.buffer else out).isatty()
+
+
+def writing(path: Path) -> AbstractContextManager[IO[bytes]]:
+    """The file is replaced if all went well, or after Ctrl-C."""
+    return concluded(target(path))
+
+
+@contextmanager
+def concluded(inner: AbstractContextManager[T], guard: Guard = nullcontext) -> Iterator[T]:
+    """A block that Ctrl-C ends as if all had gone well; then the interrupt goes on.
+
+    `guard` is entered while `inner` ends, so that a second Ctrl-C does not interrupt that.
+    """
+    interrupted = None
+    with ExitStack() as guards, inner as resource:
+        try:
+            yield resource
+        except KeyboardInterrupt as error:
+            interrupted = error
+        guards.enter_context(guard())
+    if interrupted is not None:
+        raise interrupted
+
+
+@contextmanager
+def target(path: Path) -> Iterator[IO[bytes]]:
+    """The file is replaced if all went well; compressed by its ending."""
+    if path == DASH:
+        yield sys.stdout.buffer
+        return
+    pack = PACKERS.get(path.suffix.lower(), nullcontext)
+    with _raw(_real(path)) as raw, io.BufferedWriter(_Named(raw, path)) as file, pack(file) as out:
+        yield out
+
+
+class _Named(io.RawIOBase):
+    """A file whose errors name it, and which knows its position even if it is a pipe."""
+
+    def __init__(self, file: io.FileIO, path: Path) -> None:
+        self.name = file.name
+        self._file, self._path, self._at = file, path, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: Any) -> int:
+        try:
+            written = self._file.write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"{self._path}: cannot be written ({error.strerror})") from error
+        self._at += written or 0
+        return written or 0
+
+
+def _real(path: Path) -> Path:
+    """The target of a link; a device or a pipe is not resolved."""
+    try:
+        return path.resolve() if is_replaced(path) else path
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot be written ({error}); name another") from error
+
+
+def _check_folder(option: str, path: Path) -> None:
+    if path.is_dir():
+        raise InputError(f"{option} {path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no folder {path.parent}; make it first")
+
+
+def _check_inputs(option: str, path: Path, sources: Sequence[Path]) -> None:
+    """An output that is an input, too, would be read while it is written."""
+    if path == DASH or not (path.is_file() or path.is_fifo()):
+        return
+    if any(source.exists() and path.samefile(source) for source in sources):
+        raise InputError(f"{option} {path}: is an input itself; name another file")
+
+
+@contextmanager
+def _raw(path: Path) -> Iterator[io.FileIO]:
+    """Without a buffer, which would have to be flushed at the end."""
+    if is_replaced(path):
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW
+        with replacing(path, mode) as new:
+            yield new.raw  # type: ignore[misc]  # what `open` made is a FileIO
+        return
+    try:
+        device = path.open("wb", buffering=0)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+    with device:
+        yield device

@@ -1,0 +1,241 @@
+"""Matches in files: CSV, TSV, JSON lines, JSON and Parquet, or a database, chosen by the ending."""
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from encoder.errors import InputError
+from newsift.files.read import DASH
+from newsift.files.rows import Add, Cell, Layout, OutputRecord, csv_row, json_line, storable
+from newsift.files.sqlite import check_fts5, database
+from newsift.files.write import PACKERS, Guard, concluded, is_replaced, is_terminal, target, writing
+from worker.errors import OutputError
+
+
+@contextmanager
+def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[Add]:
+    terminal, ours = is_terminal(out), len(layout.ours)
+
+    def line(cells: Sequence[Cell]) -> bytes:
+        row = csv_row(cells[:ours], terminal, delimiter, cells[ours:])
+        return row.encode("utf-8", "replace")
+
+    def add(findings: Sequence[OutputRecord]) -> None:
+        for each in findings:
+            for row in layout.rows(each):  # one by one: a record may have many, all with its text
+                out.write(line(row))
+
+    out.write(line(layout.names))
+    yield add
+
+
+csv_table = partial(_table, delimiter=",")
+tsv_table = partial(_table, delimiter="\t")
+
+
+@contextmanager
+def json_lines(out: IO[bytes], layout: Layout) -> Iterator[Add]:
+    """The worker's own records, or a flat object for each match."""
+
+    def add(findings: Sequence[OutputRecord]) -> None:
+        for line in _objects(findings, layout):
+            out.write(line + b"\n")
+
+    yield add
+
+
+@contextmanager
+def json_array(out: IO[bytes], layout: Layout) -> Iterator[Add]:
+    before = b"[\n"
+
+    def add(findings: Sequence[OutputRecord]) -> None:
+        nonlocal before
+        for line in _objects(findings, layout):
+            out.write(before + line)
+            before = b",\n"
+
+    yield add
+    out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+
+
+def _objects(findings: Sequence[OutputRecord], layout: Layout) -> Iterator[bytes]:
+    for each in findings:
+        if layout.per != "match":
+            yield json_line(_with_columns(each))
+            continue
+        for row in layout.rows(each):
+            yield json_line(_encoded(dict(zip(layout.names, row, strict=True))))
+
+
+def _with_columns(finding: OutputRecord) -> bytes:
+    """The worker's record, with the post's columns added."""
+    if not finding.columns:
+        return finding.value
+    return finding.value.rstrip()[:-1] + b',"columns":' + _encoded(finding.columns) + b"}"
+
+
+def _encoded(cells: Mapping[str, Cell]) -> bytes:
+    return msgspec.json.encode({storable(name): storable(cell) for name, cell in cells.items()})
+
+
+GROUP_CELLS = 2**18
+GROUP_CHARACTERS = 2**24
+PARQUET_NUMBERS = {"score": "float64", "threshold": "float64", "matched": "int64", "line": "int64"}
+
+
+@contextmanager
+def parquet_table(out: IO[bytes], layout: Layout) -> Iterator[Add]:
+    """Numbers of our own columns are numbers, everything else is text."""
+    import pyarrow.parquet
+
+    kinds = [PARQUET_NUMBERS.get(name, "string") for name in layout.ours]
+    kinds += ["string"] * len(layout.own)
+    schema = pyarrow.schema(list(zip(layout.names, kinds, strict=True)))
+    with pyarrow.parquet.ParquetWriter(out, schema) as writer:
+        group = _RowGroup(writer, schema)
+
+        def add(findings: Sequence[OutputRecord]) -> None:
+            for each in findings:
+                for row in layout.rows(each):
+                    group.add(row)
+
+        yield add
+        group.write()
+
+
+def check_parquet(option: str) -> None:
+    """Raises InputError if pyarrow is missing."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"{option}: Parquet needs pyarrow: pip install 'newsift[parquet]', or name a file that "
+            "ends in .csv, .jsonl or .db"
+        ) from error
+
+
+class _RowGroup:
+    def __init__(self, writer: Any, schema: Any) -> None:
+        self._writer, self._schema = writer, schema
+        self._rows: list[list[Cell]] = []
+        self._characters = 0
+
+    def add(self, row: Sequence[Cell]) -> None:
+        """Writes the group when it is large enough."""
+        self._rows.append([storable(cell) for cell in row])
+        self._characters += sum(len(cell) for cell in row if isinstance(cell, str))
+        cells = len(self._rows) * len(row)
+        if cells >= GROUP_CELLS or self._characters >= GROUP_CHARACTERS:
+            self.write()
+
+    def write(self) -> None:
+        import pyarrow
+
+        if not self._rows:
+            return
+        columns = [
+            pyarrow.array(cells, field.type)
+            for cells, field in zip(zip(*self._rows, strict=True), self._schema, strict=True)
+        ]
+        self._writer.write_table(pyarrow.Table.from_arrays(columns, schema=self._schema))
+        self._rows, self._characters = [], 0
+
+
+Format = Callable[[IO[bytes], Layout], AbstractContextManager[Add]]
+
+FORMATS: Mapping[str, Format] = {
+    ".csv": csv_table,
+    ".tsv": tsv_table,
+    ".jsonl": json_lines,
+    ".json": json_array,
+    ".parquet": parquet_table,
+    ".db": database,
+}
+TEXTS = (".csv", ".tsv", ".jsonl", ".json")  # what may be packed
+UNKNOWN = ("", ".txt")  # endings that say nothing: JSON lines
+UNPACKED = (parquet_table, database)  # packed by themselves, or opened in place
+
+
+def format_by_ending(path: Path) -> Format | None:
+    """None for an ending that names no format."""
+    name = Path(path.name.lower())
+    packed = name.suffix in PACKERS
+    return FORMATS.get(Path(name.stem).suffix if packed else name.suffix)
+
+
+def check_ending(option: str, path: Path, endings: Collection[str] = tuple(FORMATS)) -> None:
+    """Raises InputError for a regular file with an unknown ending."""
+    name = Path(path.name.lower())
+    packed = name.suffix in PACKERS
+    ending = Path(name.stem).suffix if packed else name.suffix
+    allowed = [each for each in endings if each in TEXTS] if packed else [*endings, *UNKNOWN]
+    if path == DASH or not is_replaced(path) or ending in allowed:
+        return
+    packers = " and ".join(PACKERS)
+    raise InputError(
+        f"{option} {path}: is of no known format; end it with {' '.join(endings)} "
+        f"({packers} after {' '.join(each for each in endings if each in TEXTS)})"
+    )
+
+
+@contextmanager
+def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
+    """Writes JSON lines, or an array if the name ends in .json."""
+    is_array, before = format_by_ending(path) is json_array, b"[\n"
+    with writing(path) as out:
+
+        def add(record: bytes) -> None:
+            nonlocal before
+            out.write(before + record if is_array else record + b"\n")
+            before = b",\n"
+
+        yield add
+        if is_array:
+            out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+
+
+def check_format(option: str, path: Path) -> None:
+    """Raises InputError for what the format cannot do here."""
+    form, named = format_by_ending(path), f"{option} {path}"
+    if form in UNPACKED and path.suffix.lower() in PACKERS:
+        raise InputError(f"{named}: is packed by itself, if at all; leave {path.suffix} out")
+    check_ending(option, path)
+    if form is database and not is_replaced(path):
+        raise InputError(f"{named}: a database cannot be written through; name a regular file")
+    if form is database:
+        check_fts5(named)
+    if form is parquet_table:
+        check_parquet(named)
+
+
+def keeping(
+    path: Path, form: Format, layout: Layout, guard: Guard = nullcontext
+) -> AbstractContextManager[Add]:
+    """Adds records to a file, which is replaced at the end, or after Ctrl-C.
+
+    The guard keeps an interrupt out of writes to a regular file, so that it stays complete. A
+    device or pipe may block, and must be interruptible.
+    """
+    if not is_replaced(path):
+        guard = nullcontext
+    return concluded(_open_writer(path, form, layout, guard), guard)
+
+
+@contextmanager
+def _open_writer(path: Path, form: Format, layout: Layout, guard: Guard) -> Iterator[Add]:
+    try:
+        with target(path) as out, form(out, layout) as add:
+
+            def at_once(findings: Sequence[OutputRecord]) -> None:
+                with guard():
+                    add(findings)
+                    out.flush()
+
+            yield at_once
+    except sqlite3.Error as error:
+        raise OutputError(f"{path}: cannot be written ({error})") from error

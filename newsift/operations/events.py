@@ -1,0 +1,123 @@
+"""Events of the control topic: their seeds, profiles and thresholds, and targets of a promise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from encoder.errors import InputError
+from newsift.statistics.promise import confidence_of_version
+from worker.seeds.profile import Profile
+from worker.seeds.record import PREFIX, Seed
+from worker.seeds.set import SeedSet
+from worker.seeds.state import ControlState
+
+IN_FORCE, STALE, REFUSED, NONE = "in force", "stale", "refused", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEvent:
+    """What there is of an event."""
+
+    name: str
+    seeds: tuple[Seed, ...] = ()  # those that are to match, by their ids
+    profile: Profile | None = None
+    state: str = NONE
+    why: str = ""  # it is stale or refused
+    thresholds: tuple[float, ...] = ()  # that its posts have to reach now, rising
+
+    @property
+    def key(self) -> bytes:
+        """The key of its profile."""
+        return (PREFIX + self.name).encode()
+
+    def taught(self) -> "KnownEvent":
+        """The event, which has to have seeds to learn from."""
+        if not self.seeds:
+            raise InputError(f"event {self.name!r}: has no seed that matches; add an article")
+        return self
+
+
+def events_of(state: ControlState, seeds: SeedSet) -> dict[str, KnownEvent]:
+    """All events by name, as a worker with this set of the state's seeds sees them."""
+    events: dict[str, KnownEvent] = {}
+    why = {each.id: (STALE, each.reason) for each in seeds.stale}
+    why |= {each.id: (REFUSED, each.reason) for each in seeds.refused}
+    own: dict[str, list[Seed]] = {}
+    for seed in sorted(state.seeds.values(), key=lambda seed: seed.id):
+        if not seed.paused and seed.id not in why:
+            own.setdefault(seed.event, []).append(seed)
+    for name, of_event in own.items():
+        events[name] = KnownEvent(name, tuple(of_event))
+    for name, profile in state.profiles.items():
+        status, reason = why.get(profile.id, (IN_FORCE, ""))
+        event = events.get(name, KnownEvent(name))
+        events[name] = replace(event, profile=profile, state=status, why=reason)
+    for each in state.refused.values():
+        if each.id.startswith(PREFIX):
+            name = each.id.removeprefix(PREFIX)
+            event = events.get(name, KnownEvent(name))
+            events[name] = replace(event, state=REFUSED, why=each.reason)
+    cuts = thresholds_by_event(seeds)
+    return {name: replace(events[name], thresholds=cuts.get(name, ())) for name in sorted(events)}
+
+
+def thresholds_by_event(seeds: SeedSet) -> dict[str, tuple[float, ...]]:
+    """The thresholds that posts of each event have to reach, rising."""
+    found: dict[str, list[float]] = {}
+    for seed, cut in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
+        found.setdefault(seed.event, []).append(cut)
+    return {name: tuple(sorted(cuts)) for name, cuts in found.items()}
+
+
+def the_event(events: Mapping[str, KnownEvent], name: str) -> KnownEvent:
+    """The event of this name, or a refusal."""
+    if name not in events:
+        raise InputError(f"event {name!r}: there is none of this name; see newsift events list")
+    return events[name]
+
+
+MOST_ATTEMPTS = 10**6
+
+
+def attempts_at(profile: Profile | None) -> int:
+    """How often an event has looked for a burst, by its profile's record."""
+    return _counted("attempts", profile.made if profile else {})
+
+
+def promises_of(profile: Profile | None) -> int:
+    """How many versions of a profile were tested for a promise, by its record."""
+    if profile is None:
+        return 0
+    known = [_counted("promises", profile.made)]
+    for record in (profile.record(), *profile.before):
+        promise = record.get("promise")
+        known.append(_counted("version", promise if isinstance(promise, dict) else {}))
+    return max(known)
+
+
+def _counted(name: str, said: dict[str, Any]) -> int:
+    """A count in what may be anybody's record."""
+    found = said.get(name)
+    return min(max(found, 0), MOST_ATTEMPTS) if type(found) is int else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be promised of a version of a profile."""
+
+    precision: float
+    confidence: float
+    version: int  # of those that were tested: the more, the more labels it takes
+
+    @classmethod
+    def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
+        """What is to be promised of a profile."""
+        known = (profile.promise or {}).get("version") if profile else None
+        if type(known) is int and 0 < known <= MOST_ATTEMPTS:
+            return cls(precision, confidence, known)
+        return cls(precision, confidence, promises_of(profile) + 1)
+
+    @property
+    def tested(self) -> float:
+        """The confidence to test at, so that all versions together keep what is said."""
+        return confidence_of_version(self.confidence, self.version)

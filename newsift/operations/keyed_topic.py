@@ -1,0 +1,132 @@
+"""A topic that keeps the latest record of every key: read into one state, published, read back."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from worker.config import Config
+from worker.errors import ConflictError, RunError
+from worker.kafka.reading import Offsets, StoredMessage, TopicReader
+from worker.kafka.sending import Headers, sending
+
+
+class TopicState(Protocol):
+    """What a topic says, and how far it was read."""
+
+    @property
+    def offsets(self) -> Mapping[int, int]: ...
+    @property
+    def version(self) -> str: ...
+
+
+S = TypeVar("S", bound=TopicState)
+S_co = TypeVar("S_co", bound=TopicState, covariant=True)
+
+
+class Reducer(Protocol[S_co]):
+    """What makes a state of records."""
+
+    def apply(self, records: Iterable[StoredMessage]) -> None: ...
+    def skip(self, records: int) -> None: ...
+    def finish(self) -> None: ...
+    def snapshot(self) -> S_co: ...
+
+
+class KeyedTopic(Generic[S]):
+    """What a topic says, and a way to replace its records."""
+
+    def __init__(
+        self,
+        cluster: TopicReader,
+        config: Config,
+        topic: str,
+        what: str,
+        headers: Callable[[bytes], Headers],
+        reducer: Callable[[], Reducer[S]],
+    ) -> None:
+        """`what` one of its records is called, and which headers it is published with."""
+        self.cluster, self._config = cluster, config
+        self._topic, self._what, self._headers = topic, what, headers
+        self._new_reducer, self._reducer = reducer, reducer()
+        self._at: Offsets = {}  # where the reducer's reading goes on
+
+    def state(self) -> S:
+        """What the topic says now; only what came since the last call is read.
+
+        In a topic of several partitions, which is one that has to be replaced, a key may stand in
+        two: then the time decides.
+        """
+        end = self.cluster.ends(self._topic)
+        if any(end.get(part, 0) < at for part, at in self._at.items()):  # made again
+            self._reducer, self._at = self._new_reducer(), {}
+        start = self.cluster.beginnings(self._topic) | self._at
+        passed_over = self.cluster.unreadable(self._topic)
+        for batch in in_order(self.cluster.read(self._topic, start, end), len(end)):
+            self._reducer.apply(batch)
+        if passed_over := self.cluster.unreadable(self._topic) - passed_over:
+            self._reducer.skip(passed_over)
+        self._reducer.finish()
+        self._at = end
+        return self._reducer.snapshot()
+
+    def publish(self, records: Mapping[bytes, bytes | None], state: S | None = None) -> None:
+        """Publish records, wait for every replica, and read back that each is the latest.
+
+        Nothing is published if one of them was replaced since the `state` was read that whoever
+        publishes decided by: Kafka has no compare-and-set, so this leaves a moment, no more.
+        """
+        if state is not None:
+            self._refuse_moved(records, state)
+        before = self.cluster.ends(self._topic)
+        with sending(self._config) as outbox:
+            for key, value in records.items():
+                outbox.send(self._topic, value, key, self._headers(key))
+            outbox.settle()
+        after = {r.key: r for batch in self.cluster.read(self._topic, before) for r in batch}
+        for key, value in records.items():
+            name = key.decode(errors="backslashreplace")
+            if key not in after:
+                raise RunError(
+                    f"{self._what} {name!r}: is written, and takes effect when the "
+                    f"transaction ends that another producer has open on {self._topic}"
+                )
+            if after[key].value != value:
+                raise RunError(
+                    f"{self._what} {name!r}: another record was published at the same moment; "
+                    f"look at it with `newsift {self._what}s list`, then try again"
+                )
+
+    def _refuse_moved(self, records: Mapping[bytes, bytes | None], state: S) -> None:
+        end = self.cluster.ends(self._topic)
+        if any(end.get(part, 0) < at for part, at in state.offsets.items()):
+            raise ConflictError(f"{self._topic}: was made again since it was read; try again")
+        start = self.cluster.beginnings(self._topic) | dict(state.offsets)
+        for batch in self.cluster.read(self._topic, start, end):
+            for record in batch:
+                if record.key in records:
+                    name = (record.key or b"").decode(errors="backslashreplace")
+                    raise ConflictError(
+                        f"{self._what} {name!r}: was published by somebody else, at offset "
+                        f"{record.offset}, since the topic was read ({state.version}); nothing is "
+                        f"changed; look at it with `newsift {self._what}s list`, then try again"
+                    )
+
+
+def in_order(
+    batches: Iterable[list[StoredMessage]], partitions: int
+) -> Iterator[list[StoredMessage]]:
+    """The batches as they come; those of several partitions as one, in the order of time.
+
+    A partition keeps the order of its offsets: the time of a record is the latest timestamp of its
+    partition so far, as timestamps may go back and reducers pass over offsets that do.
+    """
+    if partitions == 1:
+        yield from batches
+        return
+    latest: dict[int, int] = {}  # timestamps by partition
+    timed: list[tuple[int, StoredMessage]] = []
+    for record in (record for batch in batches for record in batch):
+        at = max(record.timestamp, latest.get(record.partition, record.timestamp))
+        latest[record.partition] = at
+        timed.append((at, record))
+    timed.sort(key=lambda pair: pair[0])
+    yield [record for _, record in timed]

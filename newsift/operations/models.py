@@ -1,0 +1,294 @@
+"""Models that do not ship: packed as one file, downloaded, checked, listed and removed."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPResponse
+from io import BufferedReader
+from ipaddress import ip_address
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
+from urllib.parse import unquote, urljoin, urlsplit
+
+from encoder.errors import InputError, ModelError, one_line
+from encoder.model_directory import (
+    ARTICLE_CHECK,
+    FILE_BYTES,
+    IDF,
+    MANIFEST,
+    MANIFEST_BYTES,
+    NEEDED,
+    read_directory,
+    read_manifest,
+    read_model,
+)
+from encoder.support.files import read_regular, replacing, without_waiting
+from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of, named_models
+from newsift.operations.messages import ProgressLine
+from newsift.web.addresses import literal
+from newsift.web.fetch import REDIRECTED, REDIRECTS, Bounds, opened, web_address
+
+FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
+BLOCK, END = 512, bytes(512)
+COPY_BYTES = 2**20
+
+
+def pack(folder: Path, out: Path) -> str:
+    """Write a sound model directory to a file; the file's digest."""
+    read_model(folder)
+    _, files = read_directory(folder)
+    held = {MANIFEST: read_regular(folder / MANIFEST, MANIFEST_BYTES), **files}
+    if card := card_of(folder):
+        held[CARD] = card
+    digest = hashlib.sha256()
+    try:
+        with replacing(out) as file:
+            for name, content in sorted(held.items()):
+                for piece in (_header(name, len(content)), content, bytes(-len(content) % BLOCK)):
+                    digest.update(piece)
+                    file.write(piece)
+            digest.update(2 * END)
+            file.write(2 * END)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror})") from error
+    return digest.hexdigest()
+
+
+def unpack(file: BinaryIO, into: Path) -> None:
+    """Put the files of a packed model into an empty folder; refused is whatever else is there."""
+    seen: set[str] = set()
+    while (block := file.read(BLOCK)) != END:
+        try:
+            info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        except (tarfile.TarError, ValueError) as error:
+            raise _none(f"its header {len(seen) + 1} cannot be read") from error
+        if info.name not in FILES or info.name in seen or info.type != tarfile.REGTYPE:
+            raise _none(f"it holds {info.name!r}, or holds it twice, or as no regular file")
+        if not 0 <= info.size <= FILE_BYTES:
+            raise _none(f"{info.name} would be {info.size} bytes")
+        seen.add(info.name)
+        with (into / info.name).open("xb") as out:
+            _copy_member(file, out, info)
+            os.fsync(out.fileno())
+
+
+def _copy_member(file: BinaryIO, out: BinaryIO, info: tarfile.TarInfo) -> None:
+    left = info.size
+    while left:
+        piece = file.read(min(left, COPY_BYTES))
+        if not piece:
+            raise _none(f"it ends {left} bytes early in {info.name}")
+        out.write(piece)
+        left -= len(piece)
+    out.flush()
+    file.read(-info.size % BLOCK)
+
+
+def _header(name: str, size: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size = size
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+def _none(why: str) -> ModelError:
+    return ModelError(one_line(f"is no model as `newsift models pack` packs it: {why}"))
+
+
+LARGEST = 2**30  # bytes
+SECONDS = 1800.0
+READ_BYTES = 2**16
+REQUEST = {"User-Agent": "newsift (models)", "Accept-Encoding": "identity", "Connection": "close"}
+
+
+def download(url: str, file: BinaryIO, largest: int = LARGEST, seconds: float = SECONDS) -> None:
+    """Write what is behind an address to a file; what it has to be is for its digest to say."""
+    until, secure = time.monotonic() + seconds, False
+    for _ in range(REDIRECTS + 1):
+        secure = is_secure(url, secure)
+        left = Bounds(max(until - time.monotonic(), 0), largest, allow=lambda _: True)
+        with opened(url, left, REQUEST) as answer:
+            there = answer.getheader("Location")
+            if answer.status not in REDIRECTED or not there:
+                return _copy_answer(url, answer, file, largest, until)
+            url = urljoin(url, there)
+    raise InputError(f"{url}: redirects more than {REDIRECTS} times; give the last address")
+
+
+def is_secure(url: str, before: bool) -> bool:
+    """Whether an address is https; refused is what is neither that nor this machine all along."""
+    parts = web_address(url)
+    address = literal(parts.hostname or "")
+    if parts.scheme == "https":
+        return True
+    if before or address is None or not ip_address(address.partition("%")[0]).is_loopback:
+        raise InputError(f"{url}: is not https://; a model comes over https, or from localhost")
+    return False
+
+
+def _copy_answer(
+    url: str, answer: HTTPResponse, file: BinaryIO, largest: int, until: float
+) -> None:
+    if answer.status != 200:
+        raise InputError(f"{url}: answers {answer.status} {answer.reason}; check the address")
+    line, expected = ProgressLine(), answer.length or 0
+    while line.done + (answer.length or 0) <= largest:
+        piece = answer.read(READ_BYTES)
+        if not piece:
+            break
+        _write(piece, file)
+        line.add(len(piece), "bytes")
+    else:
+        raise InputError(f"{url}: is larger than {largest / 2**20:g} MiB, more than a model may be")
+    if time.monotonic() > until:
+        raise InputError(f"{url}: took too long; fetch the file by other means and add that")
+    if line.done < expected:
+        raise InputError(f"{url}: ends {expected - line.done} bytes early; try again")
+
+
+def _write(piece: bytes, file: BinaryIO) -> None:
+    """Write a piece; a disk that is full is no fault of the web."""
+    try:
+        file.write(piece)
+        file.flush()
+    except OSError as error:
+        raise InputError(f"{file.name}: cannot be written ({error.strerror}); make room") from error
+
+
+STAGED = ".adding-"
+
+
+def add(source: str, digest: str | None, name: str | None) -> Path:
+    """Add the model in a file or behind an address; its directory."""
+    web = "://" in source
+    if web and digest is None:
+        raise InputError(
+            f"{source}: needs --digest, the file's SHA-256 as its maker states it "
+            "(`newsift models pack` and sha256sum print it)"
+        )
+    name = _free_name(name or _stem(source, web))
+    with _alone() as staging:
+        place = added_folder() / name
+        if place.exists():
+            told = f"`newsift models remove {name}` makes room, --name gives another"
+            raise InputError(f"model {name!r}: is there already, in {place}; {told}")
+        if web:
+            with (staging / "packed").open("xb") as packed:
+                download(source, packed)
+        with _opened(staging / "packed" if web else Path(source), source) as file:
+            _place(file, source, digest, staging / "new", place)
+    return place
+
+
+def remove(name: str) -> None:
+    """Take away a model that was added."""
+    if (MODELS / name).is_dir() and NAME.fullmatch(name):
+        raise InputError(f"model {name!r}: ships with newsift, and stays")
+    with _alone() as staging:
+        added = sorted(p.name for p in added_folder().iterdir() if NAME.fullmatch(p.name))
+        if name not in added:
+            known = ", ".join(added) or "none"
+            raise InputError(f"model {name!r}: was not added to this machine (added: {known})")
+        (added_folder() / name).rename(staging / "gone")
+
+
+def _place(file: BufferedReader, source: str, digest: str | None, new: Path, place: Path) -> None:
+    """Check a packed model, and put it into its place in one step."""
+    found = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest is not None and found != digest:
+        raise ModelError(f"{source}: wrong digest {found}, expected {digest}; nothing was added")
+    file.seek(0)
+    new.mkdir()
+    try:
+        unpack(file, new)
+        read_model(new)
+    except ModelError as error:
+        said = str(error).replace(f"{new}/", "").replace(f"{new}: ", "")
+        raise ModelError(f"{source}: {said}; nothing was added") from error
+    new.rename(place)
+
+
+def _stem(source: str, web: bool) -> str:
+    last = PurePosixPath(unquote(urlsplit(source).path) if web else Path(source).name)
+    return last.name.removesuffix(".tar")
+
+
+def _free_name(name: str) -> str:
+    if not NAME.fullmatch(name):
+        told = "needs small letters, digits, '.', '_' and '-', at most 64; give one by --name"
+        raise InputError(f"model {name!r}: {told}")
+    if (MODELS / name).is_dir():
+        raise InputError(f"model {name!r}: ships with newsift; give another by --name")
+    return name
+
+
+@contextmanager
+def _opened(path: Path, source: str) -> Iterator[BufferedReader]:
+    """A packed model to read: a regular file that is not too large."""
+    try:
+        file = open(path, "rb", opener=without_waiting)  # noqa: SIM115 - it is closed below
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read ({error.strerror})") from error
+    with file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            told = f"is no regular file of at most {LARGEST / 2**20:g} MiB"
+            raise InputError(f"{source}: {told}; `newsift models pack` makes one")
+        yield file
+
+
+@contextmanager
+def _alone() -> Iterator[Path]:
+    """A folder beside the models to work in, for one command at a time; what one left is swept."""
+    folder = added_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (folder / ".lock").open("ab") as lock:
+            _take(lock, folder)
+            for left in folder.glob(f"{STAGED}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            with TemporaryDirectory(dir=folder, prefix=STAGED) as staging:
+                yield Path(staging)
+    except OSError as error:
+        told = f"cannot be written ({error.strerror}); NEWSIFT_STATE names another place"
+        raise InputError(f"{folder}: {told}") from error
+
+
+def _take(lock: BinaryIO, folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        told = "another `newsift models add` or `remove` is under way; wait for it"
+        raise InputError(f"{folder}: {told}") from error
+
+
+Row = dict[str, Any]
+
+
+def listed() -> list[Row]:
+    """What is told of each model: what ships first, then what was added."""
+    return [row_of(name, path) for name, path in named_models().items()]
+
+
+def row_of(name: str, path: Path) -> Row:
+    """What is told of one model; of one that is damaged, what is wrong with it."""
+    row: Row = {"name": name, "added": path.parent != MODELS}
+    try:
+        manifest = read_manifest(path)
+    except ModelError as error:
+        return row | {"digest": None, "bytes": None, "about": str(error), "path": str(path)}
+    size = sum(facts.bytes for facts in (manifest.files | manifest.checks).values())
+    about = _first(card_of(path).decode(errors="replace"))
+    return row | {"digest": manifest.digest, "bytes": size, "about": about, "path": str(path)}
+
+
+def _first(card: str) -> str | None:
+    """The first line of a card that is no heading."""
+    lines = (line.strip() for line in card.splitlines())
+    return next((line for line in lines if line and not line.startswith("#")), None)

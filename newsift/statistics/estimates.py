@@ -1,0 +1,289 @@
+"""Estimates from labels: recall and precision with intervals, and the agreement of judges."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, pairwise
+from math import inf
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from encoder.errors import InputError
+from newsift.statistics.labels import Draw, Label, Verdict
+from newsift.statistics.promise import F64, Bools, cut_ranks, finite, labelled, promised
+from worker.match.bursts import chi_square_quantile, clopper_pearson
+from worker.posts.outcome import PostId
+
+Interval = tuple[float, float, float]  # its low end, the value itself, its high end
+
+
+def recall_interval(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    weights: ArrayLike,
+    threshold: float,
+    floor: float,
+    confidence: float = 0.9,
+) -> tuple[float, float]:
+    """The interval of the recall of a threshold among what scores `floor` or more.
+
+    A weight says how many posts its label stands for: 1 / the probability that it was drawn.
+    """
+    found, right = labelled(scores, labels)
+    promised(0.5, confidence)
+    weight = _weights(weights, len(found))
+    _ordered(floor, threshold)
+    above, below = found >= threshold, (found >= floor) & (found < threshold)
+    if not right[above].any():
+        return 0.0, 1.0
+    alpha = 1 - confidence
+    hits = _share_of_draws(weight[above], right[above], alpha)
+    misses = _sum_of_draws(weight[below], right[below], alpha)
+    low = 1 / (1 + _upper_ratio(misses, hits)) if below.any() or floor == threshold else 0.0
+    return low, 1 / (1 + _lower_ratio(misses, hits))
+
+
+def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.9) -> Interval:
+    """Which share of all posts is on the event, by the labels of some, at least one.
+
+    Draws of unequal probability count as the fewer equal ones that would say as much (Kish).
+    """
+    weight = finite("weights", weights)
+    _, right = labelled(weight, labels)
+    promised(0.5, confidence)
+    return _share(_weights(weight, len(right)), right, 1 - confidence)
+
+
+def _share(weight: F64, right: Bools, alpha: float) -> Interval:
+    """The share by Clopper and Pearson."""
+    total, n = weight.sum(), weight.sum() ** 2 / (weight**2).sum()
+    share = float(weight[right].sum() / total)
+    low, high = clopper_pearson(share * float(n), float(n), alpha)
+    return low, share, high
+
+
+def _share_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
+    """How many posts above the threshold are on the event."""
+    total = float(weight.sum())
+    low, share, high = _share(weight, right, alpha)
+    return total * low, total * share, total * high
+
+
+def _sum_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
+    """How many posts below the threshold are on the event, by Fay and Feuer."""
+    total, variance = weight[right].sum(), (weight[right] ** 2).sum()
+    low = _gamma_quantile(alpha / 2, total, variance) if total else 0.0
+    most = weight.max(initial=0.0)
+    high = _gamma_quantile(1 - alpha / 2, total + most, variance + most**2) if most else 0.0
+    return low, float(total), high
+
+
+def _gamma_quantile(share: float, mean: float, variance: float) -> float:
+    return float(variance / (2 * mean) * chi_square_quantile(share, 2 * mean**2 / variance))
+
+
+def _upper_ratio(misses: Interval, hits: Interval) -> float:
+    """The high end of misses per hit (MOVER, Donner and Zou)."""
+    _, b, b_high = misses
+    t_low, t, _ = hits
+    root = math.sqrt(max(0.0, (b * t) ** 2 - b_high * t_low * (2 * b - b_high) * (2 * t - t_low)))
+    return (b * t + root) / (t_low * (2 * t - t_low))
+
+
+def _lower_ratio(misses: Interval, hits: Interval) -> float:
+    """The low end; written so that nothing is divided by zero where the high end of t is 2t."""
+    b_low, b, _ = misses
+    _, t, t_high = hits
+    if not b:
+        return 0.0
+    root = math.sqrt(max(0.0, (b * t) ** 2 - b_low * t_high * (2 * b - b_low) * (2 * t - t_high)))
+    return b_low * (2 * b - b_low) / (b * t + root)
+
+
+def _weights(weights: ArrayLike, count: int) -> F64:
+    found = finite("weights", weights)
+    if len(found) != count:
+        raise InputError(f"weights: {len(found)} of them and {count} scores; give each one")
+    if not (found > 0).all():
+        raise InputError("weights: one is not above 0; give 1 / the probability of the draw")
+    return found
+
+
+def _ordered(floor: float, threshold: float) -> None:
+    for name, value in (("floor", floor), ("threshold", threshold)):
+        if not math.isfinite(value):
+            raise InputError(f"{name}: {value!r} is no finite number")
+    if floor > threshold:
+        raise InputError(f"floor: {floor:g} is above the threshold {threshold:g}; lower it")
+
+
+STEPS = (0.002, 0.005, 0.01, 0.02)  # of a histogram's scores: the first that leaves few enough
+MOST_BINS = 100
+MOST_GLANCES = 64  # at different scores; between them the next stricter one speaks
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A labelled post: its score, and what all who judged it say together."""
+
+    score: float
+    said: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Labels of matches drawn at random; each stands for so many matches of about its score."""
+
+    scores: tuple[float, ...] = ()
+    on: tuple[bool, ...] = ()
+    weights: tuple[float, ...] = ()
+    reach: float = inf  # down to this score they stand for all matches
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What labels say of this score and those above."""
+
+    least: float
+    on: int
+    off: int
+    unsure: int
+    drawn: int  # of them at random, which the rest rests on
+    share: Interval | None  # on the event, of all matches
+    recall: tuple[float, float] | None  # of what scores as low as the draws reach
+
+
+def score_grid(*scores: ArrayLike) -> list[float]:
+    """Edges of bins from 0 to above the highest of these scores; the first takes what is lower."""
+    top = min(max(max((np.max(s, initial=0.0) for s in scores), default=0.0), 0.1), 1.0)
+    step = next((each for each in STEPS if top < each * MOST_BINS), STEPS[-1])
+    count = int(top / step) + 1
+    return [round(n * step, 6) for n in range(count + 1)]
+
+
+def counted(edges: Sequence[float], scores: ArrayLike, weights: ArrayLike | None = None) -> F64:
+    """How much lies in each bin; what is below the first edge is in the first bin."""
+    found = np.clip(np.asarray(scores, np.float64), edges[0], edges[-1])
+    return np.histogram(found, edges, weights=weights)[0].astype(np.float64)
+
+
+def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
+    """Which share of the scores reaches each edge."""
+    rising = np.sort(np.asarray(scores, np.float32))
+    below = np.searchsorted(rising, np.asarray(edges, np.float32), side="left")
+    return ((len(rising) - below) / max(len(rising), 1)).tolist()  # type: ignore[no-any-return]
+
+
+def said_together(labels: Iterable[Label]) -> dict[PostId, Verdict]:
+    """What people say of each post together: on or off where nobody says the other, else unsure."""
+    said: defaultdict[PostId, set[Verdict]] = defaultdict(set)
+    for label in labels:
+        said[label.post_id].add(label.label)
+    return {name: _verdict(words) for name, words in said.items()}
+
+
+def draws_of(scores: Sequence[float], said: Sequence[bool | None]) -> Draws:
+    """The labels of matches that may certify, which are drawn in the order of their hashes.
+
+    Between two ranks of the walk all matches were equally likely to be labelled, so each label
+    there stands for as many. The draws end where a step of the walk has no label.
+    """
+    falling = sorted(scores, reverse=True)
+    ranks = (min(rank, len(falling)) for rank in cut_ranks(len(falling)))
+    cuts = [inf, *sorted({falling[rank - 1] for rank in ranks}, reverse=True)]
+    rows: list[tuple[float, bool, float]] = []
+    reach = inf
+    for above, cut in pairwise(cuts):
+        own = [(s, label) for s, label in zip(scores, said, strict=True) if cut <= s < above]
+        drawn = [(s, label) for s, label in own if label is not None]
+        if not drawn:
+            break
+        rows += [(s, label, len(own) / len(drawn)) for s, label in drawn]
+        reach = cut
+    found, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
+    return Draws(found, on, weights, reach)
+
+
+@lru_cache(64)
+def glances(marks: tuple[Mark, ...], draws: Draws, confidence: float = 0.9) -> tuple[Glance, ...]:
+    """What labels say above each score that one of them has, from strict to loose."""
+    scores = sorted({mark.score for mark in marks} | set(draws.scores), reverse=True)
+    if len(scores) > MOST_GLANCES:
+        kept = np.linspace(0, len(scores) - 1, MOST_GLANCES).round().astype(int)
+        scores = [scores[at] for at in kept.tolist()]
+    return tuple(_glance(score, marks, draws, confidence) for score in scores)
+
+
+def _glance(least: float, marks: Sequence[Mark], draws: Draws, confidence: float) -> Glance:
+    above = [mark.said for mark in marks if mark.score >= least]
+    counts = [above.count(word) for word in ("on", "off", "unsure")]
+    rows = [at for at, score in enumerate(draws.scores) if score >= least]
+    share, recall = None, None
+    if rows and least >= draws.reach:
+        on, weights = [draws.on[at] for at in rows], [draws.weights[at] for at in rows]
+        share = share_interval(on, weights, confidence)
+    if share and least > draws.reach:
+        recall = recall_interval(
+            draws.scores, draws.on, draws.weights, least, draws.reach, confidence
+        )
+    known = None if recall == (0.0, 1.0) else recall
+    return Glance(least, counts[0], counts[1], counts[2], len(rows), share, known)
+
+
+def _verdict(words: set[Verdict]) -> Verdict:
+    if words == {"on"}:
+        return "on"
+    return "off" if "off" in words and "on" not in words else "unsure"
+
+
+MOST_JUDGES = 20  # those with most labels are compared: each with each
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Two judges, the posts that both have labelled, and how often they say the same."""
+
+    one: str
+    other: str
+    posts: int
+    same: float  # the share
+    kappa: float | None
+
+
+def agreements(labels: Iterable[Label]) -> list[Agreement]:
+    """Each pair of judges that has posts in common, by their names; labels of one event."""
+    said: dict[str, dict[PostId, Verdict]] = defaultdict(dict)
+    for label in labels:
+        said[label.by][label.post_id] = label.label
+    judges = sorted(sorted(said, key=lambda by: (-len(said[by]), by))[:MOST_JUDGES])
+    found = []
+    for one, other in combinations(judges, 2):
+        if both := sorted(said[one].keys() & said[other].keys()):
+            pair = [said[one][post] for post in both], [said[other][post] for post in both]
+            same = sum(a == b for a, b in zip(*pair, strict=True)) / len(both)
+            found.append(Agreement(one, other, len(both), same, cohens_kappa(*pair)))
+    return found
+
+
+def labels_by_person(labels: Iterable[Label]) -> list[dict[str, Any]]:
+    """How many labels each person gave, which ones, and on posts that were drawn how."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for label in labels:
+        found[label.by].update((label.label, label.drawn))
+    names = (*get_args(Verdict), *get_args(Draw))
+    return [{"by": by} | {name: found[by][name] for name in names} for by in sorted(found)]
+
+
+def cohens_kappa(one: Sequence[str], other: Sequence[str]) -> float | None:
+    """Cohen's κ of two lists of verdicts; None where both say one and the same of everything."""
+    if not one or len(one) != len(other):
+        raise InputError(f"labels: {len(one)} and {len(other)} of them; give both of every post")
+    n = len(one)
+    first, second = Counter(one), Counter(other)
+    chance = sum(first[verdict] * second[verdict] for verdict in first) / n**2
+    same = sum(a == b for a, b in zip(one, other, strict=True)) / n
+    return (same - chance) / (1 - chance) if chance < 1 else None

@@ -1,0 +1,206 @@
+"""What an event learns: its seeds' mean, less the background's nearest posts, and its own posts.
+
+An event's posts look more like each other than like the news. How much they may say is decided by
+how much those that the seeds' mean likes best agree, and by whether there are more than before.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.embeddings import Embeddings, refuse_odd, thresholds
+from encoder.errors import InputError
+from encoder.model.weights import I64
+from encoder.score.lexical import SLOTS
+from worker.match.bursts import binomial_tail
+from worker.seeds.background import sides_of
+from worker.seeds.profile import EventVector
+
+F64 = NDArray[np.float64]
+
+NEGATIVES, AWAY = 30, 0.4
+LOOKS = (10, 20)  # posts: the best by the seeds' mean, then the best by what those have added
+COPY = 0.7  # the cosine from which two posts say the same
+ALONE, AGREED = 0.15, 0.35  # mean cosines of posts from which they say something, and all they can
+CONFIRMED = 0.25  # and the latter once a burst or labels have confirmed that there are some
+ENOUGH_ON = 3  # labelled posts that confirm it
+UNCONFIRMED = 0.3  # the most that posts may say if they are no more than before
+ON, OFF = 1.0, 0.25
+MOST_LABELLED = 500
+NEAREST = 0.75  # the least cosine of a profile with its seeds' mean
+CHANCE = 0.001  # of taking a silent stream for a burst, all attempts together
+PAGE = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Voices:
+    """Posts and who wrote each; one without an author counts as its own."""
+
+    posts: Embeddings  # [n]
+    authors: Sequence[Hashable | None]  # [n]
+
+    def __post_init__(self) -> None:
+        if len(self.posts) != len(self.authors):
+            raise InputError(f"authors: {len(self.authors)} for {len(self.posts)} posts")
+        refuse_odd(posts=self.posts)
+
+    @classmethod
+    def nobodys(cls, posts: Embeddings) -> Self:
+        """Posts without authors."""
+        return cls(posts, [None] * len(posts))
+
+    def best(self, vector: EventVector, count: int, taken: "Voices") -> I64:
+        """The places of the best posts by falling score, without what is taken and copies of it.
+
+        Of each author the best alone may enter; posts that score nothing are left out.
+        """
+        scores = vector.scores(self.posts)  # [n]
+        order = np.argsort(-scores, kind="stable")
+        heard = {author for author in taken.authors if author is not None}
+        first: list[int] = []
+        for row in order[scores[order] > 0].tolist():
+            author = self.authors[row]
+            if author is None or author not in heard:
+                first.append(row)
+                heard.add(author)
+        return without_repeats(self.posts, first, count, taken.posts)
+
+    def __getitem__(self, rows: I64) -> Self:
+        return type(self)(self.posts[rows], [self.authors[row] for row in rows])
+
+    def __add__(self, other: "Voices") -> "Voices":
+        posts = Embeddings.concat([self.posts, other.posts])
+        return Voices(posts, [*self.authors, *other.authors])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """A profile and what it was made of."""
+
+    vector: EventVector
+    beta: float  # how much the stream's posts say: nothing at 0
+    cohesion: float  # the mean cosine of those that the seeds' mean likes best
+    posts: I64  # the places of the stream's posts that entered
+    on: I64  # and of the labelled ones
+    off: I64
+
+
+def learn(
+    seeds: Embeddings,
+    background: Embeddings,
+    stream: Voices | None = None,
+    on: Voices | None = None,
+    off: Voices | None = None,
+    burst: bool | None = None,
+) -> Learned:
+    """The profile of an event; `burst`: whether its posts are more than before, None if unknown.
+
+    Labelled posts are those that train, never those that certify a threshold.
+    """
+    refuse_odd(seeds=seeds)
+    none = Voices.nobodys(seeds[:0])
+    stream, on, off = stream or none, on or none, off or none
+    start = mean(seeds)
+    by_seeds = vector_of(start, seeds)
+    start /= np.linalg.norm(start)
+    liked, disliked = (x.best(by_seeds, MOST_LABELLED, none) for x in (on, off))
+    against = Voices.nobodys(sides_of(background)[0])
+    nearest = against.best(by_seeds, NEGATIVES, none)
+    told = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])
+    base = start + told - AWAY * mean(against.posts[nearest])
+    labelled = on[liked] + off[disliked]
+    first = stream.best(by_seeds, LOOKS[0], labelled)
+    cohesion = float(agreement(stream.posts[first]).mean()) if len(first) > 1 else 0.0
+    confirmed = True if len(liked) >= ENOUGH_ON else burst
+    beta, chosen, profile = trust(cohesion, confirmed), first[:0], base
+    for count in LOOKS if beta else ():
+        chosen = stream.best(vector_of(profile, seeds), count, labelled) if len(chosen) else first
+        profile = base + beta * agreed(stream.posts[chosen])
+    return Learned(vector_of(near(profile, start), seeds), beta, cohesion, chosen, liked, disliked)
+
+
+def trust(cohesion: float, confirmed: bool | None) -> float:
+    """How much the stream's posts may say: β, from 0 to 1."""
+    most = UNCONFIRMED if confirmed is False else 1.0
+    enough = CONFIRMED if confirmed else AGREED
+    return min(max((cohesion - ALONE) / (enough - ALONE), 0.0), most)
+
+
+def is_burst(now: int, before: int, share: float, attempts: int = 1) -> bool:
+    """Whether so many matches, in this share of the time of all, are more than chance brings."""
+    if not 0 < share < 1 or attempts < 1:
+        raise InputError(f"share: {share}, attempts: {attempts}; expected 0 to 1, and 1 or more")
+    return binomial_tail(now + before, share, now) < CHANCE / attempts
+
+
+def profile_threshold(vector: EventVector, background: Embeddings, rate: float) -> float:
+    """The score that this share of the background reaches, of the posts that say nothing in it."""
+    row = vector.as_row(background.mix, background.digest)
+    return float(thresholds(sides_of(background)[1], row, rate)[0])
+
+
+def without_repeats(posts: Embeddings, order: Sequence[int], count: int, taken: Embeddings) -> I64:
+    """The first so many of these posts that are copies neither of each other nor of others."""
+    chosen: list[int] = []
+    for start in range(0, len(order), PAGE):
+        page = np.array(order[start : start + PAGE])
+        known = Embeddings.concat([taken, posts[chosen]])
+        fresh = page[(posts[page].similarity(known) < COPY).all(axis=1)]  # [page, known]
+        alike = posts[fresh].similarity(posts[fresh]) >= COPY  # [fresh, fresh]
+        kept: list[int] = []
+        for i in range(len(fresh)):
+            if len(chosen) + len(kept) < count and not alike[i, kept].any():
+                kept.append(i)
+        chosen += fresh[kept].tolist()
+        if len(chosen) >= count:
+            break
+    return np.array(chosen, np.int64)
+
+
+def mean(posts: Embeddings, shares: F64 | None = None) -> F64:
+    """The mean of posts as `as_vectors` has them, or that by these shares: [d + slots]."""
+    if shares is None:
+        shares = np.full(len(posts), 1 / max(len(posts), 1))
+    words = posts.lexical
+    weights = np.repeat(shares, np.diff(words.indptr)) * words.weights
+    lexical = np.bincount(words.slots, weights, SLOTS)  # [slots]
+    dense = np.einsum("n,nd->d", shares, posts.dense)  # [d]
+    return np.concatenate([np.sqrt(1 - posts.mix) * dense, np.sqrt(posts.mix) * lexical])
+
+
+def agreement(posts: Embeddings) -> F64:
+    """The mean cosine of each post with the others: [n]."""
+    cosines = posts.similarity(posts).astype(np.float64)  # [n, n]
+    np.fill_diagonal(cosines, 0)
+    mine: F64 = cosines.sum(axis=1) / max(len(posts) - 1, 1)
+    return mine
+
+
+def agreed(posts: Embeddings) -> F64:
+    """The mean of posts, each by how much it agrees with the others: [d + slots]."""
+    shares = np.clip((agreement(posts) - ALONE) / (AGREED - ALONE), 0, 1)
+    return mean(posts, shares / max(shares.sum(), np.finfo(np.float64).tiny))
+
+
+def near(profile: F64, start: F64) -> F64:
+    """The profile, drawn back to the seeds' mean until their cosine is the least allowed."""
+    along = float(profile @ start)
+    if along <= 0:
+        return start
+    across = profile - along * start
+    room = along * np.sqrt(1 / NEAREST**2 - 1)
+    drawn: F64 = along * start + across * min(1.0, room / max(np.linalg.norm(across), room))
+    return drawn
+
+
+def vector_of(direction: F64, like: Embeddings) -> EventVector:
+    """The event vector of this direction [d + slots]."""
+    axes = like.dense.shape[1]
+    slots = np.flatnonzero(direction[axes:])
+    dense, weights = direction[:axes], direction[axes:][slots]
+    return EventVector.of(
+        dense.astype(np.float32), slots.astype(np.int32), weights.astype(np.float32)
+    )

@@ -1,0 +1,355 @@
+"""Labels: a record of the labels' topic → what somebody says of a post, and back."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from types import MappingProxyType
+from typing import Annotated, Literal, Protocol
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from encoder.errors import InputError, one_line
+from encoder.support.letters import most_marks
+from worker.config.limits import DEFAULT_LIMITS, Limits
+from worker.posts.checks import refusal
+from worker.posts.outcome import Post, PostId
+from worker.seeds.record import EVENT_BYTES, milliseconds_in
+
+SCHEMA = "newsift.label/1"
+KEY_BYTES = 2**12
+PLATFORMS = ("x", "bluesky", "mastodon", "plain")
+Verdict = Literal["on", "off", "unsure"]
+Draw = Literal["certify", "learn", "given"]
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 reach 1.0000001
+Nonce = Annotated[str, msgspec.Meta(max_length=64)]
+
+
+class QueueName(msgspec.Struct, frozen=True):
+    """The frozen queue that drew a post at random."""
+
+    nonce: Nonce  # keys its order
+    until: str  # RFC 3339: when the newest of its matches was processed
+
+
+class Label(msgspec.Struct, frozen=True):
+    """What somebody says of a post: whether it is on the event, and how it came to be asked."""
+
+    label: Verdict
+    event: str
+    post: Post
+    by: str
+    at: str  # RFC 3339
+    drawn: Draw
+    probability: Share | None = None  # of being drawn; None where it is not known
+    score: Cosine | None = None
+    seed_set: str | None = None
+    model: str | None = None
+    queue: QueueName | UnsetType = UNSET
+
+    @property
+    def post_id(self) -> PostId:
+        """The post that it is about."""
+        return self.post.platform, self.post.id
+
+    @property
+    def key(self) -> bytes:
+        """The key of its record: a later label of the same person on the same post replaces it."""
+        return ENCODER.encode([self.event, self.post.platform, self.post.id, self.by])
+
+    @property
+    def value(self) -> bytes:
+        """The value of its record."""
+        return ENCODER.encode(self)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RefusedLabel:
+    """A label that cannot be used, and why: its post counts as not labelled."""
+
+    key: str
+    reason: str
+
+
+ENCODER = msgspec.json.Encoder()
+DECODER = msgspec.json.Decoder(Label)
+
+
+def read_label(
+    key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
+) -> Label | RefusedLabel | None:
+    """The label in a record, or why it is refused; None where the record takes it back."""
+    if value is None:
+        return None
+    try:
+        label = label_in(value, limits)
+        if key != label.key:  # to the byte: else one person has two records for a post
+            raise InputError(
+                f"key: is not {one_line(label.key.decode(), 200)}, as the value has it"
+            )
+        return label
+    except InputError as error:
+        shown = (key or b"")[:KEY_BYTES].decode("utf-8", "backslashreplace")
+        return RefusedLabel(shown, one_line(str(error)))
+
+
+def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
+    """The label that a value holds, or a refusal."""
+    label = _decoded(value, limits)
+    _check(label, limits)
+    return label
+
+
+def verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
+    """Whether each post is on the event: only where all who judged it say so without a doubt."""
+    said: dict[PostId, bool] = defaultdict(lambda: True)
+    for label in labels:
+        said[label.post_id] &= label.label == "on"
+    return dict(said)
+
+
+def _decoded(value: bytes, limits: Limits) -> Label:
+    if len(value) > limits.post_bytes:
+        told = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
+        raise InputError(f"limits.post_bytes: {told}")
+    if bad := refusal(value, limits):
+        raise InputError(bad.detail)
+    try:
+        return DECODER.decode(value)
+    except msgspec.ValidationError as error:
+        told, _, where = str(error).partition(" - at `$.")
+        raise InputError(f"{where.rstrip('`') or 'value'}: {told}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"value: bad JSON ({error})") from None
+
+
+def _check(label: Label, limits: Limits) -> None:
+    """Refuse what the types of the keys allow and no label may hold."""
+    for name, text in (("event", label.event), ("by", label.by)):
+        if not 0 < (size := len(text.encode())) <= EVENT_BYTES:
+            raise InputError(f"{name}: {size} bytes, expected 1 to {EVENT_BYTES}; give a name")
+    if label.post.platform not in PLATFORMS:
+        shown = ascii(label.post.platform)[:40]
+        raise InputError(f"post.platform: {shown} is none of {', '.join(PLATFORMS)}")
+    if not label.post.id or len(label.key) > KEY_BYTES:
+        raise InputError(f"post.id: empty, or of more than {KEY_BYTES} bytes; give the platform's")
+    milliseconds_in({"at": label.at}, "at")
+    if label.queue:
+        milliseconds_in({"queue.until": label.queue.until}, "queue.until")
+    if label.drawn == "certify" and label.probability is None:
+        raise InputError("probability: missing; a random draw says with which one it was made")
+    if (marks := most_marks(label.post.text)) > limits.marks:
+        told = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"
+        raise InputError(f"limits.marks: {told}")
+
+
+ROOM = 2**28  # bytes that all labels may take together: some 400,000 on posts as people write them
+OVERHEAD = 256  # of them for a record beside its own
+MOST_PAIRS = 10_000  # of event and person, between which the room is shared
+KEY_DECODER = msgspec.json.Decoder(list[str])
+Pair = tuple[str, str]  # an event, and who judges its posts
+
+
+class LabelMessage(Protocol):
+    """A record of the topic of labels, as any of the Kafka clients hands it out."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+@dataclass(slots=True)
+class PairLabels:
+    """The labels of one event by one person, in the order they came, each with its size."""
+
+    latest: dict[bytes | None, tuple[Label | RefusedLabel, int]] = field(default_factory=dict)
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class LabelState:
+    """The topic of labels at one moment; it never changes."""
+
+    _pairs: Mapping[Pair, PairLabels] = field(repr=False)
+    left_out: int = 0  # records without room: whoever may write can fill a topic
+    unreadable: int = 0  # records in batches that could not be read
+    complete: bool = False  # read to the end that the topic had when the reading began
+    offsets: Mapping[int, int] = field(default_factory=dict, compare=False)  # next, by partition
+
+    @property
+    def offset(self) -> int:
+        """The next to read; of several partitions the sum."""
+        return sum(self.offsets.values())
+
+    @property
+    def version(self) -> str:
+        """What names this state for people: how far the topic was read."""
+        return f"offset {self.offset}"
+
+    def of(self, event: str) -> tuple[Label, ...]:
+        """The labels on the posts of an event, in the order of their keys."""
+        labels = self._of.get(event)
+        if labels is None:
+            own = (pair for name, pair in self._pairs.items() if name[0] == event)
+            labels = self._of[event] = _sorted_labels(own)
+        return labels
+
+    @cached_property
+    def by_event(self) -> Mapping[str, tuple[Label, ...]]:
+        """The labels of each event that has any, by its name, in the order of their keys."""
+        pairs: defaultdict[str, list[PairLabels]] = defaultdict(list)
+        for (event, _), own in self._pairs.items():
+            pairs[event].append(own)
+        by_event = ((name, _sorted_labels(pairs[name])) for name in sorted(pairs))
+        return MappingProxyType({name: labels for name, labels in by_event if labels})
+
+    @cached_property
+    def refused(self) -> tuple[RefusedLabel, ...]:
+        """The labels that cannot be used."""
+        records = (each for own in self._pairs.values() for each, _ in own.latest.values())
+        return tuple(sorted(each for each in records if isinstance(each, RefusedLabel)))
+
+    @cached_property
+    def _of(self) -> dict[str, tuple[Label, ...]]:
+        return {}
+
+
+class LabelReducer:
+    """Takes the records of the topic of labels; a record costs about the same however many are.
+
+    Pairs of event and person share the room fairly: where it is full, a label takes the place of
+    the newest of the pair that holds most, unless its own pair would then hold more.
+    """
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, room: int = ROOM) -> None:
+        self._limits, self._room = limits, room
+        self._pairs: dict[Pair, PairLabels] = {}
+        self._largest: list[tuple[int, Pair]] = []  # a heap of sizes, old ones too, below zero
+        self._next: dict[int, int] = {}  # offsets by partition
+        self._left_out = self._unreadable = 0
+        self._complete = False
+        self._last: LabelState | None = None
+        self._shared = False  # the table is that of a state that somebody holds
+        self._owned = set[Pair]()  # pairs that no state holds
+
+    def apply(self, records: Iterable[LabelMessage]) -> None:
+        """Let records take effect, as far as there is room; one that was read before has none."""
+        for record in records:
+            if record.offset >= self._next.get(record.partition, 0):
+                self._next[record.partition] = record.offset + 1
+                self._put(record.key, record.value)
+                self._last = None
+
+    def skip(self, records: int) -> None:
+        """Count records of a batch that cannot be read."""
+        self._unreadable += records
+        self._last = None
+
+    def finish(self) -> None:
+        """Say that the topic is read to the end that it had when the reading began."""
+        if not self._complete:
+            self._complete, self._last = True, None
+
+    def snapshot(self) -> LabelState:
+        """What the records say now; the same object until another one takes effect."""
+        if self._last is None:
+            self._shared, self._owned = True, set()
+            self._last = LabelState(
+                MappingProxyType(self._pairs), self._left_out, self._unreadable, self._complete,
+                MappingProxyType(self._next.copy()),
+            )  # fmt: skip
+        return self._last
+
+    def _put(self, key: bytes | None, value: bytes | None) -> None:
+        label = read_label(key, value, self._limits)
+        pair = pair_of(key)
+        if key is not None and len(key) > KEY_BYTES:
+            key = hashlib.sha512(key).digest()
+        self._remove(pair, key)
+        if label is None:
+            return
+        size = OVERHEAD + (len(value or b"") if isinstance(label, Label) else len(label.key))
+        if not self._makes_room(pair, size):
+            self._left_out += 1
+            return
+        own = self._own(pair)
+        own.latest[key] = label, size
+        self._resize(pair, own, size)
+
+    def _own(self, pair: Pair) -> PairLabels:
+        """The labels of a pair, for a change that no state sees."""
+        if self._shared:
+            self._pairs, self._shared = self._pairs.copy(), False
+        if pair not in self._owned:
+            before = self._pairs.get(pair)
+            own = PairLabels(before.latest.copy(), before.size) if before else PairLabels()
+            self._pairs[pair] = own
+            self._owned.add(pair)
+        return self._pairs[pair]
+
+    def _makes_room(self, pair: Pair, size: int) -> bool:
+        if pair not in self._pairs and len(self._pairs) >= MOST_PAIRS:
+            return False
+        own = self._pairs[pair].size if pair in self._pairs else 0
+        while size > self._room:
+            largest = self._largest_pair()
+            if largest is None or own + size > self._pairs[largest].size:
+                return False
+            self._remove(largest, next(reversed(self._pairs[largest].latest)))
+            self._left_out += 1
+        return True
+
+    def _largest_pair(self) -> Pair | None:
+        while self._largest:
+            size, pair = self._largest[0]
+            if pair in self._pairs and self._pairs[pair].size == -size:
+                return pair
+            heappop(self._largest)
+        return None
+
+    def _remove(self, pair: Pair, key: bytes | None) -> None:
+        if pair not in self._pairs or key not in self._pairs[pair].latest:
+            return
+        own = self._own(pair)
+        _, size = own.latest.pop(key)
+        self._resize(pair, own, -size)
+        if not own.latest:
+            del self._pairs[pair]
+            self._owned.discard(pair)
+
+    def _resize(self, pair: Pair, own: PairLabels, size: int) -> None:
+        own.size += size
+        self._room -= size
+        heappush(self._largest, (-own.size, pair))
+        if len(self._largest) > 2 * len(self._pairs) + 1_000:
+            self._largest = [(-each.size, name) for name, each in self._pairs.items()]
+            heapify(self._largest)
+
+
+def pair_of(key: bytes | None) -> Pair:
+    """The event and the person that a key names; empty where it names none."""
+    if key is not None and len(key) <= KEY_BYTES:
+        try:
+            names = KEY_DECODER.decode(key)
+            if len(names) == 4 and ENCODER.encode(names) == key:
+                return names[0], names[3]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+    return "", ""
+
+
+def _sorted_labels(pairs: Iterable[PairLabels]) -> tuple[Label, ...]:
+    def labels() -> Iterator[Label]:
+        for own in pairs:
+            yield from (each for each, _ in own.latest.values() if isinstance(each, Label))
+
+    return tuple(sorted(labels(), key=lambda label: label.key))

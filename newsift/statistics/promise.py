@@ -1,0 +1,241 @@
+"""A threshold with a promise: that at least so large a share of the matches above it are right.
+
+Labels are of matches drawn at random, an unsure one counting as wrong. Cuts are tested from strict
+to loose by exact tests, and the first that fails ends it: so one error rate covers all of them.
+Taking the loosest cut whose own interval holds would break the promise far more often.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from encoder.errors import InputError
+from worker.match.bursts import REMEMBERED, beta_below, binomial_tail, log_beta
+
+F64 = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+ENOUGH = 40  # labels, from which on the first test allows one error
+ROUNDING = 1e-9  # relative: a test that the numbers meet exactly is passed
+
+
+def precision_threshold(
+    scores: ArrayLike, labels: ArrayLike, precision: float = 0.8, confidence: float = 0.9
+) -> float | None:
+    """The loosest score above which the precision is as promised, or None if no cut shows it.
+
+    The labels are of matches that were drawn at random, their number fixed before.
+    """
+    found, right = labelled(scores, labels)
+    promised(precision, confidence)
+    order = np.argsort(-found, kind="stable")
+    found, positives = found[order], np.cumsum(right[order])
+    passed = None
+    for k in _cuts(found, first_cut(len(found), precision, confidence)):
+        if not certifies(int(positives[k - 1]), k, precision, confidence):
+            break
+        passed = float(found[k - 1])
+    return passed
+
+
+def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
+    """How many labels show the precision if so many of them are wrong."""
+    promised(precision, confidence)
+    high = errors + 1
+    while not certifies(high - errors, high, precision, confidence):
+        high *= 2
+    return bisect_left(
+        range(high), True, key=lambda n: certifies(n - errors, n, precision, confidence)
+    )
+
+
+def certifies(positives: int, n: int, precision: float, confidence: float) -> bool:
+    """Whether so many right ones of n were too unlikely, if the precision was not reached."""
+    alpha = (1 - confidence) * (1 + ROUNDING)
+    return binomial_tail(n, precision, positives) <= alpha
+
+
+def first_cut(n: int, precision: float, confidence: float) -> int:
+    """How many of the best scored the first test takes: by the number of labels, never by them."""
+    return labels_needed(precision, confidence, errors=int(n >= ENOUGH))
+
+
+def confidence_of_version(confidence: float, version: int) -> float:
+    """The confidence to test a version of a profile with, so that all versions share one error."""
+    promised(0.5, confidence)
+    if version < 1:
+        raise InputError(f"version: {version} is below 1; count the profiles from 1")
+    return 1 - (1 - confidence) * 6 / (math.pi * version) ** 2
+
+
+def lapses(rate: float, before: float, precision: float) -> bool:
+    """Whether so few posts pass that a promise no longer holds; `before` passed without the event.
+
+    What passed before goes on to pass, wrongly: among fewer posts it is more than 1 − precision.
+    """
+    promised(precision, 0.5)
+    if not (math.isfinite(rate) and rate >= 0 and math.isfinite(before) and before >= 0):
+        raise InputError(f"pass rates: {rate!r} and {before!r}; give numbers of 0 or more")
+    return rate < before / (1 - precision)
+
+
+def promised(precision: float, confidence: float) -> None:
+    """Refuse a precision or a confidence that nobody can promise."""
+    for name, value in (("precision", precision), ("confidence", confidence)):
+        try:
+            within = bool(0 < value < 1)
+        except (TypeError, ValueError):  # no number at all
+            within = False
+        if not within:
+            raise InputError(f"{name}: {value!r} is not a number between 0 and 1, as 0.8")
+
+
+def labelled(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
+    """Scores and labels as they can be worked with, or a refusal."""
+    found, right = finite("scores", scores), np.asarray(labels)
+    if right.shape != found.shape:
+        raise InputError(f"labels: {right.shape} of them and {found.shape} scores; give each one")
+    if right.dtype != np.bool_ and not np.isin(right, (0, 1)).all():
+        raise InputError("labels: one is neither true nor false; give an unsure one as false")
+    return found, right.astype(np.bool_)
+
+
+def finite(name: str, values: ArrayLike) -> F64:
+    """A list of finite numbers, or a refusal."""
+    try:
+        found = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: not a list of numbers") from None
+    if found.ndim != 1 or not np.isfinite(found).all():
+        raise InputError(f"{name}: give one list of finite numbers; leave out what has none")
+    return found
+
+
+def _cuts(scores: F64, first: int) -> list[int]:
+    """After how many labels a cut lies between different scores, from the first test on."""
+    ends = np.flatnonzero(np.append(np.diff(scores) != 0, True)) + 1
+    return [int(k) for k in ends if k >= first] if len(scores) else []
+
+
+FIRST, GROWTH = 25, 1.6  # ranks of the matches at which cuts are made
+
+Said = Callable[[int], bool | None]  # the label of a match by its place; None if there is none yet
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the labels show by now, and whom to ask about next."""
+
+    threshold: float | None  # the loosest cut that is shown to keep the promise
+    ask: int | None  # the match to label next; None where no more can be shown
+    missing: int  # so many labels until the next cut is shown, if none is wrong
+    share: float = 0.0  # of the matches above that cut which are labelled, with that one
+    cut: float | None = field(default=None, compare=False)  # that cut
+    off: int = field(default=0, compare=False)  # of the labels that put it out of reach
+    labelled: int = field(default=0, compare=False)  # so many labels put it out of reach
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenCuts:
+    """The cuts between the matches that are looked at, from strict to loose."""
+
+    cuts: tuple[float, ...]
+    precision: float = 0.8
+    confidence: float = 0.9
+
+    def __post_init__(self) -> None:
+        promised(self.precision, self.confidence)
+        cuts = finite("cuts", self.cuts)
+        if not (np.diff(cuts) < 0).all():
+            raise InputError("cuts: do not fall; freeze them once, from the scores of all matches")
+
+    @classmethod
+    def among(cls, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9) -> Self:
+        """The cuts among the scores of all matches above the floor, one of each group."""
+        falling = np.sort(finite("scores", scores))[::-1]
+        ranks = [min(rank, len(falling)) for rank in cut_ranks(len(falling))]
+        cuts = sorted({float(falling[rank - 1]) for rank in ranks}, reverse=True)
+        return cls(tuple(cuts), precision, confidence)
+
+    def look(self, scores: ArrayLike, hashes: Sequence[str], said: Said) -> Look:
+        """Where the labels stand; the scores and the hashes of the matches that were frozen."""
+        found = finite("scores", scores)
+        if len(hashes) != len(found):
+            raise InputError(f"hashes: {len(hashes)} of them and {len(found)} scores")
+        order = np.array(sorted(range(len(found)), key=hashes.__getitem__), np.int64)
+        shown = None
+        for cut in self.cuts:
+            members = order[found[order] >= cut]
+            labelled, missing = self._walk(members.tolist(), said)
+            if missing > len(members) - labelled:
+                verdicts = [bool(said(member)) for member in members[:labelled].tolist()]
+                n = self._lost_after(verdicts, len(members))
+                off = n - sum(verdicts[:n])
+                return Look(shown, None, missing, cut=cut, off=off, labelled=n)
+            if missing:
+                share = (labelled + 1) / len(members)
+                return Look(shown, int(members[labelled]), missing, share, cut)
+            shown = cut
+        return Look(shown, None, 0, cut=shown)
+
+    def _walk(self, members: Sequence[int], said: Said) -> tuple[int, int]:
+        """How many are labelled before the first gap, and how many are missing: none if shown."""
+        positives, enough = 0, -math.log(1 - self.confidence) - ROUNDING
+        for n, member in enumerate(members):
+            if (label := said(member)) is None:
+                return n, labels_missing(positives, n, self.precision, self.confidence)
+            positives += label
+            if log_evidence(positives, n + 1, self.precision) >= enough:
+                return n + 1, 0
+        n = len(members)
+        return n, labels_missing(positives, n, self.precision, self.confidence)
+
+    def _lost_after(self, verdicts: Sequence[bool], size: int) -> int:
+        """After how many labels a set of this size was out of reach; it stays so."""
+
+        def lost(n: int) -> bool:
+            missing = labels_missing(sum(verdicts[:n]), n, self.precision, self.confidence)
+            return missing > size - n
+
+        return bisect_left(range(len(verdicts)), True, key=lost)
+
+
+def cut_ranks(count: int) -> list[int]:
+    """The ranks of the cuts among so many matches: 25, 40, 64, 102, … and the last one."""
+    ranks = [FIRST] if count else []
+    while ranks and ranks[-1] < count:
+        ranks.append(round(FIRST * GROWTH ** len(ranks)))
+    return ranks
+
+
+@lru_cache(REMEMBERED)
+def log_evidence(positives: int, n: int, precision: float) -> float:
+    """The logarithm of the evidence of so many right ones of n for more than the precision.
+
+    It is what a bet wins, at the odds of the precision, that is spread evenly over all above it.
+    """
+    a, b = positives + 1, n - positives + 1
+    above = beta_below(1 - precision, b, a)
+    if not above:
+        return -math.inf
+    at = positives * math.log(precision) + (b - 1) * math.log1p(-precision)
+    return log_beta(a, b) + math.log(above) - math.log1p(-precision) - at
+
+
+def labels_missing(positives: int, n: int, precision: float, confidence: float) -> int:
+    """How many more labels make the evidence enough, if none of them is wrong."""
+    enough = -math.log(1 - confidence) - ROUNDING
+
+    def shown(more: int) -> bool:
+        return log_evidence(positives + more, n + more, precision) >= enough
+
+    high = 1
+    while not shown(high):
+        high *= 2
+    return max(1, bisect_left(range(high), True, key=shown))

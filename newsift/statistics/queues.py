@@ -1,0 +1,243 @@
+"""Whom to ask about: draws that certify a threshold, and posts that a profile can learn from.
+
+A queue is in the order of a hash of the posts' names, keyed by a nonce that is kept with it: at
+random, the same however often somebody asks, and not to be chosen by whoever chooses ids. Half of
+all posts, by the hash without a key, can certify, the same for every worker, and the other half can
+train, so that no profile is judged by what it was made of.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Protocol
+
+from msgspec import UNSET, UnsetType
+
+from newsift.statistics.estimates import Interval, share_interval
+from newsift.statistics.labels import Draw, Label, QueueName
+from newsift.statistics.promise import FrozenCuts, Look
+from worker.match.reservoir import draw_key
+from worker.posts.outcome import Post, PostId
+from worker.posts.times import milliseconds, utc
+
+CERTIFYING = 0.5  # of all posts
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A post that somebody may be asked about; posts of one group say the same."""
+
+    post: Post
+    score: float
+    group: str = ""  # of a post that stands for itself: none
+
+    @property
+    def post_id(self) -> PostId:
+        """What names the post."""
+        return self.post.platform, self.post.id
+
+
+def certifies_only(post_id: PostId) -> bool:
+    """Whether labels on this post certify and never train; of every other post they may train."""
+    return int(draw_key(post_id)[-1], 16) % 2 == 0  # the order goes by the first digits
+
+
+def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The first of each group, in the order given, and each post once."""
+    found: dict[str | PostId, Candidate] = {}
+    posts: set[PostId] = set()
+    for candidate in candidates:
+        if candidate.post_id not in posts:
+            posts.add(candidate.post_id)
+            found.setdefault(candidate.group or candidate.post_id, candidate)
+    return list(found.values())
+
+
+def to_certify(matches: Iterable[Candidate], nonce: str = "") -> list[Candidate]:
+    """The distinct matches whose labels certify, in the order in which they are drawn."""
+    certifying = (match for match in distinct(matches) if certifies_only(match.post_id))
+    return sorted(certifying, key=lambda match: draw_key(match.post_id, nonce))
+
+
+def to_train(matches: Iterable[Candidate], nonce: str = "") -> list[Candidate]:
+    """The distinct matches whose labels may train, in the order in which they are drawn."""
+    training = (match for match in distinct(matches) if not certifies_only(match.post_id))
+    return sorted(training, key=lambda match: draw_key(match.post_id, nonce))
+
+
+def queue_of(labels: Iterable[Label]) -> QueueName | None:
+    """The draw that labels are of: in the order of the first, with the matches of the newest.
+
+    A label that names no queue was drawn without a nonce, once its match was there.
+    """
+    given = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
+    if not given:
+        return None
+    names = [label.queue or QueueName("", label.at) for label in given]
+    return QueueName(names[0].nonce, max((n.until for n in names), key=_milliseconds))
+
+
+def _milliseconds(written: str) -> int:
+    return milliseconds(utc(written))
+
+
+def learn_queue(
+    candidates: Iterable[Candidate], threshold: float, labelled: Collection[PostId], count: int,
+    nonce: str = "",
+) -> list[Candidate]:  # fmt: skip
+    """The nearest to the threshold of matches and near misses in turn, one of each group."""
+    known = set(labelled)
+    asked = [c for c in distinct(candidates) if not certifies_only(c.post_id)]
+    asked = [c for c in asked if c.post_id not in known]
+    asked.sort(key=lambda c: (abs(c.score - threshold), draw_key(c.post_id, nonce)))
+    above = (c for c in asked if c.score >= threshold)
+    below = (c for c in asked if c.score < threshold)
+    both = chain.from_iterable(zip_longest(above, below))
+    return [c for c in both if c is not None][:count]
+
+
+Said = Mapping[PostId, bool]  # whether a post is on the event, by who is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A post to ask about, how it was drawn, and with which probability."""
+
+    candidate: Candidate
+    drawn: Draw
+    probability: float | None = None
+    queue: QueueName | UnsetType = UNSET
+
+
+class Queue(Protocol):
+    """What asks about one post after the other; an answer taken back is asked for again."""
+
+    def next(self, said: Said) -> Question | None:
+        """The next question, or none."""
+
+    def left(self, said: Said) -> int:
+        """How many labels are missing, as far as one knows; 0 where no question is left."""
+
+    def told(self, said: Said) -> str:
+        """How far it is."""
+
+
+class CertifyQueue:
+    """The walk of the anytime form over matches, then all the others: its cuts are frozen here.
+
+    Once the walk has ended, what is left of the half that certifies is asked about in the order of
+    the draw, for an estimate; then the half that trains. None of it changes what the walk shows.
+    """
+
+    def __init__(
+        self,
+        matches: Sequence[Candidate],
+        precision: float = 0.8,
+        confidence: float = 0.9,
+        name: QueueName | UnsetType = UNSET,
+    ) -> None:
+        nonce = name.nonce if name else ""
+        self._order, self._training = to_certify(matches, nonce), to_train(matches, nonce)
+        self._matches, self._name = len(matches), name
+        self._scores = [match.score for match in self._order]
+        self._keys = [draw_key(match.post_id, nonce) for match in self._order]
+        self._cuts = FrozenCuts.among(self._scores, precision, confidence)
+
+    def look(self, said: Said) -> Look:
+        """What the labels show by now."""
+        names = self._order
+        return self._cuts.look(self._scores, self._keys, lambda at: said.get(names[at].post_id))
+
+    def next(self, said: Said) -> Question | None:
+        """The next match of the strictest cut that is not shown yet; after that, of all."""
+        look = self.look(said)
+        if look.ask is not None:
+            share = CERTIFYING * look.share
+            return Question(self._order[look.ask], "certify", share, self._name)
+        for place, match in enumerate(self._order, 1):
+            if match.post_id not in said:
+                share = CERTIFYING * place / len(self._order)
+                return Question(match, "certify", share, self._name)
+        training = (match for match in self._training if match.post_id not in said)
+        first = next(training, None)
+        return None if first is None else Question(first, "learn")
+
+    def left(self, said: Said) -> int:
+        """How many labels are missing until more is shown, if none is wrong; else until the end."""
+        look = self.look(said)
+        return self._unread(said) if look.ask is None else look.missing
+
+    def told(self, said: Said) -> str:
+        """What is shown, what cannot be, and by how many labels what is right is estimated."""
+        look = self.look(said)
+        parts = []
+        if look.threshold is not None:
+            parts.append(f"precision {self._cuts.precision:g} from {look.threshold:.3f} on")
+        if look.ask is not None:
+            return "; ".join([*parts, f"{look.missing} more, if none is wrong"])
+        parts += [part for part in (self.out_of_reach(look), self._estimated(look, said)) if part]
+        return "; ".join([*parts, f"{self._unread(said):,} unread"])
+
+    def out_of_reach(self, look: Look) -> str:
+        """Why no more can be promised; empty while it can, or where all cuts are shown."""
+        if look.ask is not None or not look.missing:
+            return ""
+        held = f"{100 * self._cuts.precision:g} %"
+        of = f"from {'these' if look.threshold is None else 'the others of these'}"
+        cannot = f"{held} cannot be promised {of} {self._matches:,} matches"
+        if not look.labelled:
+            return f"{cannot}, which are too few"
+        were = "was" if look.off == 1 else "were"
+        return f"{look.off:,} of {look.labelled:,} {were} off; {cannot}"
+
+    def estimate(self, look: Look, said: Said) -> tuple[Interval, int] | None:
+        """The share of the matches that is on the event, with its interval, and by how many labels.
+
+        Both within the last set of the walk and outside it, matches are labelled in the order of
+        the draw: two strata, each with one weight. None before each has a label.
+        """
+        strata: list[list[bool | None]] = [[], []]
+        for match in self._order:
+            strata[look.cut is None or match.score < look.cut].append(said.get(match.post_id))
+        if len(strata[0]) and all(label is None for label in strata[0]):
+            strata = [strata[0] + strata[1], []]
+        on, weights = list[bool](), list[float]()
+        for stratum in filter(None, strata):
+            labels = [label for label in stratum if label is not None]
+            if not labels:
+                return None
+            on += labels
+            weights += [len(stratum) / len(labels)] * len(labels)
+        return (share_interval(on, weights), len(on)) if on else None
+
+    def _estimated(self, look: Look, said: Said) -> str:
+        if (found := self.estimate(look, said)) is None:
+            return ""
+        (low, share, high), labels = found
+        word = "label" if labels == 1 else "labels"
+        shown = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+        return f"on the event: about {shown}, by {labels:,} {word}"
+
+    def _unread(self, said: Said) -> int:
+        return sum(match.post_id not in said for match in (*self._order, *self._training))
+
+
+class LearnQueue:
+    """The nearest to the threshold, of matches and near misses in turn."""
+
+    def __init__(self, candidates: Sequence[Candidate], threshold: float, nonce: str = "") -> None:
+        self._order = learn_queue(candidates, threshold, (), len(candidates), nonce)
+
+    def next(self, said: Said) -> Question | None:
+        """The nearest that has no label yet."""
+        asked = (each for each in self._order if each.post_id not in said)
+        first = next(asked, None)
+        return None if first is None else Question(first, "learn")
+
+    def left(self, said: Said) -> int:
+        """How many have no label yet."""
+        return sum(each.post_id not in said for each in self._order)
+
+    def told(self, said: Said) -> str:
+        """How many are left."""
+        return f"{self.left(said):,} left around the threshold"

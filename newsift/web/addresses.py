@@ -1,0 +1,183 @@
+"""Which addresses may be requested, the environment's proxies, and what answers ask for."""
+
+import http.client
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from socket import inet_aton
+from time import time
+from urllib.parse import SplitResult
+from urllib.request import getproxies_environment, proxy_bypass
+
+from yarl import URL
+
+from worker.errors import ConfigError
+
+NAT64 = IPv6Network("64:ff9b::/96")
+SHARED = IPv4Network("100.64.0.0/10")
+# Inside clouds these answer with the machine's own secrets, be their ranges public or private.
+METADATA = (
+    IPv4Network("192.0.0.0/24"),
+    IPv4Network("168.63.129.16/32"),
+    IPv4Network("100.100.100.200/32"),
+    IPv6Network("fd00:ec2::/32"),
+    IPv6Network("fd20:ce::254/128"),
+)
+Address = IPv4Address | IPv6Address
+
+
+def is_public(address: str) -> bool:
+    """Not private, local, reserved or multicast."""
+    parsed = _embedded_address(address)
+    if isinstance(parsed, IPv6Address) and parsed.is_site_local:
+        return False
+    if _is_metadata(parsed):
+        return False
+    return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved)
+
+
+def is_inside(address: str) -> bool:
+    """An address of a private network or of this machine."""
+    parsed = _embedded_address(address)
+    if parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified or _is_metadata(parsed):
+        return False
+    if isinstance(parsed, IPv6Address):
+        return parsed.is_private or parsed.is_site_local
+    return (parsed.is_private and not parsed.is_reserved) or parsed in SHARED
+
+
+class OwnNetwork:
+    """Allows private addresses until a public host was requested, which may not lead back in."""
+
+    def __init__(self) -> None:
+        self._left = False
+
+    def __call__(self, address: str) -> bool:
+        if is_public(address):
+            self._left = True
+            return True
+        return not self._left and is_inside(address)
+
+
+def _embedded_address(address: str) -> Address:
+    """The IPv4 address in an IPv6 address, if there is one."""
+    parsed = ip_address(address.partition("%")[0])
+    if isinstance(parsed, IPv4Address):
+        return parsed
+    inner = parsed.ipv4_mapped or parsed.sixtofour
+    if parsed in NAT64:
+        inner = IPv4Address(int(parsed) & 0xFFFFFFFF)
+    return parsed if inner is None else inner
+
+
+def _is_metadata(parsed: Address) -> bool:
+    return any(parsed in network for network in METADATA)
+
+
+def address(url: str, *schemes: str) -> URL | None:
+    """None for other schemes or an invalid address."""
+    with suppress(ValueError):
+        parsed = URL(url)
+        if parsed.scheme in schemes and parsed.host and parsed.port is not None:
+            return parsed
+    return None
+
+
+WEB_SCHEMES = {"ws": "http", "wss": "https"}
+PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    host: str
+    port: int
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def connection(
+        self, target: SplitResult, secure: ssl.SSLContext | None, seconds: float
+    ) -> http.client.HTTPConnection:
+        """HTTPS goes through a tunnel."""
+        if secure is None:
+            return http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        tunnel = http.client.HTTPSConnection(self.host, self.port, timeout=seconds, context=secure)
+        tunnel.set_tunnel(target.hostname or "", target.port or 443, dict(self.headers))
+        return tunnel
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def proxy_for(target: SplitResult) -> Proxy | None:
+    """From HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, unless NO_PROXY has the host."""
+    place = target.netloc if target.port else f"{target.netloc}:{PORTS[target.scheme]}"
+    if (proxy := environment_proxy(target.scheme, place)) is None:
+        return None
+    return Proxy(proxy.host or "", proxy.port or 80, proxy_login(proxy))
+
+
+def environment_proxy(scheme: str, place: str) -> URL | None:
+    """Applies to web sockets, too."""
+    scheme = WEB_SCHEMES.get(scheme, scheme)
+    settings = getproxies_environment()
+    value = settings.get(scheme) or settings.get("all")
+    if not value or proxy_bypass(place, settings):
+        return None
+    if (proxy := address(value if "://" in value else f"http://{value}", "http")) is None:
+        key = f"{scheme.upper()}_PROXY"
+        raise ConfigError(f"{key}: names no HTTP proxy; give one as http://host:port")
+    return proxy
+
+
+def proxy_login(proxy: URL) -> dict[str, str]:
+    """Empty if the address of the proxy has no login."""
+    if proxy.user is None:
+        return {}
+    credentials = b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
+    return {"Proxy-Authorization": f"Basic {credentials}"}
+
+
+def literal(host: str) -> str | None:
+    """The IP address that a host name already is, in any form that a resolver accepts."""
+    bare = host if host.isascii() else host.encode("idna").decode()  # ① is 1 there
+    bare = bare.rstrip(".").lower()
+    if bare == "localhost" or bare.endswith(".localhost"):
+        return "127.0.0.1"
+    if ":" in bare:
+        return bare
+    try:
+        return str(IPv4Address(inet_aton(bare)))
+    except OSError:
+        return None
+
+
+LONGEST_WAIT_S = 3600.0  # of what Retry-After may ask for
+MOST_CHARS = 200  # characters of what somebody else wrote
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds by number or date; 0 without the header."""
+    value = headers.get("Retry-After", "").strip()
+    try:
+        if value.isdigit():
+            return min(float(value), LONGEST_WAIT_S)
+        return seconds_until(parsedate_to_datetime(value).timestamp(), headers)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def seconds_until(moment: float, headers: Mapping[str, str]) -> float:
+    """By the server's clock, an hour at most."""
+    try:
+        now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
+    except (ValueError, OverflowError):
+        now = time()
+    return min(max(0.0, moment - now), LONGEST_WAIT_S)  # 0 where it is not a number
+
+
+def excerpt(content: bytes | str) -> str:
+    text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
+    return " ".join("".join(c if c.isprintable() else " " for c in text[:MOST_CHARS]).split())

@@ -1,0 +1,61 @@
+"""The simulation: its streams are what they say, and it tells a kept promise from a broken one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench.promise import FEW, FLAT, MANY, WAYS, CrisisStream, Promise, flat, simulate
+
+PROMISE = Promise(0.8, 0.9)
+RANDOM = np.random.default_rng(8)
+STREAM = CrisisStream(
+    "fire", "1 in 50", RANDOM.normal(0.6, 0.1, 900), RANDOM.normal(0.3, 0.1, 500),
+    on_all=1_000, off_all=20_000, share=0.02, posts=10_000,
+)  # fmt: skip
+
+
+def test_the_matches_of_a_stream_are_as_many_and_as_right_as_it_says() -> None:
+    drawn = [STREAM.draw(np.random.default_rng(seed)) for seed in range(300)]
+    assert all((np.diff(scores) <= 0).all() for scores, _ in drawn)
+    hits = np.mean([right.sum() for _, right in drawn])
+    falses = np.mean([(~right).sum() for _, right in drawn])
+    assert hits == pytest.approx(10_000 * 0.02 * 900 / 1_000, rel=0.02)
+    assert falses == pytest.approx(10_000 * 0.98 * 500 / 20_000, rel=0.02)
+    above = np.concatenate([right[scores >= 0.5] for scores, right in drawn])
+    assert above.mean() == pytest.approx(STREAM.precision(0.5), abs=0.01)
+
+
+def test_the_oracle_takes_the_loosest_threshold_of_all() -> None:
+    found = STREAM.oracle(0.8)
+    assert found is not None
+    every = np.concatenate([STREAM.on, STREAM.off])
+    assert found == min(score for score in every if STREAM.precision(score) >= 0.8)
+    assert replace(STREAM, on=STREAM.on[:0]).oracle(0.8) is None
+    assert STREAM.recall(found) == (found <= STREAM.on).sum() / 1_000
+    assert STREAM.recall(None) == 0
+    assert STREAM.precision(9) == 0  # an empty top
+
+
+def test_the_flat_stream_is_flat() -> None:
+    stream = flat()
+    for threshold in (0.0001, 0.5, 0.9999):
+        assert stream.precision(threshold) == pytest.approx(FLAT)
+    assert stream.oracle(0.8) is None
+
+
+def test_the_simulation_tells_the_ways_that_keep_the_promise_from_those_that_break_it() -> None:
+    rows = {row.way: row for row in simulate([flat()], 300, PROMISE, lambda _: None)}
+    assert list(rows) == list(WAYS)
+    for name, row in rows.items():
+        assert row.broken == row.given  # on a flat stream any threshold breaks it
+        assert (row.broken > 13) if name.startswith("wrong") else (row.broken <= 13), name
+
+
+def test_where_there_is_much_to_find_it_is_found() -> None:
+    rows = {row.way: row for row in simulate([STREAM], 40, PROMISE, lambda _: None)}
+    for name, most in (("60 labels", FEW), ("a look after each, 200 at most", MANY)):
+        assert rows[name].given > 50
+        assert rows[name].broken <= 10
+        assert 0 < rows[name].recall <= rows[name].oracle + 0.05
+        assert rows[name].labels <= most

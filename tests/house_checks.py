@@ -1,0 +1,99 @@
+"""What no linter checks: `python -m tests.house_checks` prints each breach, and fails on one.
+
+- No regular expression costs more than its text is long, whatever the text.
+- In the encoder only the reference and the GPU path import torch at the top of a module.
+- No file names a package registry or a path of this machine.
+- The picture in docs/architecture.md has the arrows that the imports have.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.arrows import arrows
+from tests.patterns import Used, modules, patterns, slow
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("encoder", "newsift", "worker")
+TORCH_IN_ENCODER = {
+    "star.py", "pooling_star.py", "entmax.py", "siamese.py", "torch_backend.py", "reference.py",
+}  # fmt: skip
+ARROW = re.compile(r"^    ([\w.]+) --> ([\w.]+)$", re.MULTILINE)
+SLOW_PATTERNS = [  # the check has to detect these
+    (r"h?tt+ps?(?::|…)[^\s<>]*+", False),
+    (r"(a+)+b", True),
+    (r"\s+$", False),
+    (r"<[^>]*>", False),
+    (r"a(?=.*b)", False),
+    (rb"(?:[^x]|xy)*y.*z", True),
+    (r"[0-9]+\.?[0-9]*!", True),
+]
+
+
+def check_patterns() -> Iterator[str]:
+    """Time every pattern of the code on texts made to be slow for it."""
+    used = list(patterns(*PACKAGES))
+    source = "".join(ast.unparse(tree) for _, tree in modules(*PACKAGES))
+    calls = len(re.findall(r"\bre\.[a-z]+\(", source)) - source.count("re.escape(")
+    if len(used) != calls or calls < 30:
+        yield f"{len(used)} patterns are checked, but the code has {calls}"
+    for each in used:
+        if (text := slow(each)) is not None:
+            yield f"{each.place}: {each.pattern.pattern!r} is slow on {text}"
+    for pattern, once in SLOW_PATTERNS:
+        if slow(Used(re.compile(pattern), "here", once)) is None:
+            yield f"the check does not detect that {pattern!r} is slow"
+
+
+def check_torch() -> Iterator[str]:
+    """Look for torch among the imports at the top of the encoder's other modules."""
+    for file in (ROOT / "encoder").rglob("*.py"):
+        if file.name not in TORCH_IN_ENCODER:
+            for node in ast.parse(file.read_text("utf-8")).body:
+                if "torch" in _packages(node):
+                    yield f"{file.relative_to(ROOT)}:{node.lineno}: imports torch"
+
+
+def _packages(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name.split(".")[0] for alias in node.names}
+    return {(node.module or "").split(".")[0]} if isinstance(node, ast.ImportFrom) else set()
+
+
+def check_names() -> Iterator[str]:
+    """Search all files of the repository for hosts of registries and paths of this machine."""
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    parts = [("py", "pi.org"), ("python", "hosted"), ("download.py", "torch"), ("repo1.", "maven"),
+             ("repo.", "maven"), ("registry.", "npmjs"), ("static.", "crates"),
+             ("proxy.", "golang"), ("deb.", "debian"), ("/wo", "rk/"), ("/ro", "ot/")]  # fmt: skip
+    words = [(a + b).encode() for a, b in parts] + [f"{ROOT}/".encode()]
+    for file in map(ROOT.joinpath, files):
+        if file.is_file() and any(word in file.read_bytes() for word in words):
+            yield f"{file.relative_to(ROOT)}: names a registry or a path of this machine"
+
+
+def check_picture() -> Iterator[str]:
+    """Compare the picture of the packages with their imports."""
+    drawn = set(ARROW.findall((ROOT / "docs" / "architecture.md").read_text("utf-8")))
+    imports = arrows()
+    for upper, lower in sorted(drawn ^ imports):
+        where = "the code" if (upper, lower) in drawn else "docs/architecture.md"
+        yield f"{upper} --> {lower} is missing in {where}"
+
+
+def main() -> int:
+    """Run all checks; 1 if one of them has something to report."""
+    checks = (check_patterns, check_torch, check_names, check_picture)
+    breaches = [breach for check in checks for breach in check()]
+    sys.stderr.writelines(f"{breach}\n" for breach in breaches)
+    return bool(breaches)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

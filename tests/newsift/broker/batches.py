@@ -1,0 +1,69 @@
+"""Record batches as kafka-python's own producer makes them, and as its consumer reads them."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecords
+
+from newsift.broker.log import Log, read_header
+from worker.kafka.batches.header import Header
+
+
+class Row(NamedTuple):
+    """A record as a client sees it."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def batch(
+    records: Sequence[tuple[bytes | None, bytes | None]],
+    *,
+    times: Sequence[int] | None = None,
+    codec: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    transactional: bool = False,
+    magic: int = 2,
+) -> bytes:
+    """One batch of (key, value) pairs; the producer is (id, epoch, sequence)."""
+    builder = DefaultRecordBatchBuilder(
+        magic=magic, compression_type=codec, is_transactional=transactional,
+        producer_id=producer[0], producer_epoch=producer[1], base_sequence=producer[2],
+        batch_size=2**30,
+    )  # fmt: skip
+    for index, (key, value) in enumerate(records):
+        builder.append(index, times[index] if times else 1_000 + index, key, value, [])
+    return bytes(builder.build())
+
+
+def numbered(count: int, **options: object) -> bytes:
+    """A batch of so many records with keys k0, k1, …"""
+    return batch([(b"k%d" % n, b"v%d" % n) for n in range(count)], **options)  # type: ignore[arg-type]
+
+
+def append(log: Log, data: bytes) -> int:
+    """Append a batch as the broker does."""
+    return log.append(data, read_header(data))
+
+
+def rows(data: bytes | Iterable[bytes]) -> list[Row]:
+    """Every record in these batches, decoded by kafka-python."""
+    whole = data if isinstance(data, bytes) else b"".join(data)
+    return [
+        Row(record.offset, record.timestamp, record.key, record.value)
+        for each in MemoryRecords(whole)
+        for record in each
+    ]
+
+
+def position_after(data: Iterable[bytes]) -> int:
+    """Where a consumer goes on after these batches; compaction may have left gaps at the end."""
+    return max(int(each.next_offset) for each in MemoryRecords(b"".join(data)))
+
+
+def header_of(data: bytes) -> Header:
+    """The checked header of a batch."""
+    return read_header(data)

@@ -1,0 +1,183 @@
+"""Unchanged clients on the embedded broker: what the contract suite cannot do to Apache Kafka."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AIOTopicPartition
+from aiokafka.errors import KafkaError, TransactionalIdAuthorizationFailed
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import TransactionalIdAuthorizationFailedError
+
+from newsift.broker.server import Address, running
+from tests.broker.clients import create
+from worker.errors import ConfigError
+
+MIB = 2**20
+
+
+@pytest.fixture
+def broker() -> Iterator[Address]:
+    with running(retention_bytes=4 * MIB) as address:
+        yield address
+
+
+async def consumed(
+    consumer: AIOKafkaConsumer, enough: Callable[[list[bytes]], bool]
+) -> list[bytes]:
+    """What a consumer is given until it is enough."""
+    values: list[bytes] = []
+    async with asyncio.timeout(20):
+        while not enough(values):
+            for records in (await consumer.getmany(timeout_ms=100)).values():
+                values += [record.value for record in records]
+    return values
+
+
+def test_a_restart_keeps_records_and_offsets_and_makes_members_join_again(broker: Address) -> None:
+    create(broker, "t", 4)
+
+    async def story() -> list[bytes]:
+        producer = AIOKafkaProducer(bootstrap_servers=broker, enable_idempotence=True)
+        consumer = AIOKafkaConsumer(
+            "t", bootstrap_servers=broker, group_id="g", auto_offset_reset="earliest",
+            enable_auto_commit=False, heartbeat_interval_ms=100, retry_backoff_ms=20,
+        )  # fmt: skip
+        async with producer, consumer:
+            await producer.send_and_wait("t", b"before")
+            await consumed(consumer, lambda values: b"before" in values)
+            await consumer.commit()
+            await asyncio.to_thread(broker.stop)
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(broker.start)
+            group = broker.broker.cluster.groups.existing("g")
+            values = await consumed(consumer, lambda _: group.generation == 2)
+            await producer.send_and_wait("t", b"after")
+            values += await consumed(consumer, lambda values: b"after" in values)
+            await consumer.commit()
+            return values
+
+    assert asyncio.run(story()) == [b"after"]
+    group = broker.broker.cluster.groups.get("g")
+    assert group is not None
+    assert sum(each.offset for each in group.offsets.values()) == 2
+
+
+def test_dropped_connections_lose_and_double_nothing(broker: Address) -> None:
+    create(broker, "t", 4)
+    sent = [b"%d" % n for n in range(300)]
+
+    async def story() -> list[bytes]:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=broker, enable_idempotence=True, retry_backoff_ms=20
+        )
+        async with producer:
+            waiting = []
+            for n, value in enumerate(sent):
+                waiting.append(await producer.send("t", value, partition=0))
+                if n % 100 == 50:
+                    await asyncio.to_thread(broker.call, broker.broker.drop_connections())
+            await asyncio.gather(*waiting)
+        consumer = AIOKafkaConsumer(bootstrap_servers=broker, auto_offset_reset="earliest")
+        async with consumer:
+            consumer.assign([AIOTopicPartition("t", 0)])
+            return await consumed(consumer, lambda values: len(values) >= len(sent))
+
+    assert asyncio.run(story()) == sent
+
+
+def test_memory_is_bounded_and_what_is_forgotten_is_out_of_range(broker: Address) -> None:
+    with KafkaProducer(bootstrap_servers=broker) as producer:
+        for _ in range(100):
+            producer.send("t", b"x" * 100_000, partition=0)
+        producer.flush(20)
+    assert broker.broker.cluster.topics.budget.used <= 4 * MIB
+    partition = TopicPartition("t", 0)
+    with KafkaConsumer(bootstrap_servers=broker, auto_offset_reset="earliest") as consumer:
+        consumer.assign([partition])
+        start = consumer.beginning_offsets([partition])[partition]
+        assert 0 < start < 100
+        consumer.seek(partition, 0)
+        found = consumer.poll(10_000)[partition]
+        assert found[0].offset >= start
+
+
+def test_a_consumer_goes_over_the_gaps_of_compaction(broker: Address) -> None:
+    with KafkaAdminClient(bootstrap_servers=broker) as admin:
+        policy = {"cleanup.policy": "compact", "delete.retention.ms": "0"}
+        admin.create_topics([NewTopic("seeds", 1, 1, topic_configs=policy)])
+    with KafkaProducer(bootstrap_servers=broker, compression_type="lz4") as producer:
+        for n in range(100):
+            producer.send("seeds", key=b"%d" % (n % 4), value=b"%d" % n)
+        producer.send("seeds", key=b"0", value=None)
+        producer.send("seeds", key=b"1", value=b"100")
+        producer.flush(10)
+    broker.call(broker.broker.cluster.topics.clean())
+
+    async def story() -> list[bytes]:
+        consumer = AIOKafkaConsumer(bootstrap_servers=broker, auto_offset_reset="earliest")
+        async with consumer:
+            partition = AIOTopicPartition("seeds", 0)
+            consumer.assign([partition])
+            values = await consumed(consumer, lambda values: len(values) >= 3)
+            while await consumer.position(partition) < 102:
+                values += await consumed(consumer, lambda values: True)
+                await asyncio.sleep(0.01)
+            return values
+
+    assert asyncio.run(story()) == [b"98", b"99", b"100"]
+    with KafkaConsumer(
+        "seeds", bootstrap_servers=broker, auto_offset_reset="earliest", consumer_timeout_ms=60_000
+    ) as consumer:
+        assert [record.value for record in islice(consumer, 3)] == [b"98", b"99", b"100"]
+
+
+def test_transactional_producers_are_refused_at_once(broker: Address) -> None:
+    refused = pytest.raises(TransactionalIdAuthorizationFailedError)
+    with KafkaProducer(bootstrap_servers=broker, transactional_id="x") as producer, refused:
+        producer.init_transactions()
+
+    async def story() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=broker, transactional_id="x")
+        try:
+            with pytest.raises(TransactionalIdAuthorizationFailed):
+                await producer.start()
+        finally:
+            await producer.stop()
+
+    asyncio.run(story())
+
+
+def test_topics_are_not_made_by_being_used_where_that_is_off() -> None:
+    async def story(address: str) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=address, request_timeout_ms=500) as producer:
+            with pytest.raises(KafkaError):
+                await producer.send_and_wait("t", b"v")
+
+    with running(auto_create=False) as address:
+        asyncio.run(story(address))
+        assert "t" not in address.broker.cluster.topics
+
+
+def test_listening_everywhere_clients_are_told_where_they_came() -> None:
+    with running(host="0.0.0.0") as address, KafkaAdminClient(bootstrap_servers=address) as admin:
+        assert [node["host"] for node in admin.describe_cluster()["brokers"]] == ["127.0.0.1"]
+
+
+def test_a_port_that_is_taken_is_refused_with_the_remedy(broker: Address) -> None:
+    port = int(broker.address.rpartition(":")[2])
+    with pytest.raises(ConfigError, match=f"127.0.0.1:{port} .*choose another"), running(port=port):
+        pass
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"host": ""}, {"port": 70_000}, {"partitions": 0}, {"retention_bytes": 10}, {"port": -1}],
+)
+def test_settings_that_make_no_sense_are_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(option))), running(**option):
+        pass

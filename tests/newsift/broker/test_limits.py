@@ -1,0 +1,237 @@
+"""What a client may ask of the broker: beyond it an answer with a code, or the end of its line."""
+
+import resource
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import CreateTopicsRequest, DescribeGroupsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import ProduceRequest
+
+from newsift.broker.codes import Code
+from newsift.broker.handlers import TABLE
+from newsift.broker.server import Address, running
+from newsift.broker.wire import MOST_NAMED, BadFrameError, Client, read_call
+from tests.broker.clients import create, read, write
+from tests.broker.wire import Idempotent, Wire
+from tests.worker.kafka.batches.made import CODECS, batch, bomb, sealed, values
+from worker.kafka.batches.header import HEADER
+
+MIB = 2**20
+packed = pytest.mark.parametrize("codec", [codec for codec in CODECS.values() if codec])
+CLIENT = Client("", "", 0)
+REFUSED = {Code.CORRUPT_MESSAGE, Code.INVALID_RECORD}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Address]:
+    with running() as address:
+        create(address, "t")
+        create(address, "compacted", cleanup_policy="compact")
+        yield address
+
+
+@pytest.fixture
+def stranger(broker: Address) -> Iterator[Idempotent]:
+    made = Idempotent(broker, "t")
+    yield made
+    assert made.send(0, [b"on the same line"]).error_code == Code.NONE
+    made.wire.close()
+
+
+def peak() -> int:
+    """The most memory that this process ever had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def dialled(address: Address) -> socket.socket:
+    host, port = address.address.split(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def is_served(address: Address) -> bool:
+    with Wire(address) as wire:
+        return bool(wire.ask(MetadataRequest(version=1, topics=None)).controller_id == 0)
+
+
+def has_hung_up(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(10) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("codec", [1, 3, 4])  # snappy packs a megabyte of nothing but 20-fold
+@pytest.mark.parametrize("topic", ["t", "compacted"])
+def test_a_bomb_is_refused_before_it_is_unpacked(
+    stranger: Idempotent, codec: int, topic: str
+) -> None:
+    poison = bomb(codec, (128 if codec == 3 else 512) * MIB)  # lz4 packs least
+    before = peak()
+    stranger.topic = topic
+    assert stranger.produce(poison).error_code == Code.MESSAGE_TOO_LARGE
+    assert peak() - before < 200 * MIB
+    stranger.topic = "t"
+
+
+@packed
+def test_what_cannot_be_unpacked_is_refused(stranger: Idempotent, codec: int) -> None:
+    whole = batch(values(100), codec)[HEADER.size :]
+    for body in (whole[:-9], b"no such thing", b""):
+        assert stranger.produce(sealed(body, codec, 0, 100)).error_code in REFUSED
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_what_lies_is_refused(stranger: Idempotent, codec: int) -> None:
+    body = batch(values(100), codec)[HEADER.size :]
+    for count in (1, 99, 101, 2**31 - 1):
+        assert stranger.produce(sealed(body, codec, 0, count)).error_code in REFUSED
+    wrong = bytearray(sealed(body, codec, 0, 100))
+    wrong[-1] ^= 1
+    assert stranger.produce(bytes(wrong)).error_code == Code.CORRUPT_MESSAGE
+
+
+def test_more_records_than_a_batch_may_have(stranger: Idempotent) -> None:
+    headers: Any = [("", None)] * 2**17
+    many = batch([(None, b"", headers)], 4)
+    assert stranger.produce(many).error_code == Code.MESSAGE_TOO_LARGE
+
+
+def test_others_are_served_while_a_batch_is_checked(
+    broker: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of a packed batch stands still until somebody else has been answered."""
+    topics, answered = broker.broker.cluster.topics, threading.Event()
+    check = type(topics).checked
+
+    def slow(*given: Any) -> Any:
+        assert answered.wait(20)
+        return check(*given)
+
+    monkeypatch.setattr(type(topics), "checked", slow)
+    done: list[int] = []
+    stranger = Idempotent(broker, "t")
+    packed = batch(values(100), 4)
+    thread = threading.Thread(target=lambda: done.append(stranger.produce(packed).error_code))
+    thread.start()
+    assert is_served(broker)
+    answered.set()
+    thread.join(20)
+    stranger.wire.close()
+    assert done == [Code.NONE]
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_of_a_request_that_names_more_than_there_can_be_the_first_is_taken(version: int) -> None:
+    parts = ProduceRequest.TopicProduceData
+    row = parts.PartitionProduceData(index=0, records=b"12")
+
+    def body(topics: int, rows: int) -> Any:
+        named = [parts(name="t", partition_data=[row] * rows)] * topics
+        return taken(ProduceRequest(
+            version=version, transactional_id=None, acks=-1, timeout_ms=1, topic_data=named,
+        ))  # fmt: skip
+
+    assert len(body(100, MOST_NAMED // 100 - 1).topic_data[99].partition_data) == 99
+    for topics, rows in ((100, MOST_NAMED // 100), (1, MOST_NAMED), (MOST_NAMED + 1, 0)):
+        found = body(topics, rows).topic_data
+        assert [len(topic.partition_data) for topic in found] == [1][: min(rows, 1)]
+
+
+def test_a_question_has_a_length_and_a_number_of_names() -> None:
+    topic = MetadataRequest.MetadataRequestTopic
+    names = [topic(topic_id=None, name="t")] * MOST_NAMED
+    assert len(taken(MetadataRequest(version=9, topics=names)).topics) == MOST_NAMED
+    assert len(taken(MetadataRequest(version=9, topics=[*names, names[0]])).topics) == 1
+    long = topic(topic_id=None, name="t" * 30_000)
+    with pytest.raises(BadFrameError, match="bytes are too many"):
+        taken(MetadataRequest(version=9, topics=[long] * 40))
+
+
+def test_a_question_with_too_many_names_is_answered_with_a_code(broker: Address) -> None:
+    topic, made = MetadataRequest.MetadataRequestTopic, CreateTopicsRequest.CreatableTopic
+    fetched, listed = FetchRequest.FetchTopic, ListOffsetsRequest.ListOffsetsTopic
+    names = [f"n{n}" for n in range(MOST_NAMED + 1)]
+    parts = range(MOST_NAMED)
+    with Wire(broker) as wire:
+        told = wire.ask(MetadataRequest(version=9, topics=[topic(name=name) for name in names]))
+        assert [each.error_code for each in told.topics] == [Code.INVALID_REQUEST]
+        topics = [made(name, 1, 1, [], []) for name in names]
+        told = wire.ask(CreateTopicsRequest(version=4, topics=topics, timeout_ms=1))
+        assert [each.error_code for each in told.topics] == [Code.INVALID_REQUEST]
+        rows = [listed.ListOffsetsPartition(partition_index=n, timestamp=-1) for n in parts]
+        told = wire.ask(ListOffsetsRequest(version=2, topics=[listed(name="t", partitions=rows)]))
+        assert told.topics[0].partitions[0].error_code == Code.INVALID_REQUEST
+        rows = [fetched.FetchPartition(partition=n, partition_max_bytes=9) for n in parts]
+        told = wire.ask(
+            FetchRequest(version=11, max_wait_ms=9, topics=[fetched(topic="t", partitions=rows)])
+        )
+        assert told.responses[0].partitions[0].error_code == Code.INVALID_REQUEST
+        told = wire.ask(DescribeGroupsRequest(version=1, groups=names))
+        assert [each.error_code for each in told.groups] == [Code.INVALID_REQUEST]
+        rows = [ProduceRequest.TopicProduceData.PartitionProduceData(index=n) for n in parts]
+        named = [ProduceRequest.TopicProduceData(name="t", partition_data=rows)]
+        told = wire.ask(ProduceRequest(version=8, acks=-1, topic_data=named))
+        [part] = told.responses[0].partition_responses
+        assert part.error_code == Code.INVALID_REQUEST
+        assert "names more than 10000" in part.error_message
+        assert is_served(broker)
+
+
+def taken(request: Any) -> Any:
+    """The body of a request as the broker reads it."""
+    request.with_header(correlation_id=1, client_id="c")
+    return read_call(bytes(request.encode(header=True)), TABLE, CLIENT).body
+
+
+def test_frames_that_never_end_share_a_bounded_room() -> None:
+    with running(held_bytes=MIB) as address:
+        frame = struct.pack(">i", 10 * MIB) + bytes(MIB // 2 - 2**16)
+        first, second, third = (dialled(address) for _ in range(3))
+        for each in (first, second):
+            each.sendall(frame)
+        with closing(first), closing(second), closing(third):
+            deadline = time.monotonic() + 20
+            while address.broker._buffered.used < MIB - 2**18:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            third.sendall(frame)
+            assert has_hung_up(third)
+            assert is_served(address)
+
+
+def test_a_frame_has_a_time_to_be_whole() -> None:
+    with running(frame_s=0.2) as address, closing(dialled(address)) as slow:
+        slow.sendall(struct.pack(">i", 1000) + b"x")
+        assert has_hung_up(slow)
+        assert address.broker._buffered.used == 0
+
+
+def test_a_client_that_says_nothing_for_long_is_let_go() -> None:
+    with running(idle_s=0.2) as address, closing(dialled(address)) as idle:
+        assert has_hung_up(idle)
+
+
+def test_one_connection_too_many_is_refused_alone() -> None:
+    with running(max_connections=2) as address:
+        first, second, third = (dialled(address) for _ in range(3))
+        with closing(first), closing(second):
+            with closing(third):
+                assert has_hung_up(third)
+            second.close()
+            write(address, "made", [b"there is room again"])
+
+
+def test_an_honest_backlog_is_read_all_the_same(broker: Address) -> None:
+    create(broker, "honest")
+    for codec in CODECS:
+        kind = None if codec == "none" else codec
+        write(broker, "honest", [b"x" * 900_000], compression_type=kind)
+    assert len(read(broker, "honest", 5)) == 5

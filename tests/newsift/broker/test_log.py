@@ -1,0 +1,315 @@
+"""The log of a partition: batches, idempotent producers, reading."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from newsift.broker.codes import Code, RequestError
+from newsift.broker.log import (
+    OVERHEAD,
+    REMEMBERED_PRODUCERS,
+    Budget,
+    Log,
+    Sequences,
+    compact,
+    read_header,
+    read_records,
+    with_offset,
+)
+from tests.newsift.broker.batches import (
+    Row,
+    append,
+    batch,
+    header_of,
+    numbered,
+    position_after,
+    rows,
+)
+from tests.worker.kafka.batches.made import sealed
+from worker.kafka.batches.header import HEADER
+
+pairs = st.lists(
+    st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)),
+    min_size=1,
+    max_size=8,
+)
+
+
+def refusal(data: bytes) -> Code:
+    with pytest.raises(RequestError) as caught:
+        read_header(data)
+    return caught.value.code
+
+
+@given(pairs, st.sampled_from(range(5)), st.integers(0, 2**40))
+def test_records_are_those_that_kafka_python_reads(
+    records: list[tuple[bytes | None, bytes | None]], codec: int, offset: int
+) -> None:
+    data = with_offset(batch(records, codec=codec), offset)
+    read_header(data)
+    found = [(r.offset, r.timestamp, r.key, r.value is None) for r in read_records(data)]
+    assert found == [(r.offset, r.timestamp, r.key, r.value is None) for r in rows(data)]
+    assert [row.offset for row in rows(data)] == list(range(offset, offset + len(records)))
+
+
+@given(st.data())
+def test_a_flipped_bit_is_noticed(data: st.DataObject) -> None:
+    whole = bytearray(numbered(3))
+    at = data.draw(st.integers(16, len(whole) - 1))  # the offset and the epoch are the broker's
+    whole[at] ^= 1 << data.draw(st.integers(0, 7))
+    assert refusal(bytes(whole)) in {Code.CORRUPT_MESSAGE, Code.INVALID_RECORD}
+
+
+@given(st.binary(max_size=200))
+def test_wild_bytes_are_refused(data: bytes) -> None:
+    assert refusal(data) in {Code.CORRUPT_MESSAGE, Code.INVALID_RECORD}
+
+
+def test_a_truncated_batch_is_corrupt() -> None:
+    assert refusal(numbered(3)[:-1]) == Code.CORRUPT_MESSAGE
+
+
+def test_a_partition_takes_one_batch() -> None:
+    assert refusal(numbered(1) + numbered(1)) == Code.INVALID_RECORD
+
+
+def test_a_batch_that_miscounts_its_records_is_refused() -> None:
+    lying = sealed(numbered(3)[HEADER.size :], 0, 0, 3, record_count=2)
+    assert refusal(lying) == Code.INVALID_RECORD
+
+
+def test_damaged_compression_is_refused_when_it_is_opened() -> None:
+    bad = sealed(b"no gzip at all", 1, 0, 20)
+    read_header(bad)  # the checksum is right
+    with pytest.raises(RequestError) as caught:
+        read_records(bad)
+    assert caught.value.code == Code.INVALID_RECORD
+
+
+class Partition:
+    """A log that keeps only how many records came."""
+
+    def __init__(self) -> None:
+        self.sequences = Sequences()
+        self.end = 0
+
+    def send(self, sequence: int, count: int = 1, epoch: int = 0, producer: int = 7) -> int:
+        header = header_of(numbered(count, producer=(producer, epoch, sequence)))
+        stored = self.sequences.duplicate_of(header)
+        if stored is not None:
+            return stored
+        self.sequences.remember(header, self.end)
+        self.end += count
+        return self.end - count
+
+    def refusal(self, sequence: int, epoch: int = 0) -> Code:
+        with pytest.raises(RequestError) as caught:
+            self.send(sequence, epoch=epoch)
+        return caught.value.code
+
+
+def test_a_retry_of_any_batch_in_flight_is_acknowledged_where_it_stands() -> None:
+    partition = Partition()
+    first = [partition.send(n * 3, count=3) for n in range(5)]
+    assert first == [0, 3, 6, 9, 12]
+    assert [partition.send(n * 3, count=3) for n in range(5)] == first
+    assert partition.end == 15
+
+
+def test_gaps_and_what_is_long_past_are_out_of_order() -> None:
+    partition = Partition()
+    for n in range(7):
+        partition.send(n)
+    assert partition.refusal(8) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert partition.refusal(0) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_producer_not_known_may_start_anywhere() -> None:
+    assert Partition().send(40) == 0
+
+
+def test_a_new_epoch_starts_at_zero_and_ends_the_old_one() -> None:
+    partition = Partition()
+    partition.send(0)
+    assert partition.refusal(5, epoch=1) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert partition.send(0, epoch=1) == 1
+    assert partition.refusal(1, epoch=0) == Code.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_go_round() -> None:
+    partition = Partition()
+    partition.send(2**31 - 2, count=2)
+    assert partition.send(0) == 2
+
+
+def test_the_least_recent_producer_is_forgotten() -> None:
+    partition = Partition()
+    for producer in range(REMEMBERED_PRODUCERS + 1):
+        partition.send(0, producer=producer)
+    partition.send(9, producer=0)
+    with pytest.raises(RequestError):
+        partition.send(9, producer=REMEMBERED_PRODUCERS)
+
+
+MANY = 2**30
+keys = st.sampled_from([b"a", b"b", b"c", b"d"])
+values = st.none() | st.binary(max_size=30)
+
+
+def read_all(log: Log, offset: int) -> list[Row]:
+    """Fetch after fetch, as a consumer does, one small answer at a time."""
+    found: list[Row] = []
+    while offset < log.end:
+        answer = log.read(offset, 100, at_least_one=True)
+        found += [row for row in rows(answer) if row.offset >= offset]
+        if not answer:
+            break
+        offset = position_after(answer)
+    return found
+
+
+@dataclass
+class Model:
+    """What a reader should see."""
+
+    rows: list[Row] = field(default_factory=list)
+    end: int = 0
+
+
+class LogMachine(RuleBasedStateMachine):
+    """Appends, trims and compactions in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.budget = Budget(MANY)
+        self.log = Log(self.budget)
+        self.model = Model()
+        self.start = 0
+
+    @rule(
+        records=st.lists(st.tuples(keys, values), min_size=1, max_size=5), codec=st.integers(0, 4)
+    )
+    def add(self, records: list[tuple[bytes, bytes | None]], codec: int) -> None:
+        offset = append(self.log, batch(records, codec=codec))
+        assert offset == self.model.end
+        for n, (key, value) in enumerate(records):
+            self.model.rows.append(Row(offset + n, 1_000 + n, key, value))
+        self.model.end += len(records)
+
+    @rule(wanted=st.integers(0, 1000))
+    def drop_bytes(self, wanted: int) -> None:
+        used, size = self.budget.used, len(self.log)
+        self.log.drop_bytes(wanted)
+        assert used - self.budget.used >= wanted or len(self.log) == 0 or not size
+
+    @rule(data=st.data())
+    def delete_before(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(0, self.log.end))
+        start = self.log.start
+        self.log.delete_before(offset)
+        assert self.log.start == max(start, offset)
+
+    @initialize(retention=st.sampled_from([0, 1000]))
+    def choose_retention(self, retention: int) -> None:
+        self.retention = retention
+
+    @rule()
+    def compact(self) -> None:
+        compact(self.log, now=10, delete_retention=self.retention)
+        seen = self.visible()
+        latest = {row.key: row.offset for row in seen}
+        self.model.rows = [
+            row
+            for row in seen
+            if row is seen[-1]
+            or (latest[row.key] == row.offset and (row.value is not None or self.retention))
+        ]
+
+    def visible(self) -> list[Row]:
+        return [row for row in self.model.rows if row.offset >= self.log.start]
+
+    @invariant()
+    def reads_the_same(self) -> None:
+        assert self.log.start >= self.start
+        self.start = self.log.start
+        assert self.log.end == self.model.end
+        found = read_all(self.log, self.log.start)
+        assert [(r.offset, r.key, r.value) for r in found] == [
+            (r.offset, r.key, r.value) for r in self.visible()
+        ]
+
+    @invariant()
+    def counts_what_it_holds(self) -> None:
+        held = [len(each.data) for each in self.log.batches]
+        assert self.log.size == sum(held)
+        assert self.budget.used == sum(held) + OVERHEAD * len(held)
+
+    @precondition(lambda self: self.log.end > self.log.start)
+    @rule(data=st.data())
+    def read_from(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(self.log.start, self.log.end - 1))
+        expected = [row.offset for row in self.visible() if row.offset >= offset]
+        assert [row.offset for row in read_all(self.log, offset)] == expected
+
+
+LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestLog = LogMachine.TestCase
+
+
+def made(*counts: int) -> Log:
+    log = Log(Budget(MANY))
+    for count in counts:
+        append(log, numbered(count))
+    return log
+
+
+@pytest.mark.parametrize("offset", [-1, 6])
+def test_an_offset_out_of_range_is_refused(offset: int) -> None:
+    with pytest.raises(RequestError) as caught:
+        made(3, 2).read(offset, MANY, at_least_one=True)
+    assert caught.value.code == Code.OFFSET_OUT_OF_RANGE
+
+
+def test_a_read_gives_one_batch_even_where_it_does_not_fit() -> None:
+    log = made(3, 2)
+    assert len(log.read(0, 1, at_least_one=True)) == 1
+    assert log.read(0, 1, at_least_one=False) == []
+    assert len(log.read(0, log.size, at_least_one=False)) == 2
+    assert log.read(5, MANY, at_least_one=True) == []
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4), max_size=5), st.integers(0, 55)
+)
+def test_offset_by_time_is_the_first_record_not_older(times: list[list[int]], wanted: int) -> None:
+    log = Log(Budget(MANY))
+    for each in times:
+        append(log, batch([(b"k", b"v")] * len(each), times=each))
+    flat = [time for each in times for time in each]
+    expected = next(((t, n) for n, t in enumerate(flat) if t >= wanted), None)
+    assert log.at_time(wanted) == expected
+
+
+def test_a_tombstone_outlives_its_retention_only() -> None:
+    log = Log(Budget(MANY))
+    append(log, batch([(b"a", b"1"), (b"b", b"2")]))
+    append(log, batch([(b"a", None), (b"c", b"3")]))
+    kept = [(b"b", b"2"), (b"a", None), (b"c", b"3")]
+    compact(log, now=0, delete_retention=100)
+    compact(log, now=99, delete_retention=100)
+    assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == kept
+    compact(log, now=100, delete_retention=100)
+    assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [kept[0], kept[2]]
+    assert (log.start, log.end) == (0, 4)
+
+
+def test_the_newest_record_stays_so_that_a_reader_finds_the_end() -> None:
+    log = Log(Budget(MANY))
+    append(log, batch([(b"a", b"1")]))
+    append(log, batch([(b"a", None)]))
+    for now in (0, 1, 1000):
+        compact(log, now, delete_retention=0)
+        assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [(b"a", None)]

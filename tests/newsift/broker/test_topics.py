@@ -1,0 +1,216 @@
+"""Topics: what may be made, what may be written to them, and what stays."""
+
+import asyncio
+
+import pytest
+
+from newsift.broker.codes import Code, RequestError
+from newsift.broker.log import OVERHEAD, Budget
+from newsift.broker.topics import SETTINGS, TopicConfig, Topics
+from tests.newsift.broker.batches import batch, numbered, rows
+
+NOW = 1_700_000_000_000
+LITTLE = 100_000
+
+
+class Book:
+    """Topics on a clock that stands still until it is moved."""
+
+    def __init__(self, limit: int = 2**30) -> None:
+        self.now = NOW
+        self.budget = Budget(limit)
+        self.topics = Topics(self.budget, 2, lambda: self.now)
+
+    def create(self, name: str = "t", partitions: int = -1, **overrides: str) -> None:
+        self.topics.create(name, partitions, {k.replace("_", "."): v for k, v in overrides.items()})
+
+    def send(self, data: bytes, name: str = "t", partition: int = 0) -> int:
+        topic = self.topics[name]
+        header = self.topics.checked(topic, data)
+        return self.topics.append(topic, topic.log(partition), data, header)
+
+    def refusal(self, data: bytes) -> Code:
+        with pytest.raises(RequestError) as caught:
+            self.send(data)
+        return caught.value.code
+
+    def values(self, name: str = "t") -> list[bytes | None]:
+        log = self.topics[name].log(0)
+        return [row.value for row in rows(log.read(log.start, 2**30, at_least_one=True))]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("", Code.INVALID_TOPIC_EXCEPTION),
+        (".", Code.INVALID_TOPIC_EXCEPTION),
+        ("..", Code.INVALID_TOPIC_EXCEPTION),
+        ("a b", Code.INVALID_TOPIC_EXCEPTION),
+        ("ä", Code.INVALID_TOPIC_EXCEPTION),
+        ("x" * 250, Code.INVALID_TOPIC_EXCEPTION),
+        ("t", Code.TOPIC_ALREADY_EXISTS),
+        ("a_b", Code.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_names_that_are_refused(name: str, code: Code) -> None:
+    book = Book()
+    book.create("t")
+    book.create("a.b")
+    with pytest.raises(RequestError) as caught:
+        book.topics.create(name)
+    assert caught.value.code == code
+    assert name not in book.topics or name == "t"
+
+
+@pytest.mark.parametrize("partitions", [0, -2, 10_001])
+def test_impossible_partitions_are_refused(partitions: int) -> None:
+    with pytest.raises(RequestError) as caught:
+        Book().create(partitions=partitions)
+    assert caught.value.code == Code.INVALID_PARTITIONS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("no.such.setting", "1"),
+        ("retention.ms", "soon"),
+        ("retention.ms", "-2"),
+        ("cleanup.policy", "burn"),
+        ("min.cleanable.dirty.ratio", "2"),
+        ("compression.type", "gzip"),
+        ("message.timestamp.type", "LogAppendTime"),
+        ("max.message.bytes", None),
+    ],
+)
+def test_settings_that_are_refused(name: str, value: str | None) -> None:
+    with pytest.raises(RequestError) as caught:
+        TopicConfig({name: value})
+    assert caught.value.code == Code.INVALID_CONFIG
+    assert name in caught.value.why
+
+
+def test_every_default_is_a_value_that_may_be_set() -> None:
+    defaults = TopicConfig({})
+    for name, (value, _) in SETTINGS.items():
+        assert TopicConfig({name: value}).text(name) == defaults.text(name) == value
+
+
+def test_only_checking_makes_nothing() -> None:
+    book = Book()
+    book.topics.create("t", only_check=True)
+    assert "t" not in book.topics
+    book.create()
+    book.topics.grow("t", 5, only_check=True)
+    assert len(book.topics["t"].logs) == 2
+
+
+def test_a_batch_over_the_limit_is_too_large() -> None:
+    book = Book()
+    data = numbered(3)
+    book.create(max_message_bytes=str(len(data)))
+    assert book.send(data) == 0
+    assert book.refusal(numbered(4)) == Code.MESSAGE_TOO_LARGE
+
+
+def test_a_compacted_topic_wants_keys() -> None:
+    book = Book()
+    book.create(cleanup_policy="compact")
+    assert book.refusal(batch([(b"k", b"v"), (None, b"v")])) == Code.INVALID_RECORD
+    assert book.send(batch([(b"", b"v")])) == 0
+
+
+def test_transactions_and_control_batches_are_refused() -> None:
+    book = Book()
+    book.create()
+    data = batch([(b"k", b"v")], producer=(7, 0, 0), transactional=True)
+    assert book.refusal(data) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_times_far_from_now_are_refused() -> None:
+    book = Book()
+    book.create(message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="1000")
+    for away in (-1001, 1001):
+        assert book.refusal(batch([(b"k", b"v")], times=[NOW + away])) == Code.INVALID_TIMESTAMP
+    book.send(batch([(b"k", b"v")] * 2, times=[NOW - 1000, NOW + 1000]))
+
+
+def test_a_retry_is_stored_once() -> None:
+    book = Book()
+    book.create()
+    data = numbered(2, producer=(7, 0, 0))
+    assert [book.send(data), book.send(data)] == [0, 0]
+    assert len(book.values()) == 2
+
+
+def test_the_broker_stays_within_its_memory_and_forgets_the_oldest_of_the_fullest() -> None:
+    book = Book(LITTLE)
+    book.create("small")
+    book.create("full")
+    book.send(numbered(1), "small")
+    for n in range(2000):
+        offset = book.send(batch([(b"k", b"x" * 200)]), "full")
+        assert offset == n
+        assert book.budget.used <= LITTLE
+    assert book.values("small") == [b"v0"]
+    assert 0 < book.topics["full"].log(0).start < 2000
+
+
+def test_a_compacted_topic_that_fills_the_broker_is_thinned_out() -> None:
+    book = Book(LITTLE)
+    book.create(cleanup_policy="compact")
+    for n in range(2000):
+        book.send(batch([(b"%d" % (n % 10), b"x" * 200)]))
+        assert book.budget.used <= LITTLE
+    asyncio.run(book.topics.clean())
+    assert len(book.values()) == 10
+
+
+def test_what_may_not_be_forgotten_leaves_no_room() -> None:
+    book = Book(LITTLE)
+    book.create(cleanup_policy="compact")
+    record = b"x" * 200
+    room = LITTLE // (len(batch([(b"0000", record)])) + OVERHEAD)
+    for n in range(room):
+        book.send(batch([(b"%04d" % n, record)]))
+    assert book.refusal(batch([(b"more", record)])) == Code.KAFKA_STORAGE_ERROR
+    assert len(book.values()) == room
+
+
+def test_cleaning_compacts_what_is_dirty_enough() -> None:
+    book = Book()
+    book.create(cleanup_policy="compact", min_cleanable_dirty_ratio="0.5")
+    book.create("kept")
+    for n in range(10):
+        book.send(batch([(b"same", b"%d" % n)]))
+        book.send(batch([(b"same", b"%d" % n)]), "kept")
+    asyncio.run(book.topics.clean())
+    assert book.values() == [b"9"]
+    assert len(book.values("kept")) == 10
+
+
+def test_cleaning_takes_tombstones_when_their_time_is_over() -> None:
+    book = Book()
+    book.create(cleanup_policy="compact", delete_retention_ms="1000")
+    book.send(batch([(b"b", b"2"), (b"b", None), (b"a", b"1")]))
+    asyncio.run(book.topics.clean())
+    assert book.values() == [None, b"1"]
+    book.now += 999
+    asyncio.run(book.topics.clean())
+    assert book.values() == [None, b"1"]
+    book.now += 1
+    asyncio.run(book.topics.clean())
+    assert book.values() == [b"1"]
+    before = book.topics["t"].log(0).batches
+    asyncio.run(book.topics.clean())
+    assert book.topics["t"].log(0).batches == before
+
+
+def test_deleting_a_topic_frees_its_memory() -> None:
+    book = Book()
+    book.create()
+    book.send(numbered(5))
+    book.topics.delete("t")
+    assert book.budget.used == 0
+    with pytest.raises(RequestError) as caught:
+        book.topics.delete("t")
+    assert caught.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION

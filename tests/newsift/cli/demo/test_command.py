@@ -1,0 +1,116 @@
+"""`newsift demo` whole: what it prints, and that nothing it started outlives it."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from newsift.cli.demo import ADDED, REMOVED, read_articles
+from tests.worker.fake import Command
+
+EVENTS = list(read_articles())
+PATIENCE_S = 150.0  # a cold cache compiles first
+
+
+def demo(*args: str) -> "subprocess.Popen[str]":
+    """The demo as a process of its own."""
+    code = "import sys; from newsift.cli import run; sys.exit(run(['demo', *sys.argv[1:]]))"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "--device", "cpu", *args],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def children(pid: int) -> list[int]:
+    """The living processes that this one has started."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(") ")[2].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == pid and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command) -> None:
+    done = newsift("demo", "--device", "cpu", "--seconds", "8")
+    assert done.code == 0, done.err
+    assert "\x1b" not in done.out
+    assert re.search(r"Ready after .* s, on a broker in memory at 127", done.err)
+    assert "newsift filter POSTS.jsonl" in done.err
+    assert "newsift broker" in done.err
+    lines = done.out.splitlines()
+    matches = [line for line in lines if re.match(r"\d\.\d\d  ", line)]
+    table = dict(re.findall(rf"^({'|'.join(EVENTS)}) +\d+ +(\d+) ", done.out, re.MULTILINE))
+    assert sorted(table) == EVENTS
+    assert sum(map(int, table.values())) == len(matches)
+    added = lines.index(f"----  {ADDED:<18}article added")
+    removed = lines.index(f"----  {REMOVED:<18}article removed")
+    assert not [line for line in lines[:added] if line in matches and ADDED in line]
+    assert [line for line in lines[added:] if line in matches and ADDED in line]
+    assert [line for line in lines[:removed] if line in matches and REMOVED in line]
+    assert "posts came before its article was added; 0 of them matched." in done.out
+    assert "posts came after its article was removed; 0 of them matched." in done.out
+    assert "Dead letters: 9 (bad_json 1, " in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "moment"), [(signal.SIGINT, "Ready"), (signal.SIGTERM, "The worker starts")]
+)
+def test_an_interrupted_demo_leaves_no_process(kind: signal.Signals, moment: str) -> None:
+    process = demo()
+    assert process.stderr is not None
+    while moment not in (line := process.stderr.readline()):
+        assert line, "the demo ended too early"
+    began = time.monotonic()
+    while not (started := children(process.pid)):
+        assert time.monotonic() - began < PATIENCE_S
+        time.sleep(0.01)
+    process.send_signal(kind)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "newsift: interrupted"
+    assert not [pid for pid in started if alive(pid)]
+
+
+def test_a_worker_that_ends_is_told_with_its_last_word(newsift: Command) -> None:
+    before = children(os.getpid())
+    done = newsift("demo", "--model", "no-such-model")
+    assert done.code == 1
+    last = done.err.splitlines()[-1]
+    assert last.startswith("newsift: the worker ended with exit code 2: ")
+    assert "no-such-model" in last
+    assert set(children(os.getpid())) <= set(before)
+
+
+def test_a_port_that_is_taken_is_refused_with_the_remedy(newsift: Command) -> None:
+    with taken_port() as port:
+        done = newsift("demo", "--port", port)
+    assert done.code == 2
+    assert re.search(rf":{port} .*free it or choose another$", done.err)

@@ -1,0 +1,67 @@
+"""Matches of the ferry's own profile, and labels of them: what a promise is made of."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from encoder import Encoder
+from newsift.files.rows import read_match
+from newsift.operations.times import present
+from newsift.statistics.labels import Label
+from newsift.statistics.queues import certifies_only
+from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
+from tests.worker.small import ControlTopic
+from worker.match.pipeline import Pipeline
+from worker.match.records import MatchRecord
+from worker.match.reservoir import draw_key
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.profile import Profile, read_record
+
+KEY = b"profile|ferry"
+PLACES = ("the car deck", "Port Maren", "the Sound of Tarrow", "the harbour", "deck two")
+PEOPLE = ("passengers", "nine people", "my aunt", "the crew", "two lifeboats", "a lorry driver")
+
+
+def published(kafka: Kafka) -> Profile:
+    """The latest profile of the ferry."""
+    found = [record for record in kafka.records(SEEDS) if record.key == KEY]
+    made = read_record(KEY, found[-1].value)
+    assert isinstance(made, Profile)
+    return made
+
+
+def add_ferry_posts(kafka: Kafka) -> None:
+    """Publish 60 posts that are on the ferry."""
+    texts = [f"Fire on the ferry Astrid Vane: {who} at {where}, {n} hours"
+             for n, who in enumerate(PEOPLE) for where in PLACES for _ in range(2)]  # fmt: skip
+    values = [json.dumps({"id": f"p{n}", "text": text}).encode() for n, text in enumerate(texts)]
+    kafka.fill(POSTS, values)
+
+
+def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
+    """Match all posts as a worker does, and give what it publishes."""
+    book = ControlTopic()
+    for record in kafka.records(SEEDS):
+        book.put(record.key, record.value)
+    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
+    made = Pipeline(enc).run(kafka.records(POSTS), seeds, present).records
+    kafka.fill(MATCHES, [each.value for each in made if each.value])
+    return [found for each in made if (found := read_match(each.value))]
+
+
+def certifying(records: list[MatchRecord]) -> Iterator[MatchRecord]:
+    """The matches that can certify, in the order of the draw."""
+    own = [r for r in records if certifies_only((r.post.platform, r.post.id))]
+    return iter(sorted(own, key=lambda r: draw_key((r.post.platform, r.post.id))))
+
+
+def first_cut(own: list[MatchRecord]) -> float:
+    """The score of the 25th highest: the strictest threshold that is looked at."""
+    return sorted((record.matches[0].score for record in own), reverse=True)[24]
+
+
+def label(kafka: Kafka, record: MatchRecord, verdict: Any, by: str = "anna") -> None:
+    """Publish what somebody says of a match."""
+    score = record.matches[0].score
+    told = Label(verdict, "ferry", record.post, by, present(), "certify", 0.5, score)
+    kafka.send(LABELS, told.value, told.key)

@@ -1,0 +1,121 @@
+"""`newsift filter --learn`: events learn from files, the same each time, and as on a topic."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoder import Encoder
+from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
+from tests.worker.fake import Command
+from tests.worker.kafka_side import POSTS, SEEDS, Kafka
+from tests.worker.small import ControlTopic
+from worker.match.pipeline import Pipeline
+from worker.seeds.embedder import SeedEmbedder
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The articles, and a file of the sample posts."""
+    (tmp_path / "seeds").mkdir()
+    for name, (title, text) in ARTICLES.items():
+        record = {"title": title, "text": text, "event": "ferry"}
+        (tmp_path / "seeds" / f"{name}.json").write_text(json.dumps(record))
+    lines = [json.dumps(post) for post in sample_posts()]
+    (tmp_path / "posts.jsonl").write_text("\n".join([*lines, "{broken"]) + "\n")
+    return tmp_path
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    return [match["match_id"] for row in found for match in row["matches"]]
+
+
+def test_it_learns_and_is_the_same_each_time(newsift: Command, folder: Path) -> None:
+    args = ["filter", folder / "posts.jsonl", "--seeds", folder / "seeds"]
+    plain = rows(newsift(*args).out)
+    first, again = newsift(*args, "--learn"), newsift(*args, "--learn")
+    assert first.code == 0, first.err
+    found = rows(first.out)
+    assert ids(found) == ids(rows(again.out))
+    assert {match["seed_id"] for row in found for match in row["matches"]} == {"profile|ferry"}
+    on = {str(post["id"]) for post in sample_posts() if is_on(post)}
+    wrong = [len({row["post"]["id"] for row in each} - on) for each in (plain, found)]
+    right = [len({row["post"]["id"] for row in each} & on) for each in (plain, found)]
+    assert wrong[1] < wrong[0]
+    assert right[1] >= right[0] - 1
+    assert "event ferry: learned from" in first.err
+
+
+def test_it_learns_what_it_would_from_the_topic(
+    newsift: Command, folder: Path, kafka: Kafka
+) -> None:
+    add_seeds(kafka)
+    add_posts(kafka)
+    args = ["filter", folder / "posts.jsonl", "--seeds", folder / "seeds"]
+    (row,) = rows(newsift("events", "learn", "ferry", "--yes", "--json").out)
+    found = rows(newsift(*args, "--learn").out)
+    versions = {match["seed_version"] for each in found for match in each["matches"]}
+    assert versions == {row["version"]}
+
+
+def test_another_file_teaches(newsift: Command, folder: Path) -> None:
+    args = ["filter", "-", "--seeds", folder / "seeds"]
+    posts = (folder / "posts.jsonl").read_bytes()
+    done = newsift(*args, "--learn-from", folder / "posts.jsonl", stdin=posts)
+    assert done.code == 0, done.err
+    whole = newsift("filter", folder / "posts.jsonl", "--seeds", folder / "seeds", "--learn")
+    assert ids(rows(done.out)) == ids(rows(whole.out))
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-", "--learn"], "--learn reads the posts twice, and standard input can be read once"),
+        (["-", "--learn-from", "-"], "--learn-from -: standard input can be read once"),
+        (["--learn"], "--learn reads the posts twice"),
+    ],
+)
+def test_what_can_be_read_once_is_refused(
+    newsift: Command, folder: Path, args: list[str], said: str
+) -> None:
+    done = newsift("filter", *args, "--seeds", folder / "seeds", stdin=b"a post\n")
+    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+
+
+def test_an_export_with_profiles_filters_as_the_worker_does(
+    newsift: Command, folder: Path, kafka: Kafka, enc: Encoder
+) -> None:
+    add_seeds(kafka)
+    add_posts(kafka)
+    kafka.send(SEEDS, b'{"text": "The dam at Orrell overflows after the storm."}', b"dam")
+    assert newsift("events", "learn", "ferry", "--yes").code == 0
+    assert newsift("seeds", "export", folder / "all.jsonl").code == 0
+    done = newsift("filter", folder / "posts.jsonl", "--seeds", folder / "all.jsonl", "--force")
+    assert done.code == 0, done.err
+    book = ControlTopic()
+    for record in kafka.records(SEEDS):
+        book.put(record.key, record.value)
+    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
+    outcome = Pipeline(enc).run(kafka.records(POSTS), seeds, lambda: "now")
+    expected = [json.loads(each.value) for each in outcome.records if each.value]
+    elsewhere = {"source": None, "processed_at": None}
+    assert [row | elsewhere for row in rows(done.out)] == [row | elsewhere for row in expected]
+    assert {seed["seed_id"] for row in expected for seed in row["matches"]} == {
+        "dam",
+        "profile|ferry",
+    }
+
+
+def test_a_stale_profile_lets_its_seeds_serve(newsift: Command, folder: Path, kafka: Kafka) -> None:
+    add_seeds(kafka)
+    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
+    kafka.send(SEEDS, None, b"rescue")
+    newsift("seeds", "export", folder / "all.jsonl")
+    done = newsift("filter", folder / "posts.jsonl", "--seeds", folder / "all.jsonl")
+    assert "'profile|ferry': is stale: seeds: 'rescue' stands no more" in done.err
+    assert {match["seed_id"] for row in rows(done.out) for match in row["matches"]} == {"fire"}

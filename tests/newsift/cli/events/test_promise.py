@@ -1,0 +1,153 @@
+"""`newsift events promise`: what labels of a profile's own matches show, and what is set."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from encoder import Encoder
+from newsift.statistics.promise import confidence_of_version, labels_missing
+from tests.newsift.cli.events.ferry import add_seeds
+from tests.newsift.cli.events.promised import (
+    KEY,
+    add_ferry_posts,
+    certifying,
+    first_cut,
+    label,
+    match_all,
+    published,
+)
+from tests.worker.fake import Command
+from tests.worker.kafka_side import POSTS, SEEDS, Kafka
+from worker.match.records import MatchRecord
+
+HOUR = 3_600_000
+ONE = confidence_of_version(0.9, 1)
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> Callable[[], list[MatchRecord]]:
+    """Let an event learn from the background; then each call is a worker that matches all posts."""
+    add_seeds(kafka)
+    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
+    add_ferry_posts(kafka)
+    return lambda: match_all(kafka, enc)
+
+
+def test_it_counts_what_is_missing_then_shows_a_threshold(
+    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
+) -> None:
+    records = matched()
+    bare = published(kafka)
+    done = newsift("events", "promise", "ferry", "--yes", "--json")
+    assert done.code == 0, done.err
+    needed = labels_missing(0, 0, 0.8, ONE)
+    assert (
+        rows(done.out)[0] | {"threshold": None, "missing": needed, "set": False}
+        == rows(done.out)[0]
+    )
+    assert published(kafka) == bare
+
+    own = list(certifying(records))
+    assert len(own) > 26
+    cut = first_cut(own)
+    first = [record for record in own if record.matches[0].score >= cut]
+    for record in first[: needed - 1]:
+        label(kafka, record, "on")
+    done = newsift("events", "promise", "ferry", "--yes", "--json")
+    assert rows(done.out)[0]["missing"] == 1
+    label(kafka, first[needed - 1], "on")
+    done = newsift("events", "promise", "ferry", "--yes", "--json")
+    (row,) = rows(done.out)
+    assert row["set"] is True
+    assert row["threshold"] == cut
+    made = published(kafka)
+    assert made.threshold == row["threshold"]
+    assert made.promise is not None
+    assert (made.promise["version"], made.promise["labels"]) == (1, needed)
+    assert made.version == bare.version
+
+    (listed,) = rows(newsift("events", "list", "--json").out)
+    assert (listed["promise"], listed["lapsed"]) == (made.promise, None)
+    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 2
+    assert newsift("events", "forget", "ferry", "--yes").code == 0
+    assert published(kafka) == bare
+
+
+def test_wrong_labels_show_nothing(
+    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
+) -> None:
+    for n, record in enumerate(certifying(matched())):
+        label(kafka, record, "on" if n % 2 else "unsure")
+    done = newsift("events", "promise", "ferry", "--yes")
+    assert "not shown by" in done.out
+    assert "these matches can show no more" in done.err
+    assert published(kafka).promise is None
+
+
+def test_two_who_disagree_and_labels_that_train_certify_nothing(
+    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
+) -> None:
+    own = list(certifying(matched()))
+    for record in own:
+        label(kafka, record, "on")
+        label(kafka, record, "off", by="ben")
+    (row,) = rows(newsift("events", "promise", "ferry", "--yes", "--json").out)
+    assert (row["on"], row["threshold"]) == (0, None)
+
+
+def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> None:
+    add_seeds(kafka)
+    done = newsift("events", "promise", "ferry", "--yes")
+    assert done.code == 0, done.err
+    assert "a promise is of a profile" in done.err
+    assert "newsift labels ask ferry" in done.err
+    assert published(kafka).promise is None
+    done = newsift("events", "promise", "ferry", "--yes")
+    assert "no post has matched this version" in done.err
+
+
+def test_a_promise_lapses_when_few_posts_pass(
+    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
+) -> None:
+    matched()
+    bare = published(kafka)
+    promise = {"precision": 0.8, "confidence": 0.9, "version": 1, "rate": 0.02}
+    record = bare.record() | {"threshold": 0.2, "promise": promise}
+    kafka.send(SEEDS, json.dumps(record).encode(), KEY)
+    assert rows(newsift("events", "list", "--json").out)[0]["lapsed"] is None
+    old = int(time.time() * 1000) - 2 * HOUR
+    kafka.send(POSTS, b'{"id": "old", "text": "Long ago"}', at=old)
+    kafka.fill(POSTS, [b'{"id": "1", "text": "Best tacos"}'] * 1_000)
+    (row,) = rows(newsift("events", "list", "--json").out)
+    assert "of 1,000 posts passed in the last hour" in row["lapsed"]
+    assert "lapsed" in newsift("events", "list").out
+    kafka.send(SEEDS, None, b"fire")
+    (row,) = rows(newsift("events", "list", "--json").out)
+    assert row["lapsed"] == "its profile is stale"
+
+
+@pytest.mark.parametrize("promise", [{}, {"precision": 2.0, "rate": 0.5}, {"precision": "\x1b"}])
+def test_a_promise_that_cannot_be_read_is_said(
+    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]], promise: Any
+) -> None:
+    record = published(kafka).record() | {"promise": promise}
+    kafka.send(SEEDS, json.dumps(record).encode(), KEY)
+    done = newsift("events", "list")
+    assert "its record cannot be read" in done.out
+    assert "\x1b" not in done.out
+
+
+def test_a_stale_profile_is_not_promised(
+    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
+) -> None:
+    matched()
+    kafka.send(SEEDS, None, b"fire")
+    done = newsift("events", "promise", "ferry", "--yes")
+    assert (done.code, "its profile is stale" in done.err) == (2, True)

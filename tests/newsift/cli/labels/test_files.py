@@ -1,0 +1,213 @@
+"""`newsift labels list`, `import` and `export`: what people said comes back as they said it."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from newsift.statistics.labels import Label, read_label
+from tests.worker.fake import Command
+from tests.worker.kafka_side import LABELS, MATCHES, Kafka
+
+HEADER = "event,label,by,at,platform,post_id,text"
+EVIL = '=1+1;"quoted"\n\x1b[31m, end'
+
+
+def given(name: str = "1", **changes: Any) -> dict[str, Any]:
+    """A label as a line of JSON has it."""
+    post = {"id": name, "platform": "x", "text": f"rain {name}"}
+    row = {"label": "on", "event": "storm", "post": post, "by": "ann"}
+    return row | {"at": "2026-03-01T10:00:00Z", "drawn": "certify", "probability": 0.5} | changes
+
+
+def write(file: Path, *rows: dict[str, Any]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return file
+
+
+def stored(kafka: Kafka) -> list[Label]:
+    """The labels in the topic, each as a reader takes it."""
+    found = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
+    assert all(isinstance(label, Label) for label in found)
+    return [label for label in found if isinstance(label, Label)]
+
+
+@pytest.mark.parametrize("name", ["l.jsonl", "l.csv", "l.tsv.gz", "l.json", "l.txt"])
+def test_what_is_exported_can_be_imported(
+    newsift: Command, kafka: Kafka, tmp_path: Path, name: str
+) -> None:
+    odd = {"id": "-5", "platform": "plain", "text": EVIL, "author": "=x", "lang": "en"}
+    rows = [given("1", score=0.25, seed_set="ab", model="cd"), given("2", label="off"),
+            given("3", post=odd, label="unsure")]  # fmt: skip
+    done = newsift("labels", "import", write(tmp_path / "given.jsonl", *rows))
+    assert (done.code, done.err) == (0, "newsift: 3 labels of event 'storm' imported\n")
+    first = stored(kafka)
+    assert {record.headers[0] for record in kafka.records(LABELS)} == {
+        ("schema", b"newsift.label/1")
+    }
+    file = tmp_path / name
+    assert newsift("labels", "export", file).err == "newsift: 3 labels exported\n"
+    assert newsift("labels", "import", file, "--yes").code == 0
+    assert stored(kafka) == first + sorted(first, key=lambda label: label.key)
+    assert {label.drawn for label in first} == {"given"}
+    assert {label.probability for label in first} == {None}
+    assert first[0].score == 0.25
+    assert first[2].post.text == EVIL
+
+
+@pytest.mark.parametrize("name", ["l.xlsx", "l.db"])
+def test_an_ending_that_labels_have_not_is_refused(
+    newsift: Command, kafka: Kafka, tmp_path: Path, name: str
+) -> None:
+    done = newsift("labels", "export", tmp_path / name)
+    assert (done.code, "is of no known format" in done.err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_matches_in_a_table_with_a_column_of_labels(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
+    match = {"match_id": "m", "seed_id": "s", "seed_version": "v", "event": "storm", "title": "",
+             "score": 0.5, "threshold": 0.25, "why": []}  # fmt: skip
+    for name in ("7", "8", "9"):
+        record = {"post": {"id": name, "platform": "x", "text": EVIL}, "matches": [match],
+                  "matched": 1, "seed_set": "ab", "model": "cd", "processed_at": "",
+                  "source": {"topic": "t", "partition": 0, "offset": 0, "timestamp": 0},
+                  }  # fmt: skip
+        kafka.send(MATCHES, json.dumps(record).encode())
+    out = newsift("matches", "--no-follow", "--csv").out
+    rows = list(csv.DictReader(io.StringIO(out, newline="")))
+    said = {"7": "On", "8": " off ", "9": ""}
+    file = tmp_path / "matches.csv"
+    with file.open("w", newline="", encoding="utf-8") as table:
+        writer = csv.DictWriter(table, [*rows[0], "label"])
+        writer.writeheader()
+        writer.writerows(row | {"label": said[row["post_id"]]} for row in rows)
+    assert newsift("labels", "import", file, "--by", "ben").code == 0
+    found = {label.post.id: label for label in stored(kafka)}
+    assert {name: label.label for name, label in found.items()} == {"7": "on", "8": "off"}
+    assert (found["7"].by, found["7"].score, found["7"].post.text) == ("ben", 0.5, EVIL)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", b"", "holds no label"),
+        ("a.jsonl", b"\n\n[[1]]\n", "item 1: is not {"),
+        ("a.jsonl", b"{}\n\n[1]\n", "line 1: value: Object missing"),
+        ("a.jsonl", b'{"label": "on"}\n', "line 1: value: Object missing required field"),
+        ("a.jsonl", json.dumps(given()).encode() + b"\n\xff", "line 2: is not UTF-8 at byte 1"),
+        (
+            "a.jsonl",
+            json.dumps(given(label="maybe")).encode(),
+            "line 1: label: 'maybe' is none of on, off, unsure; mend it",
+        ),
+        ("a.jsonl", json.dumps(given(event="e" * 241)).encode(), "line 1: event: 241 bytes"),
+        ("a.jsonl", json.dumps(given(event="\ud800")).encode(), "line 1: "),
+        ("a.jsonl", json.dumps(given(event="")).encode(), "line 1: event: 0 bytes"),
+        ("a.jsonl", json.dumps(given(score=10**400)).encode(), "line 1: "),
+        ("a.jsonl", b"[" * 10**5, "the JSON is cut off after item 0"),
+        ("a.jsonl", b'{"a":' * 990 + b"1" + b"}" * 990, "line 1: is not {"),
+        ("a.jsonl", (json.dumps(given()) + "\n").encode() * 2, "line 2: 'ann' judged this post"),
+        ("a.csv", b"event,label,text\n", "line 1: has no column 'post_id'"),
+        ("a.csv", HEADER.encode() + b"\nstorm,on\n", "line 2: has 2 cells, the header 7"),
+        (
+            "a.csv",
+            HEADER.encode() + b"\nstorm,on,a,,x,1,a,b\n",
+            "line 2: has 8 cells, the header 7",
+        ),
+        (
+            "a.csv",
+            HEADER.encode() + b'\nstorm,on,a,,y,"1\n',
+            "line 2: a quote that opens here is never closed",
+        ),
+        (
+            "a.csv",
+            HEADER.encode() + b'\nstorm,on,a,,x,"' + b"1" * 2**21,
+            "line 2: a cell is too large",
+        ),
+        (
+            "a.csv",
+            HEADER.encode() + b"\n\xc3\xa9,on,a,,x,1,\ne,on,\xff,,x,1,\n",
+            "line 3: is not UTF-8",
+        ),
+        ("a.txt", b"what is this", "line 1: has no column 'event'"),
+    ],
+)
+def test_a_file_is_refused_before_anything_is_published(
+    newsift: Command, kafka: Kafka, tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    limit = csv.field_size_limit(2**17)  # Python's own, which the readers for training raise
+    try:
+        done = newsift("labels", "import", file, "--yes")
+    finally:
+        csv.field_size_limit(limit)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert said in done.err
+    assert kafka.records(LABELS) == []
+
+
+def test_labels_in_a_spreadsheet_s_csv_and_in_parquet(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
+    rows = [["event", "label", "post_id", "text"], ["crue", "On", "1", "l’été"],
+            ["crue", "", "2", ""]]  # fmt: skip
+    table = tmp_path / "labels.csv"
+    table.write_bytes("\r\n".join(map(";".join, rows)).encode("cp1252"))
+    names, *cells = rows
+    parquet = tmp_path / "labels.parquet"
+    pandas.DataFrame(cells, columns=names).to_parquet(parquet)
+    for file in (table, parquet):
+        assert newsift("labels", "import", file, "--by", "ann", "--yes").code == 0
+    for label in stored(kafka):
+        assert (label.event, label.label, label.post.text) == ("crue", "on", "l’été")
+    assert len(stored(kafka)) == 2
+
+
+def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
+    ann = [given(str(n), label="on" if n < 6 else "off") for n in range(10)]
+    ben = [given(str(n), by="ben", label="on" if n < 4 else "off") for n in range(10)]
+    other = given("1", event="quake", label="unsure")
+    assert newsift("labels", "import", write(tmp_path / "l", *ann, *ben, other)).code == 0
+    rows = [json.loads(line) for line in newsift("labels", "list", "--json").out.splitlines()]
+    drawn = {"certify": 0, "learn": 0}
+    assert rows[:3] == [
+        {"event": "quake", "by": "ann", "on": 0, "off": 0, "unsure": 1, **drawn, "given": 1},
+        {"event": "storm", "by": "ann", "on": 6, "off": 4, "unsure": 0, **drawn, "given": 10},
+        {"event": "storm", "by": "ben", "on": 4, "off": 6, "unsure": 0, **drawn, "given": 10},
+    ]
+    chance = 0.6 * 0.4 + 0.4 * 0.6
+    assert rows[3].pop("kappa") == pytest.approx((0.8 - chance) / (1 - chance))
+    assert rows[3:] == [{"event": "storm", "one": "ann", "other": "ben", "posts": 10, "same": 0.8}]
+    table = newsift("labels", "list", "--event", "storm").out
+    assert "quake" not in table
+    assert table.splitlines()[-1].split() == ["storm", "ann", "ben", "10", "0.80", "0.62"]
+
+
+def test_many_labels_and_hostile_records(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
+    rows = [given(str(n), event=f"e{n % 5_000}") for n in range(20_000)]
+    assert newsift("labels", "import", write(tmp_path / "l.jsonl", *rows)).code == 0
+    for key, value in ((b"\xff", b"\xff"), (b"k" * 9_999, b"{}"), (None, None), (b"x\x1b[m", b"")):
+        if key is not None:
+            kafka.send(LABELS, value, key)
+    done = newsift("labels", "list", "--json")
+    assert (done.code, len(done.out.splitlines())) == (0, 5_000)
+    assert sum(json.loads(line)["on"] for line in done.out.splitlines()) == 20_000
+    assert done.err.count("newsift: refused: ") == 3
+    assert "\x1b" not in done.err
+
+
+def test_without_the_topic_it_is_named(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from newsift.broker.server import running
+
+    with running(auto_create=False) as address:
+        monkeypatch.setenv("NEWSIFT_KAFKA", str(address))
+        done = newsift("labels", "list")
+    assert done.code == 2
+    assert "no topic 'newsift-labels'; make it with `newsift topics create`" in done.err

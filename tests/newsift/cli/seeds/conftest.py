@@ -1,0 +1,37 @@
+"""A feed of this machine, and the command that follows it one time."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import newsift.cli.seeds
+from newsift.web.fetch import Bounds
+from newsift.web.polite import PoliteWeb
+from tests.newsift.cli.seeds.feed_side import Site, news_site
+from tests.worker.fake import Command, Outcome
+from tests.worker.kafka_side import Kafka
+from tests.worker.loaded_once import enc, loaded_once
+
+__all__ = ["enc", "loaded_once"]
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None) -> Iterator[Site]:
+    """A site of this machine, as if it stood in the open web and did not mind haste."""
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+    follow = newsift.cli.seeds
+    monkeypatch.setattr(follow, "PUBLIC_FEEDS", Bounds(allow=lambda _: True))
+    monkeypatch.setattr(follow, "PoliteWeb", partial(PoliteWeb, pause=0.0))
+    with news_site() as found:
+        yield found
+
+
+@pytest.fixture
+def once(newsift: Command, site: Site, kafka: Kafka) -> Any:
+    def call(*more: object) -> Outcome:
+        return newsift("seeds", "follow", f"{site.url}/feed", "--once", *more)
+
+    return call

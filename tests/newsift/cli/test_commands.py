@@ -1,0 +1,191 @@
+"""The command itself: its table, its help, and how errors leave it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+
+import worker
+from encoder import ModelError
+from newsift.cli import COMMANDS, GROUPS
+from tests.broker.clients import until
+from tests.worker.fake import Command
+
+NEWSIFT = Path(sys.executable).with_name("newsift")
+HEAVY = ("numpy", "numba", "torch", "safetensors")
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("ask", [["--help"], ["-h"], ["--version"]])
+def test_help_and_version_load_nothing_heavy(ask: list[str]) -> None:
+    done = python(
+        f"import sys, newsift.cli; code = newsift.cli.run({ask!r});"
+        f"print([m for m in {HEAVY!r} if m in sys.modules]); sys.exit(code)"
+    )
+    assert done.returncode == 0
+    assert done.stdout.endswith("\n[]\n")
+
+
+def test_help_lists_every_command_with_its_line(newsift: Command) -> None:
+    out = newsift("--help").out
+    for name, (_, text) in COMMANDS.items():
+        assert f"  {name} " in out
+        assert text in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_table_exists_and_has_help(newsift: Command, name: str) -> None:
+    done = newsift(name, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"Usage: newsift {name}")
+    assert "\\b" not in done.out
+
+
+def test_no_command_shows_the_help(newsift: Command) -> None:
+    done = newsift()
+    assert done.code == 2
+    assert "Commands:" in done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("embd", "did you mean 'embed'?"), ("zzz", "see 'newsift --help'")]
+)
+def test_unknown_command(newsift: Command, typed: str, said: str) -> None:
+    done = newsift(typed)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"newsift: no such command {typed!r}; {said}\n"
+
+
+def test_unknown_option_is_one_line(newsift: Command) -> None:
+    done = newsift("embed", "--atricles")
+    assert done.code == 2
+    assert done.err.startswith("newsift: No such option")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "line"),
+    [
+        (ModelError("gone;\nfetch it"), 2, "newsift: gone; fetch it\n"),
+        (RuntimeError("odd"), 1, "newsift: RuntimeError: odd\n"),
+        (KeyboardInterrupt(), 130, "newsift: interrupted\n"),
+        (EOFError("cut"), 130, "newsift: interrupted\n"),
+        (click.UsageError("no"), 2, "newsift: no\n"),
+    ],
+)
+def test_errors_are_one_line_and_a_code(
+    newsift: Command, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int, line: str
+) -> None:
+    def fail() -> None:
+        raise raised
+
+    module = SimpleNamespace(fail=click.command()(fail))
+    monkeypatch.setattr("newsift.cli.table.import_module", lambda _: module)
+    monkeypatch.setitem(COMMANDS, "fail", ("somewhere:fail", "Fail."))
+    monkeypatch.delenv("NEWSIFT_DEBUG", raising=False)
+    done = newsift("fail")
+    assert (done.code, done.out, done.err.lstrip("\n")) == (code, "", line)
+
+
+def test_the_traceback_comes_when_asked_for(
+    newsift: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_DEBUG", "1")
+    monkeypatch.setitem(COMMANDS, "gone", ("no.such.module:x", "Fail."))
+    done = newsift("gone")
+    assert done.code == 1
+    assert "Traceback" in done.err
+
+
+def test_a_full_disk_is_one_line() -> None:
+    code = "import sys, newsift.cli; sys.exit(newsift.cli.run(['--help']))"
+    shell = f'"{sys.executable}" -c "{code}" > /dev/full'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    said = "what it prints, or puts by, cannot be written (No space left on device); make room"
+    assert (done.returncode, done.stderr) == (1, f"newsift: {said}\n")
+
+
+def test_a_reader_that_leaves_is_no_error_message() -> None:
+    code = (
+        "import sys, click, newsift.cli as c;"
+        "sys.modules['many'] = type(sys)('many');"
+        "sys.modules['many'].f = click.command()(lambda: [print('x' * 999) for _ in range(999)]);"
+        "c.COMMANDS['many'] = ('many:f', ''); sys.argv = ['newsift', 'many']; c.main()"
+    )
+    shell = f'"{sys.executable}" -c "{code}" | head -n 1'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (len(done.stdout), done.stderr) == (1000, "")
+
+
+SAMPLES = Path(worker.__file__).parent / "samples"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"filter many.jsonl --seeds {SAMPLES / 'seeds'}",
+        f"filter many.jsonl --seeds {SAMPLES / 'seeds'} --json",
+        "embed --help",
+        "schemas --json",
+    ],
+)
+def test_a_reader_that_leaves_ends_a_command_well(command: str, tmp_path: Path) -> None:
+    (tmp_path / "many.jsonl").write_bytes((SAMPLES / "posts.jsonl").read_bytes() * 40)
+    shell = f'{NEWSIFT} {command} | head -c 10 | wc -c; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(
+        ["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (["10", "0"], "")
+
+
+def test_another_pipe_that_breaks_is_an_error(
+    newsift: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    module = SimpleNamespace(fail=click.command()(fail))
+    monkeypatch.setattr("newsift.cli.table.import_module", lambda _: module)
+    monkeypatch.setitem(COMMANDS, "fail", ("somewhere:fail", "Fail."))
+    monkeypatch.setattr("newsift.cli.table.is_read", lambda: True)
+    done = newsift("fail")
+    assert (done.code, done.err) == (1, "newsift: BrokenPipeError: [Errno 32] Broken pipe\n")
+
+
+def test_every_command_stands_in_one_group_of_the_help() -> None:
+    groups = GROUPS
+    assert [*groups] == ["Start", "Watch", "Judge", "Operate", "Develop"]
+    assert sorted(name for names in groups.values() for name in names) == sorted(COMMANDS)
+
+
+def test_worker_becomes_faust_s_worker_in_the_same_process(tmp_path: Path) -> None:
+    from newsift.broker.server import running
+
+    (tmp_path / "own.yaml").write_text("matching: {threshold: 0.5}\nweb: {port: 0}\n")
+    with running() as address, (tmp_path / "log").open("w+") as log:
+        given = ["worker", "--kafka", str(address), "--config", "own.yaml", "-l", "info"]
+        process = subprocess.Popen([NEWSIFT, *given], cwd=tmp_path, stdout=log, stderr=log)
+        log_file = tmp_path / "log"
+        until(lambda: "ready: 0 seeds" in log_file.read_text() or process.poll() is not None, 120)
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(60)
+    assert command[-6:-1] == [b"-A", b"worker", b"worker", b"-l", b"info"]
+    assert code == 0, log_file.read_text()
+
+
+@pytest.mark.slow
+def test_worker_refuses_what_faust_refuses(tmp_path: Path) -> None:
+    for given in (["--nonsense"], ["--config", "none.yaml"]):
+        done = subprocess.run(
+            [NEWSIFT, "worker", *given], cwd=tmp_path, capture_output=True, check=False
+        )
+        assert done.returncode == 2

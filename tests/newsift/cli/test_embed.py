@@ -1,0 +1,229 @@
+"""`newsift embed`: what it reads, what it refuses, and what it writes."""
+
+import gzip
+import hashlib
+import json
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoder import Embeddings
+from tests.worker.fake import Command, FakeEncoder
+
+ROWS = (
+    b'{"id": "a", "text": "one ferry"}\n\n{"id": 7, "title": "T", "text": "two"}\n{"text": "x"}\n'
+)
+
+
+def test_lines_from_standard_input_become_json_lines(newsift: Command, fake: FakeEncoder) -> None:
+    done = newsift("embed", stdin="\ufeffone ferry\r\n\ntwo\u2028still two".encode())
+    texts = ["one ferry", "", "two\u2028still two"]
+    assert (done.code, done.err) == (0, "")
+    assert fake.calls == [("posts", texts)]
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    expected = FakeEncoder().posts(texts).dense
+    assert np.array_equal(np.array([row["dense"] for row in rows], np.float32), expected)
+    assert rows[0]["lexical"] == {"slots": [7], "weights": [1]}
+    assert rows[0]["id"] == f"sha256:{hashlib.sha256(b'one ferry').hexdigest()[:16]}"
+    assert "id" not in rows[1]
+
+
+def test_json_lines_keep_their_ids(newsift: Command, fake: FakeEncoder) -> None:
+    done = newsift("embed", stdin=ROWS)
+    named = f"sha256:{hashlib.sha256(b'x').hexdigest()[:16]}"
+    assert [json.loads(line).get("id") for line in done.out.splitlines()] == ["a", "7", named]
+    assert fake.calls == [("posts", ["one ferry", "two", "x"])]
+
+
+def test_articles_go_with_their_titles(newsift: Command, fake: FakeEncoder) -> None:
+    newsift("embed", "--articles", stdin=ROWS)
+    assert fake.calls == [("articles", ["one ferry", ("T", "two"), "x"])]
+
+
+def test_another_key_can_hold_the_text(newsift: Command, fake: FakeEncoder) -> None:
+    newsift("embed", "--text-column", "full_text", stdin=b'{"full_text": "hi", "text": "no"}')
+    assert fake.calls == [("posts", ["hi"])]
+
+
+def test_format_lines_takes_json_as_text(newsift: Command, fake: FakeEncoder) -> None:
+    newsift("embed", "--format", "lines", stdin=b'{"text": "hi"}')
+    assert fake.calls == [("posts", ['{"text": "hi"}'])]
+
+
+def test_a_gzip_file_becomes_safetensors(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path
+) -> None:
+    source, out = tmp_path / "posts", tmp_path / "posts.safetensors"
+    source.write_bytes(gzip.compress(ROWS))
+    done = newsift("embed", source, "--out", out)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert np.array_equal(Embeddings.load(out).dense, FakeEncoder().posts(fake.calls[0][1]).dense)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["posts", "posts.safetensors"]
+
+
+def test_gzip_is_seen_on_standard_input_too(newsift: Command, fake: FakeEncoder) -> None:
+    assert newsift("embed", stdin=gzip.compress(b"hello")).code == 0
+    assert fake.calls == [("posts", ["hello"])]
+
+
+def test_batches_are_bounded_and_in_order(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.cli.embed.BATCH_TEXTS", 3)
+    monkeypatch.setattr("newsift.cli.embed.BATCH_BYTES", 20)
+    texts = ["a", "b", "c", "d" * 25, "e", "f"]
+    out = tmp_path / "x.safetensors"
+    newsift("embed", "--out", out, stdin="\n".join(texts).encode())
+    assert [batch for _, batch in fake.calls] == [["a", "b", "c"], ["d" * 25], ["e", "f"]]
+    assert np.array_equal(Embeddings.load(out).dense, FakeEncoder().posts(texts).dense)
+
+
+def test_a_batch_is_bounded_by_its_lines_whatever_stands_in_them(
+    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.cli.embed.BATCH_BYTES", 1000)
+    row = json.dumps({"id": "x" * 600, "text": "a"})
+    newsift("embed", stdin="\n".join([row] * 4).encode())
+    assert [len(batch) for _, batch in fake.calls] == [2, 2]
+
+
+def test_memory_does_not_grow_with_the_rows(
+    newsift: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Forgetful(FakeEncoder):
+        def posts(self, texts: Sequence[object]) -> Embeddings:
+            self.calls.clear()
+            return super().posts(texts)
+
+    monkeypatch.setattr("encoder.load", lambda *_, **__: Forgetful())
+    monkeypatch.setattr("newsift.files.read.PIECE", 2**12)
+
+    def peak(rows: int) -> int:
+        packed = gzip.compress(b"\n" * rows)
+        tracemalloc.start()
+        assert newsift("embed", "--out", tmp_path / "x.safetensors", stdin=packed).code == 0
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(10)
+    few, many = peak(10_000), peak(60_000)
+    assert many < 1.6 * few
+    assert len(Embeddings.load(tmp_path / "x.safetensors")) == 60_000
+
+
+def test_an_empty_input_has_no_rows(newsift: Command, fake: FakeEncoder, tmp_path: Path) -> None:
+    out = tmp_path / "none.safetensors"
+    assert newsift("embed", "--out", out).code == 0
+    assert len(Embeddings.load(out)) == 0
+    assert newsift("embed").out == ""
+
+
+BAD = [
+    (b'{"text": "ok"}\n{"text": 3}', "line 2: text: expected a string or null, found an integer"),
+    (b'{"text": "ok"}\n[1]', "line 2: value: expected an object, found an array"),
+    (b'{"text": "ok"}\n{"text": "x', "line 2: value: Input data was truncated"),
+    (b'{"text": "ok"}\n' + b"[" * 200_000, "line 2: value: is nested deeper than 200 levels"),
+    (b'{"text": "ok"}\n\n{"text": "a", "title": 1}', "line 3 has a 'title' that is no text"),
+    (b"fine\n\xff\xfe", "line 2: is not UTF-8 at byte 1"),
+    (b"fine\n" + b"long " * 300, "line 2: is longer than 0 MiB"),
+]
+
+
+@pytest.mark.parametrize(("stdin", "reason"), BAD)
+def test_a_bad_row_stops_and_is_named(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    stdin: bytes, reason: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("newsift.files.read.LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
+    out = tmp_path / "old.safetensors"
+    out.write_bytes(b"precious")
+    done = newsift("embed", "--out", out, stdin=stdin)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"newsift: stdin, {reason}")
+    assert done.err.count("\n") == 1
+    assert out.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(("stdin", "reason"), BAD)
+def test_bad_rows_can_be_passed_over(
+    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch, stdin: bytes, reason: str
+) -> None:
+    monkeypatch.setattr("newsift.files.read.LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
+    done = newsift("embed", "--skip-bad", stdin=stdin + b"\n")
+    assert done.code == 1
+    assert len(done.out.splitlines()) == 1
+    assert f"skipped: stdin, {reason}" in done.err
+    assert "newsift: bad rows skipped: 1, rows read: 1\n" in done.err
+    assert "1 of 2 rows could not be read, more than 5%" in done.err.splitlines()[-1]
+
+
+def test_an_input_without_one_good_row_is_refused(newsift: Command, fake: FakeEncoder) -> None:
+    done = newsift("embed", "--skip-bad", stdin=b"\xff\n\xff")
+    assert done.code == 2
+    assert "newsift: standard input, line 1: is not understood: is not UTF-8" in done.err
+
+
+def test_after_a_line_that_is_too_long_the_next_one_is_read(
+    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.files.read.LONGEST_LINE", 10)
+    newsift("embed", "--skip-bad", stdin=b"0123456789\n" + b"x" * 35 + b"\nafter")
+    assert fake.calls == [("posts", ["0123456789", "after"])]
+
+
+def test_damaged_gzip_is_one_line(newsift: Command, fake: FakeEncoder) -> None:
+    whole = gzip.compress(b"\n".join(b"line %d" % i for i in range(9999)))
+    for damaged in (whole[:-900], whole[:500] + b"\0" * 40 + whole[540:]):
+        done = newsift("embed", stdin=damaged)
+        assert done.code == 2
+        assert "newsift: the gzip input is damaged or cut off after line" in done.err
+
+
+def test_a_dash_is_standard_input_or_output(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(newsift("embed", "-", "--out", "-", stdin=ROWS).out.splitlines()) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_and_what_it_means_is_written(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path
+) -> None:
+    link, real = tmp_path / "link.safetensors", tmp_path / "real.safetensors"
+    link.symlink_to(real)
+    assert newsift("embed", "--out", link, stdin=ROWS).code == 0
+    assert link.is_symlink()
+    assert len(Embeddings.load(real)) == 3
+
+
+def test_targets_and_sources_that_cannot_be(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.safetensors"
+    own.write_bytes(b'{"text": "a"}\n')
+    for args, said in (
+        ([tmp_path / "none"], "cannot be read (No such file or directory)"),
+        ([tmp_path], "holds no file of posts"),
+        (["--out", tmp_path / "x.jsonl"], "must end in .safetensors"),
+        (["--out", tmp_path], "is a folder; name a file in it"),
+        (["--out", tmp_path / "no" / "x.safetensors"], "there is no folder"),
+        ([own, "--out", own], "is an input itself"),
+    ):
+        done = newsift("embed", *args)
+        assert (done.code, said in done.err) == (2, True), done.err
+    assert fake.calls == []
+    assert own.read_bytes() == b'{"text": "a"}\n'
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    done = newsift("embed", stdin=b"one\ntwo")
+    assert "2 rows, " in done.err
+    assert done.err.endswith("/s\n")

@@ -1,0 +1,252 @@
+"""`newsift matches`: which records it prints, how, and when it ends."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from newsift.cli.output import highlight_text
+from newsift.files.rows import read_match
+from tests.worker.fake import Command
+from tests.worker.kafka_side import MATCHES, Kafka
+from worker.match.records import MatchRecord
+
+HOUR = 3_600_000
+
+
+def record(name: str, text: str = "A ferry burns", **seeds: float) -> bytes:
+    """A match record as the worker writes it, with seeds by their scores."""
+    matches = [
+        {
+            "match_id": f"{name}-{seed}", "seed_id": seed, "seed_version": "a1b2c3d4e5f6",
+            "event": f"event of {seed}", "title": "T", "score": score, "threshold": 0.25,
+            "why": [["ferry", 0.4], ["burns", 0.1]],
+        }
+        for seed, score in (seeds or {"ferry": 0.75}).items()
+    ]  # fmt: skip
+    value: dict[str, Any] = {
+        "post": {"id": name, "platform": "x", "text": text}, "matches": matches,
+        "matched": len(matches), "seed_set": "0123456789ab", "model": "ab" * 32,
+        "source": {"topic": "tweets", "partition": 1, "offset": 7, "timestamp": 1},
+        "processed_at": "2026-01-31T12:34:56.789Z",
+    }  # fmt: skip
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def ids(out: str) -> list[str]:
+    return [json.loads(line)["post"]["id"] for line in out.splitlines()]
+
+
+def test_a_record_may_say_more_than_is_known_here() -> None:
+    value = json.loads(record("a"))
+    plain = read_match(json.dumps(value).encode())
+    for part in (value, value["post"], value["source"], value["matches"][0]):
+        part["said_later"] = [{"a": None}]
+    assert plain is not None
+    assert read_match(json.dumps(value).encode()) == plain
+
+
+def test_everything_kept_comes_out_as_it_is(newsift: Command, kafka: Kafka) -> None:
+    sent = [record(str(n), text=f"é {n}\u2028") for n in range(30)]
+    for n, value in enumerate(sent):
+        kafka.send(MATCHES, value, partition=n % 3)
+    done = newsift("matches", "--no-follow", "--json")
+    assert (done.code, done.err) == (0, "")
+    found = {row["post"]["id"]: row for row in map(json.loads, done.out.split("\n")[:-1])}
+    assert found == {str(n): json.loads(value) for n, value in enumerate(sent)}
+    assert "é" in done.out
+    assert "\\u2028" in done.out
+
+
+def test_since_begins_at_a_time(newsift: Command, kafka: Kafka) -> None:
+    now = int(time.time() * 1000)
+    for age in (5, 3, 1):
+        kafka.send(MATCHES, record(f"{age}h"), at=now - age * HOUR, partition=0)
+    assert ids(newsift("matches", "--since", "4h", "--json").out) == ["3h", "1h"]
+    assert ids(newsift("matches", "--since", "2030-01-01T00:00:00Z", "--json").out) == []
+    assert ids(newsift("matches", "--since", "52w", "--json", "--limit", "1").out) == ["5h"]
+
+
+def test_seeds_and_events_can_be_chosen(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(MATCHES, record("1", ferry=0.5, dam=0.4), partition=0)
+    kafka.send(MATCHES, record("2", dam=0.6), partition=0)
+    kafka.send(MATCHES, record("3", probe=0.7), partition=0)
+
+    def chosen(*args: str) -> list[str]:
+        return ids(newsift("matches", "--no-follow", "--json", *args).out)
+
+    assert chosen("--seed", "ferry") == ["1"]
+    assert chosen("--seed", "ferry", "--seed", "probe") == ["1", "3"]
+    assert chosen("--event", "event of dam") == ["1", "2"]
+    assert chosen("--event", "event of dam", "--seed", "ferry") == []
+    table = newsift("matches", "--no-follow", "--csv", "--seed", "dam").out
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert [(row["post_id"], row["seed_id"], row["score"]) for row in rows] == [
+        ("1", "dam", "0.4"), ("2", "dam", "0.6"),
+    ]  # fmt: skip
+
+
+def test_the_first_of_each_group_can_be_chosen(newsift: Command, kafka: Kafka) -> None:
+    """Those without a word of groups, older ones and those of a backfill, are shown too."""
+    for name, hints in (
+        ("1", {"group": "1-ferry", "new": True}), ("2", {"group": "1-ferry", "new": False}),
+        ("old", {}),
+    ):  # fmt: skip
+        value = json.dumps(json.loads(record(name)) | hints).encode()
+        kafka.send(MATCHES, value, partition=0)
+    assert ids(newsift("matches", "--no-follow", "--json").out) == ["1", "2", "old"]
+    assert ids(newsift("matches", "--no-follow", "--json", "--new").out) == ["1", "old"]
+    lines = newsift("matches", "--no-follow").out.splitlines()
+    assert [line[11:16] for line in lines] == ["0.75 ", "0.75=", "0.75 "]
+
+
+def test_lines_are_short_lit_and_harmless(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(MATCHES, record("1", text="A #FerryFire:\n\x1b[31mthe ferry burns", a=0.5, b=0.75))
+    out = newsift("matches", "--no-follow").out
+    assert out == (
+        "12:34:56Z  0.75  event of b +1         "
+        "A #Ferry[0.40]Fire: [31mthe ferry[0.40] burns[0.10]\n"
+    )
+
+
+def test_csv_is_whole_and_runs_no_formula(newsift: Command, kafka: Kafka) -> None:
+    texts = ["=1+1", "+1", "-1", "@x", "\t=1", 'say "hi", twice\nor more', "fine", "\r=2"]
+    for n, text in enumerate(texts):
+        kafka.send(MATCHES, record(str(n), text=text), partition=0)
+    out = newsift("matches", "--no-follow", "--csv").out
+    rows = list(csv.DictReader(io.StringIO(out, newline="")))
+    assert [row["text"].replace("'", "") for row in rows] == texts
+    assert ["'" in row["text"] for row in rows] == [True] * 5 + [False, False, True]
+    assert rows[0] | {
+        "match_id": "0-ferry", "score": "0.75", "threshold": "0.25", "source": "tweets-1-7",
+        "why": "ferry[0.40] burns[0.10]", "processed_at": "2026-01-31T12:34:56.789Z",
+    } == rows[0]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--no-follow"], "matched-tweets is empty: nothing has matched yet"),
+        (["--since", "1h"], "no such match since then; --no-follow without --since prints all"),
+        (["--no-follow", "--event", "x"], "no such match; leave --seed and --event out"),
+    ],
+)
+def test_where_nothing_is_found_it_says_where_to_look(
+    newsift: Command, kafka: Kafka, args: list[str], said: str
+) -> None:
+    if args != ["--no-follow"]:
+        kafka.send(MATCHES, record("old"), at=int(time.time() * 1000) - 2 * HOUR)
+    done = newsift("matches", *args)
+    assert (done.code, done.out) == (0, "")
+    assert said in done.err
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_on_a_terminal_the_whole_post_is_wrapped_to_its_width(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    text = " ".join(f"word{n}" for n in range(40))
+    kafka.send(MATCHES, record("1", text=text))
+    monkeypatch.setattr("newsift.cli.output.page_width", lambda: width)
+    found = newsift("matches", "--no-follow").out.splitlines()
+    assert found[0].startswith("12:34:56Z  0.75  event of ferry")
+    assert max(map(len, found)) <= width
+    assert "\n".join(found).split()[5:] == text.split()
+
+
+def test_what_is_no_match_record_is_counted(newsift: Command, kafka: Kafka) -> None:
+    for odd in (b"", b"[]", b"{}", b"\xff", b'{"post": 1}', b"[" * 10_000, None):
+        kafka.send(MATCHES, odd, key=b"k")
+    kafka.send(MATCHES, record("1"))
+    done = newsift("matches", "--no-follow", "--json")
+    assert ids(done.out) == ["1"]
+    assert done.err == "newsift: passed over as no match records: 7\n"
+
+
+def test_following_prints_what_comes(newsift: Command, kafka: Kafka) -> None:
+    """What was there before is not printed; it ends at the limit."""
+    kafka.send(MATCHES, record("before"))
+    running = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not running.wait(0.05):
+            kafka.send(MATCHES, record(f"new {number}"), partition=0)
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    done = newsift("matches", "--json", "--limit", "3")
+    running.set()
+    writer.join()
+    assert done.code == 0
+    found = ids(done.out)
+    first = int(found[0].split()[1])
+    assert found == [f"new {first + n}" for n in range(3)]
+
+
+def test_history_and_then_what_comes(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(MATCHES, record("a"), partition=0)
+    kafka.send(MATCHES, record("b"), partition=0)
+    done = newsift("matches", "--since", "1h", "--follow", "--json", "--limit", "2")
+    assert ids(done.out) == ["a", "b"]
+
+
+def test_a_reader_that_leaves_is_no_error(kafka: Kafka) -> None:
+    kafka.fill(MATCHES, [record(str(n), text="x" * 1000) for n in range(200)])
+    command = [sys.executable, "-W", "ignore", "-c", "from newsift.cli import main; main()"]
+    shell = " ".join(f"'{part}'" for part in [*command, "matches", "--no-follow", "--json"])
+    done = subprocess.run(
+        ["bash", "-c", f"{shell} | head -n 1"], capture_output=True, text=True, check=False,
+        cwd=str(__file__).partition("/tests/")[0],
+    )  # fmt: skip
+    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--since", "yesterday"], "--since 'yesterday': is no time; give a span as 90s"),
+        (["--since", "2026-01-31"], "--since '2026-01-31': is no time"),
+        (["--since", "2026-13-31T00:00:00Z"], "is no time"),
+        (["--json", "--csv"], "--json and --csv exclude each other"),
+        (["--limit", "0"], "--limit"),
+    ],
+)
+def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: str) -> None:
+    done = newsift("matches", *args)
+    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+
+
+def test_a_record_of_the_worker_is_read() -> None:
+    import msgspec
+
+    value = record("1", text="t", a=0.5)
+    assert read_match(msgspec.json.encode(msgspec.json.decode(value, type=MatchRecord))) is not None
+
+
+WHY = [("ferry", 0.5), ("Fire", 0.25), ("calm", -0.2), ("", 0.1), ("the", 0.001)]
+
+
+def test_words_are_lit_where_they_stand() -> None:
+    highlight_words = highlight_text("FERRY, ferry! the fire-ferryman #FerryFire calm", WHY, False)
+    assert highlight_words == (
+        "FERRY[0.50], ferry[0.50]! the fire[0.25]-ferryman #Ferry[0.50]Fire[0.25] calm[-0.20]"
+    )
+    assert highlight_text("nothing", [], True) == "nothing"
+
+
+@given(st.text(), st.lists(st.tuples(st.text(max_size=5), st.floats(-1, 1))))
+def test_light_takes_nothing_from_a_text(text: str, why: list[tuple[str, float]]) -> None:
+    painted = highlight_text(text, why, True)
+    if "\x1b" not in text:
+        assert re.sub(r"\x1b\[[\d;]*m", "", painted) == text

@@ -1,0 +1,92 @@
+"""`newsift models`: packed, added, listed, used by its name, and taken away."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from encoder.model_directory import write_model
+from tests.encoder.small import small_model
+from tests.worker.fake import Command
+
+
+@pytest.fixture(autouse=True)
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+    digest = write_model(tmp_path / "small", small_model())
+    (tmp_path / "small.md").write_text("# Small\n\nReads \x1b[31mlittle.\n")
+    return digest
+
+
+def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path, made: str) -> None:
+    file = tmp_path / "small.tar"
+    packed = newsift("models", "pack", tmp_path / "small", "--out", file)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert (packed.code, packed.out, packed.err) == (0, f"{digest}  {file}\n", "")
+    done = newsift("models", "add", file, "--digest", digest.upper())
+    assert (done.code, done.out) == (0, "")
+    assert "--model small" in done.err
+    rows = [json.loads(line) for line in newsift("models", "list", "--json").out.splitlines()]
+    assert [(r["name"], r["added"]) for r in rows] == [("default", False), ("small", True)]
+    assert rows[0]["about"].startswith("English posts and articles")
+    assert (rows[1]["digest"], rows[1]["path"]) == (made, str(tmp_path / "state/models/small"))
+    held = sum(f.stat().st_size for f in (tmp_path / "small").iterdir() if f.suffix != ".json")
+    assert rows[1]["bytes"] == held
+    shown = newsift("models", "list").out
+    assert made[:12] in shown
+    assert "\x1b" not in shown
+    assert newsift("models", "remove", "small").code == 0
+    assert newsift("models", "list").out.count("\n") == 2
+
+
+def test_it_is_used_by_its_name(
+    newsift: Command, tmp_path: Path, made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newsift("models", "pack", tmp_path / "small", "--out", tmp_path / "multilingual.tar")
+    monkeypatch.setenv("NEWSIFT_MODEL__NAME", "multilingual")
+    refused = newsift("config", "check")
+    assert refused.code == 2
+    assert "`newsift models add FILE|URL --digest HEX`" in refused.err
+    newsift("models", "add", tmp_path / "multilingual.tar")
+    assert newsift("config", "check").code == 0
+    by_name = newsift("explain", "a storm", "--model", "multilingual")
+    by_path = newsift("explain", "a storm", "--model", tmp_path / "small")
+    assert (by_name.code, by_name.out) == (0, by_path.out)
+
+
+def test_a_digest_that_is_none_and_a_damaged_model_are_told_in_one_line(
+    newsift: Command, tmp_path: Path
+) -> None:
+    done = newsift("models", "add", "small.tar", "--digest", "12")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "64 hex digits" in done.err
+    broken = tmp_path / "state" / "models" / "broken"
+    broken.mkdir(parents=True)
+    (broken / "manifest.json").write_text("{")
+    row = json.loads(newsift("models", "list", "--json").out.splitlines()[1])
+    assert (row["name"], row["digest"]) == ("broken", None)
+    assert "restore" in row["about"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("newsift models remove ", {"plain,own"}),
+        ("newsift embed --model ", {"plain,default", "plain,own"}),
+    ],
+)
+def test_a_shell_completes_names(tmp_path: Path, words: str, found: set[str]) -> None:
+    (tmp_path / "state" / "models" / "own").mkdir(parents=True)
+    asked = {
+        "_NEWSIFT_COMPLETE": "bash_complete", "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split())),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", "import newsift.cli; newsift.cli.main()"],
+        env=os.environ | asked, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert set(done.stdout.split()) == found

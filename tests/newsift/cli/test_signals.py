@@ -1,0 +1,86 @@
+"""What ends a command from outside: it concludes what it has begun, and leaves nothing behind."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from newsift.cli import cli, run
+from newsift.cli.signals import interruptible
+from tests.broker.clients import until
+from tests.worker.articles import FERRY, lines, write_seeds
+from tests.worker.interrupted import said_until_ended_by
+
+
+def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_hidden_file(
+    tmp_path: Path,
+) -> None:
+    seeds = tmp_path / "seeds"
+    seeds.mkdir()
+    write_seeds(seeds)
+    source, out = tmp_path / "posts", tmp_path / "out"
+    os.mkfifo(source)
+    command = [
+        sys.executable,
+        "-c",
+        "from newsift.cli import main; main()",
+        "filter",
+        "--force",
+        str(source),
+    ]
+    process = subprocess.Popen(
+        [*command, "--seeds", str(seeds), "--out", str(out), "--device", "cpu"],
+        cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with source.open("wb") as pipe:
+        pipe.write(lines({"id": "1", "text": FERRY}))
+        pipe.flush()
+        until(lambda: any(f.stat().st_size for f in tmp_path.glob(".newsift-*")))
+        said = said_until_ended_by(signal.SIGTERM, process)
+    assert process.returncode == 130, said
+    assert '"id":"1"' in out.read_text("utf-8")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "posts", "seeds"]
+
+
+in_c_code = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))
+
+
+def test_an_interrupt_that_c_code_swallows_comes_again() -> None:
+    before = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt), interruptible():  # noqa: PT012
+        in_c_code()
+        passed_over = True
+        time.sleep(60)
+    assert passed_over
+    assert sys.unraisablehook is before
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "code"),
+    [
+        ("watch", signal.SIGTERM, 0), ("collect", signal.SIGTERM, 0), ("watch", signal.SIGINT, 130),
+        ("filter", signal.SIGTERM, 130),
+    ],
+)  # fmt: skip
+def test_sigterm_is_the_end_of_what_goes_on_while_it_still_imports(
+    monkeypatch: pytest.MonkeyPatch, name: str, number: signal.Signals, code: int
+) -> None:
+    monkeypatch.setattr("newsift.cli.table.import_module", lambda _: signal.raise_signal(number))
+    assert run([name, "--listen", "0"]) == code
+
+
+def test_what_fails_on_account_of_an_interrupt_is_the_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compiling(**_: object) -> None:
+        in_c_code()
+        raise RuntimeError("no compiled object yet")
+
+    monkeypatch.setattr(cli, "main", compiling)
+    assert run([]) == 130
+    assert capsys.readouterr().err == "newsift: interrupted\n"

@@ -1,0 +1,141 @@
+"""`newsift status`: what it counts is what is there."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from newsift.cli.status import seeds_line
+from newsift.operations.cluster_status import Reading, rates
+from tests.worker.fake import Command
+from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
+from worker.stream.offsets import Backlog
+
+GROUP = "newsift-ingest"
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newsift.operations.cluster_status.APART", 0.05)
+
+
+def status(newsift: Command) -> dict[str, Any]:
+    done = newsift("status", "--json")
+    assert (done.code, done.err) == (0, "")
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def fill(kafka: Kafka, counts: dict[int, int]) -> None:
+    for partition, count in counts.items():
+        kafka.fill(POSTS, [b"{}"] * count, partition)
+
+
+def test_lag_is_what_was_not_committed(newsift: Command, kafka: Kafka) -> None:
+    fill(kafka, {0: 5, 1: 7, 2: 2})
+    kafka.commit(GROUP, POSTS, {0: 5, 1: 3})
+    found = status(newsift)
+    parts = {row["partition"]: row for row in found["posts"]["partitions"]}
+    assert {n: (row["committed"], row["end"], row["lag"]) for n, row in parts.items()} == {
+        0: (5, 5, 0), 1: (3, 7, 4), 2: (None, 2, 2),
+    }  # fmt: skip
+    assert found["lag"] == 6
+    assert (found["workers"], found["state"]) == ([], "empty")
+
+
+def test_posts_and_matches_an_hour_are_of_a_window_that_is_told(
+    newsift: Command, kafka: Kafka
+) -> None:
+    fill(kafka, {0: 1})
+    assert status(newsift)["hourly"]["posts"] is None  # of a few seconds nothing is told
+    began = int(time.time() * 1000) - 6 * 60_000
+    kafka.send(POSTS, b"{}", at=began, partition=1)
+    kafka.send(MATCHES, b"{}", at=began + 1, partition=1)
+    kafka.send(MATCHES, b"{}", at=began - 86_400_000 * 2, partition=2)
+    found = status(newsift)["hourly"]
+    assert found["window"] == "in the 6 minutes seen"
+    assert (round(found["posts"]), round(found["matches"])) == (20, 10)
+    assert "about 20 posts and 10 matches, in the 6 minutes seen" in newsift("status").out
+
+
+def test_articles_that_a_profile_stands_for_are_told_as_such() -> None:
+    seeds: dict[str, Any] = {"live": 1, "expired": 0, "paused": 2, "replaced": 3}
+    assert seeds_line(seeds | {key: {} for key in ("refused", "stale", "unknown")}) == (
+        "1 live, 3 articles by their event's profile, 2 paused"
+    )
+
+
+def test_a_new_broker_has_nobody_and_nothing(newsift: Command, kafka: Kafka) -> None:
+    found = status(newsift)
+    assert (found["lag"], found["workers"], found["state"]) == (0, [], "dead")
+    none: dict[str, str] = {}
+    states = {"live": 0, "expired": 0, "paused": 0, "replaced": 0}
+    assert found["seeds"] == states | dict.fromkeys(("refused", "stale", "unknown"), none)
+    assert found["rates"] == {"posts_in": 0, "posts_done": 0, "matches": 0}
+    assert "none in newsift-ingest; start one: faust -A worker worker" in newsift("status").out
+
+
+def test_workers_and_their_partitions(newsift: Command, kafka: Kafka) -> None:
+    with kafka.consumer(group_id=GROUP, client_id="first") as member:
+        assert member.partitions_for_topic(POSTS)  # known before it joins, it joins but once
+        member.subscribe([POSTS])
+        ends = time.monotonic() + 60
+        while not member.assignment() and time.monotonic() < ends:
+            member.poll(500)
+        found, told = status(newsift), newsift("status").out
+    assert [(row["host"], row["partitions"]) for row in found["workers"]] == [
+        ("127.0.0.1", [0, 1, 2])
+    ]
+    assert {row["worker"] for row in found["posts"]["partitions"]} == {found["workers"][0]["id"]}
+    assert found["workers"][0]["id"].startswith("first")
+    assert "1 in newsift-ingest (stable)" in told
+
+
+def test_seeds_and_outputs(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(SEEDS, b'{"text": "A"}', b"a")
+    kafka.send(SEEDS, b'{"text": "B", "expires_at": "2020-01-01T00:00:00Z"}', b"b")
+    kafka.send(SEEDS, b"{}", b"odd\x1b")
+    kafka.fill(MATCHES, [b"1", b"2"], 1)
+    kafka.fill(REJECTED, [b"1"], 2)
+    found = status(newsift)
+    assert (found["seeds"]["live"], found["seeds"]["expired"]) == (1, 1)
+    assert "text: missing" in found["seeds"]["refused"]["odd\x1b"]
+    assert found["matches"] == {"topic": MATCHES, "end_offsets": {"0": 0, "1": 2, "2": 0}}
+    assert found["dead_letters"] == {"topic": REJECTED, "end_offsets": {"0": 0, "1": 0, "2": 1}}
+    told = newsift("status").out
+    assert "1 live, 1 expired, 1 refused" in told
+    assert "refused       odd: text: missing" in told
+    assert "2 in matched-tweets" in told
+
+
+def test_an_output_that_is_missing_is_told(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MATCHES", "SEEDS"):
+        monkeypatch.setenv(f"NEWSIFT_TOPICS__{name}", f"no-{name}")
+    found = status(newsift)
+    assert (found["seeds"], found["matches"]["end_offsets"]) == (None, None)
+    assert newsift("status").out.count("missing; make it with `newsift topics create`") == 2
+
+
+def test_without_posts_there_is_no_status(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_TOPICS__POSTS", "nowhere")
+    done = newsift("status")
+    assert (done.code, done.out) == (2, "")
+    assert "no topic 'nowhere'" in done.err
+
+
+def test_rates_come_from_two_readings() -> None:
+    before = {0: Backlog(0, 4, 10), 1: Backlog(100, None, 300)}
+    after = {0: Backlog(0, 8, 30), 1: Backlog(100, 150, 310)}
+    found = rates(Reading(10.0, before, {0: 1}, None), Reading(12.0, after, {0: 2}, {0: 5}))
+    assert found == {"posts_in": 15.0, "posts_done": 27.0, "matches": 0.5}
+
+
+def test_posts_that_are_gone_are_no_lag() -> None:
+    """Retention may outrun a group, and a new group begins with the first post that is there."""
+    now = Reading(0.0, {0: Backlog(90, 20, 100), 1: Backlog(5, None, 9)}, None, None)
+    assert now.lag == {0: 10, 1: 4}

@@ -1,0 +1,176 @@
+"""A receiver of webhooks that answers as a test says, and the command that sends to it.
+
+It speaks plain HTTP/1.1 by Python's own http.server; signatures are as Stripe documents its own,
+https://docs.stripe.com/webhooks?verify=verify-manually, under another header's name.
+"""
+
+import hmac
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socket import SHUT_RDWR
+from threading import Event, Lock, Thread
+from typing import Any
+
+PATIENCE_S = 60.0
+SECRET = "a secret, é"
+STALL, RESET, GARBAGE = 0, 1, 2  # what may come in the place of a status
+
+Answer = Callable[["Post", int], int]  # what came, and how often its match came before
+
+
+def taking(_post: "Post", _before: int) -> int:
+    return 204
+
+
+@dataclass(frozen=True)
+class Post:
+    """One POST, as it came."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def name(self) -> str:
+        return str(json.loads(self.body)["post"]["id"])
+
+    @property
+    def event(self) -> str:
+        [event] = {str(match["event"]) for match in json.loads(self.body)["matches"]}
+        return event
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is signed, by the words of docs/watch.md."""
+        said = dict(part.split("=") for part in self.headers["Newsift-Signature"].split(","))
+        text = f"{said['t']}.{self.body.decode()}"
+        wanted = hmac.digest(SECRET.encode(), text.encode(), "sha256").hex()
+        return said["v1"] == wanted and abs(time.time() - int(said["t"])) < 300
+
+
+@dataclass
+class Receiver:
+    """What came, in order, and how to answer it."""
+
+    answer: Answer
+    came: list[Post] = field(default_factory=list)
+    taken: list[Post] = field(default_factory=list)
+    port: int = 0
+    over: Event = field(default_factory=Event)
+    _often: Counter[str] = field(default_factory=Counter)
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/in?from=newsift"
+
+    def status(self, post: Post) -> int:
+        with self._lock:
+            name = post.headers["Newsift-Match"]
+            before, self._often[name] = self._often[name], self._often[name] + 1
+            self.came.append(post)
+        status = self.answer(post, before)
+        if 200 <= status < 300:
+            with self._lock:
+                self.taken.append(post)
+        return status
+
+    def names(self, event: str | None = None) -> list[str]:
+        """The posts that were taken, in order, each once."""
+        mine = (post for post in self.taken if event in (None, post.event))
+        return list(dict.fromkeys(post.name for post in mine))
+
+
+@contextmanager
+def receiving(answer: Answer = taking) -> Iterator[Receiver]:
+    """A receiver on a free port of this machine."""
+    receiver = Receiver(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = receiver.status(Post(dict(self.headers), body))
+            if status == STALL:
+                receiver.over.wait(PATIENCE_S)
+            elif status == RESET:
+                self.connection.shutdown(SHUT_RDWR)
+            elif status == GARBAGE:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: none\r\n" + b"x" * 2**17)
+                self.close_connection = True
+            else:
+                self._say(status)
+
+        def _say(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Set-Cookie", "a=b")
+            if 300 <= status < 400:
+                self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.port = server.server_address[1]
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield receiver
+    finally:
+        receiver.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+@dataclass
+class Watching:
+    """The command as a process, and what it has said so far."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text("utf-8")
+
+    def ended(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+    def leave(self) -> int:
+        self.process.terminate()
+        return self.ended()
+
+    def until(self, met: Callable[[], object]) -> None:
+        """Wait for a condition, for a long time if it must be."""
+        limit = time.monotonic() + PATIENCE_S
+        while not met():
+            assert time.monotonic() < limit, f"waited in vain: {self.said}"
+            time.sleep(0.02)
+
+
+@contextmanager
+def watching(folder: Path, *args: object, **env: str) -> Iterator[Watching]:
+    """Run `newsift watch` while the block lasts."""
+    log = folder / f"watch-{time.monotonic_ns()}.log"
+    command = [sys.executable, "-c", "from newsift.cli import main; main()", "watch"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [*command, *map(str, args)], stdout=file, stderr=file,
+            env=os.environ | {"NEWSIFT_WEBHOOK_SECRET": SECRET} | env,
+            cwd=str(__file__).partition("/tests/")[0],
+        )  # fmt: skip
+    try:
+        yield Watching(process, log)
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,178 @@
+"""The stream of matches as events: whoever comes back goes on where he left off.
+
+Events are read as WHATWG HTML has them, https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+import http.client
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from newsift.cli.watch.stream import MOST_LISTENERS, parse_event_id
+from tests.newsift.cli.test_matches import record
+from tests.newsift.cli.watch.receiver import Watching, watching
+from tests.worker.kafka_side import MATCHES, Kafka
+
+PATIENCE_S = 60.0
+Event = tuple[str, str]  # its id, and the post's
+
+
+def port_of(command: Watching) -> int:
+    """The port that it says it listens on."""
+    found: list[str] = []
+
+    def told() -> bool:
+        found[:] = re.findall(r"http://127\.0\.0\.1:([0-9]+)/metrics", command.said)
+        return bool(found)
+
+    command.until(told)
+    return int(found[0])
+
+
+@contextmanager
+def listening(port: int, **headers: str) -> Iterator[http.client.HTTPResponse]:
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    link.request("GET", "/matches", headers=names)
+    try:
+        yield link.getresponse()
+    finally:
+        link.close()
+
+
+def fetched(port: int, path: str) -> str:
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    link.request("GET", path)
+    try:
+        return link.getresponse().read().decode()
+    finally:
+        link.close()
+
+
+def events(answer: http.client.HTTPResponse, many: int) -> list[Event]:
+    """So many events, as a browser would take them in."""
+    found: list[Event] = []
+    fields: dict[str, str] = {}
+    while len(found) < many:
+        line = answer.readline().decode().rstrip("\n")
+        assert answer.fp is not None, "it is over"
+        name, _, value = line.partition(":")
+        if name:
+            fields[name] = value.removeprefix(" ")
+        elif not line and "data" in fields:
+            assert fields["event"] == "match"
+            found.append((fields["id"], json.loads(fields["data"])["post"]["id"]))
+            fields = {}
+    return found
+
+
+def fill(kafka: Kafka, start: int, end: int) -> None:
+    for number in range(start, end):
+        kafka.send(MATCHES, record(str(number)), partition=number % 3)
+
+
+def test_who_comes_back_misses_nothing_and_sees_nothing_twice(kafka: Kafka, tmp_path: Path) -> None:
+    fill(kafka, 0, 30)
+    seen: list[Event] = []
+    with watching(tmp_path, "--listen", 0, "--since", "1h") as command:
+        port = port_of(command)
+        with listening(port) as answer:
+            assert answer.getheader("Content-Type") == "text/event-stream"
+            seen += events(answer, 17)
+    fill(kafka, 30, 40)
+    with watching(tmp_path, "--listen", 0) as command:  # it was away, and so was the listener
+        port = port_of(command)
+        with listening(port, Last_Event_ID=seen[-1][0]) as answer:
+            seen += events(answer, 23)
+            fill(kafka, 40, 43)
+            seen += events(answer, 3)
+            assert "newsift_watch_streams 1.0" in fetched(port, "/metrics")
+        with listening(port, Last_Event_ID="nonsense") as answer:
+            assert answer.status == 400
+        command.until(lambda: "newsift_watch_streams 0.0" in fetched(port, "/metrics"))
+        with listening(port, Host="newsroom.example") as answer:
+            assert answer.status == 421
+        assert command.leave() == 0
+    assert sorted(int(name) for _, name in seen) == list(range(43))
+
+
+@pytest.mark.slow
+def test_who_has_seen_nothing_yet_comes_back_and_misses_nothing(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    fill(kafka, 0, 6)
+    with watching(tmp_path, "--listen", 0) as command:
+        port = port_of(command)
+        with listening(port) as answer:
+            assert answer.readline() == b":\n"
+            place = answer.readline().decode().removeprefix("id: ").strip()
+            assert answer.readline() == b"\n"
+        assert parse_event_id(place) == {0: 2, 1: 2, 2: 2}
+        fill(kafka, 6, 9)
+        with listening(port, Last_Event_ID=place) as answer:
+            found = events(answer, 3)
+    assert sorted(name for _, name in found) == ["6", "7", "8"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("further", [0, 2_000], ids=["of here", "of very many partitions"])
+def test_a_place_that_is_no_more_is_the_beginning(
+    kafka: Kafka, tmp_path: Path, further: int
+) -> None:
+    fill(kafka, 0, 3)
+    others = "".join(f",{number}-1234567890" for number in range(3, 3 + further))
+    with (
+        watching(tmp_path, "--listen", 0) as command,
+        listening(port_of(command), Last_Event_ID=f"0-900,1-1,2-1{others}") as answer,
+    ):
+        [(place, name)] = events(answer, 1)
+    assert (place, name) == ("0-1,1-1,2-1", "0")
+
+
+@pytest.mark.slow
+def test_so_many_listen_and_no_more_and_one_who_leaves_makes_room(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    with watching(tmp_path, "--listen", 0) as command:
+        port, links = port_of(command), []
+        for _ in range(MOST_LISTENERS):
+            link = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+            link.sendall(b"GET /matches HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in link.recv(2**10)
+            links.append(link)
+        with listening(port) as answer:
+            assert answer.status == 503
+        for link in links:
+            link.close()
+
+        def has_room() -> bool:
+            with listening(port) as answer:
+                return answer.status == 200
+
+        command.until(has_room)
+        assert command.leave() == 0
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_told_of_in_one_line(kafka: Kafka, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with watching(tmp_path, "--listen", port) as command:
+            assert command.ended() == 2
+    assert (
+        command.said.splitlines()[-1]
+        == f"newsift: --listen: {port} is taken; free it, or give another"
+    )
+
+
+@pytest.mark.parametrize("said", ["a", "1", "1-", "1-2,", "-1-2", "1-2;3-4", "١-2", "1-2," * 9_999])
+def test_a_place_of_a_strangers_making_is_refused(said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said[:20])):
+        parse_event_id(said)
+    assert parse_event_id("0-12,1-5") == {0: 12, 1: 5}
+    assert parse_event_id("") is None

@@ -1,0 +1,76 @@
+"""A folder of files of posts, and a source that watches it: what it hands on, what is marked."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+from aiohttp import ClientSession
+
+from newsift.collect.folder import FileLedger, Folder, Settling
+from newsift.collect.source import EnoughError, SourceFrame, SourceMark
+from newsift.files.posts import FileMessages
+from newsift.files.tables import FileOptions
+from worker.config.limits import Limits
+
+NOBODY = cast(ClientSession, None)  # a folder needs no client
+
+
+def posts(name: str, count: int, begin: int = 0) -> bytes:
+    """So many posts as JSON lines, with ids that name their file."""
+    rows = ({"id": f"{name}-{n}", "text": f"row {n} of {name}"} for n in range(begin, count))
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def put(folder: Path, name: str, content: bytes, age: float = 60.0) -> Path:
+    """A file that was written so many seconds ago."""
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    os.utime(file, (time.time() - age,) * 2)
+    return file
+
+
+def watched(place: Path, state: Path, once: bool = True, settle: float = 5.0) -> Folder:
+    """A source for this folder, with its ledger beside a state."""
+
+    def read(path: Path) -> FileMessages:
+        return FileMessages(path, FileOptions(), Limits())
+
+    ledger = FileLedger(state / "ledger")
+    state.mkdir(exist_ok=True)
+    return Folder(str(place), read, ledger, once, Settling(settle), look_every=0.01)
+
+
+async def frames_of(source: Folder, mark: SourceMark | None) -> AsyncIterator[SourceFrame]:
+    """What comes, frame by frame, until there is no more."""
+    arrivals = source.arrivals(NOBODY, mark)
+    try:
+        async for frames in arrivals:
+            for frame in cast("list[SourceFrame]", frames):
+                yield frame
+    except EnoughError:
+        return
+    finally:
+        await arrivals.aclose()
+
+
+def all_of(source: Folder, mark: SourceMark | None = None) -> tuple[list[str], SourceMark | None]:
+    """The keys of all that comes, and the mark once it is acknowledged."""
+
+    async def everything() -> list[SourceFrame]:
+        return [frame async for frame in frames_of(source, mark)]
+
+    frames = asyncio.run(everything())
+    if frames:
+        mark = mark_of(source, frames[-1])
+    return [(frame.key or b"").decode() for frame in frames if frame.value], mark
+
+
+def mark_of(source: Folder, frame: SourceFrame) -> SourceMark:
+    """What is kept once this frame is acknowledged."""
+    assert frame.cursor is not None
+    return SourceMark(frame.cursor, source.place)

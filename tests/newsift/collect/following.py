@@ -1,0 +1,76 @@
+"""A collector for tests: it follows a source from one connection to the next, and keeps all."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from newsift.collect.source import Gap, LiveSource, LostError, SourceFrame, SourceMark
+from newsift.web.session import session
+
+PATIENCE_S = 60.0
+
+
+class Followed:
+    """What a source gave."""
+
+    def __init__(self) -> None:
+        self.frames: list[SourceFrame] = []
+        self.noted: list[SourceFrame] = []  # cursors alone
+        self.gaps: list[Gap] = []
+        self.lost: list[LostError] = []
+
+    def mark(self, place: str, upto: int | None = None) -> SourceMark | None:
+        """The mark once the first frames are acknowledged."""
+        given = [f for f in self.frames[:upto] if f.cursor is not None]
+        if not given:
+            return None
+        at = next((f.at for f in reversed(given) if f.at is not None), None)
+        return SourceMark(given[-1].cursor, place, at) if given[-1].cursor is not None else None
+
+    def values(self) -> list[bytes]:
+        return [frame.value for frame in self.frames]
+
+    def keyed(self) -> list[str]:
+        return [frame.key.decode() for frame in self.frames if frame.key is not None]
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+async def first_of(source: LiveSource) -> Sequence[SourceFrame] | Gap:
+    """What comes first."""
+    async with session(PATIENCE_S) as client:
+        return await anext(source.arrivals(client, None))
+
+
+@asynccontextmanager
+async def following(source: LiveSource, mark: SourceMark | None = None) -> AsyncIterator[Followed]:
+    """Follow a source through all its connections while the block lasts, without pauses."""
+    seen = Followed()
+    task = asyncio.create_task(_follow(source, mark, seen))
+    try:
+        yield seen
+    finally:
+        if not task.done():
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _follow(source: LiveSource, mark: SourceMark | None, seen: Followed) -> None:
+    async with session(PATIENCE_S) as client:
+        while True:
+            try:
+                async for found in source.arrivals(client, seen.mark(source.place) or mark):
+                    if isinstance(found, Gap):
+                        seen.gaps.append(found)
+                    else:
+                        seen.noted += [frame for frame in found if not frame.value]
+                        seen.frames += [frame for frame in found if frame.value]
+            except LostError as lost:
+                seen.lost.append(lost)
+                await asyncio.sleep(0.01)

@@ -1,0 +1,510 @@
+"""What a Jetstream sends, read by the documents; and whatever anybody sends does no harm."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from encoder.errors import InputError
+from newsift.collect.bluesky import KEY_BYTES, LARGEST_CURSOR, Bluesky, Jetstream, JetstreamNotice
+from newsift.collect.source import (
+    ANNOUNCED,
+    BUSY,
+    CLOSED,
+    LIMITED,
+    MALFORMED,
+    STALLED,
+    TOO_OLD,
+    SourceFrame,
+    SourceMark,
+)
+from tests.newsift.collect.collecting import Collecting, collecting
+from tests.newsift.collect.jetstream_side import (
+    BASE,
+    LEXICON,
+    STEP,
+    End,
+    Fault,
+    JetstreamSide,
+    abort,
+    address,
+    after,
+    binary,
+    event,
+    fall_silent,
+    half_a_frame,
+    ping_in_silence,
+    refusing,
+    runner_of,
+    say,
+)
+from worker.errors import AccessError
+
+HOSTS = {1: "wss://one.test/subscribe",
+         2: "wss://two.test/xrpc/network.bsky.jetstream.subscribeEvents"}  # fmt: skip
+
+
+def jetstream(version: int, *langs: str) -> Jetstream:
+    return Jetstream(URL(HOSTS[version]), ("app.bsky.feed.post",), langs)
+
+
+def read(version: int, message: Any, *langs: str) -> SourceFrame | JetstreamNotice:
+    value = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return jetstream(version, *langs).read(value)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_event_is_a_frame_with_its_address_its_cursor_and_its_time(version: int) -> None:
+    value = event(7, version).encode()
+    at = (BASE + 7 * STEP) / 1e6
+    cursor = BASE + 7 * STEP if version == 1 else 8
+    assert read(version, value) == SourceFrame(value, address(7).encode(), cursor, at)
+
+
+@pytest.mark.parametrize(
+    ("version", "message", "key", "cursor"),
+    [
+        (1, {"did": "did:plc:a", "time_us": 5, "kind": "account", "account": {}}, b"did:plc:a", 5),
+        (1, {"did": "d", "time_us": 5, "kind": "commit", "commit": {
+            "operation": "delete", "collection": "c", "rkey": "k"}}, b"at://d/c/k", 5),
+        (1, {"kind": "commit"}, None, None),
+        (2, {"$type": "message", "payload": {"$type": f"{LEXICON}sync", "seq": 5, "did": "d",
+             "time": "2024-09-09T19:46:02.329308Z"}}, b"d", 5),
+        (2, {"$type": "message", "payload": {"$type": f"{LEXICON}commit", "seq": 5, "did": "d",
+             "collection": "c", "rkey": "k"}}, b"at://d/c/k", 5),
+        (2, {"$type": "other"}, None, None),
+    ],
+)  # fmt: skip
+def test_other_events_are_frames_too(
+    version: int, message: dict[str, Any], key: bytes | None, cursor: int | None
+) -> None:
+    found = read(version, message)
+    assert isinstance(found, SourceFrame)
+    assert (found.key, found.cursor) == (key, cursor)
+
+
+@pytest.mark.parametrize("cursor", [-1, LARGEST_CURSOR + 1, 10**30])
+def test_a_cursor_that_nobody_could_ask_for_is_none(cursor: int) -> None:
+    for version, message in (
+        (1, {"did": "d", "time_us": cursor}),
+        (2, {"$type": "message", "payload": {"seq": cursor}}),
+    ):
+        found = read(version, message)
+        assert isinstance(found, SourceFrame)
+        assert found.cursor is None
+
+
+def test_a_key_that_is_no_address_is_left_out() -> None:
+    found = read(1, {"did": "d" * (KEY_BYTES + 1), "time_us": 5})
+    assert isinstance(found, SourceFrame)
+    assert (found.key, found.cursor) == (None, 5)
+
+
+@pytest.mark.parametrize("langs", [[], ["EN-us", "de"], ["en"], None])
+def test_posts_in_a_language_or_in_none_are_wanted(langs: list[str] | None) -> None:
+    message = json.loads(event(1, 1))
+    message["commit"]["record"]["langs"] = langs
+    found = read(1, message, "en")
+    assert isinstance(found, SourceFrame)
+    assert found.value
+    other = read(1, message, "ja")
+    assert isinstance(other, SourceFrame)
+    assert bool(other.value) == (not langs)
+    assert other.cursor == found.cursor
+
+
+ODD = st.recursive(
+    st.none() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+KEYS = ("did", "time_us", "commit", "collection", "rkey", "record", "langs", "$type", "payload",
+        "seq", "time", "error", "name", "message")  # fmt: skip
+
+
+@given(st.sampled_from([1, 2]), st.data())
+def test_one_value_changed_does_no_harm(version: int, data: st.DataObject) -> None:
+    message = json.loads(event(3, version))
+    place = message
+    while True:
+        key = data.draw(st.sampled_from([*KEYS, *place]))
+        if not isinstance(place.get(key), dict) or data.draw(st.booleans()):
+            place[key] = data.draw(ODD)
+            break
+        place = place[key]
+    value = json.dumps(message).encode()
+    found = read(version, value, "en")
+    if isinstance(found, SourceFrame):
+        assert found.value in (value, b"")
+        assert found.cursor is None or 0 <= int(found.cursor) <= LARGEST_CURSOR
+
+
+@given(st.sampled_from([1, 2]), st.binary(max_size=200))
+def test_bytes_of_any_kind_go_on_as_they_are(version: int, value: bytes) -> None:
+    found = read(version, value)
+    assert isinstance(found, SourceFrame)
+    assert found.value == value
+
+
+@pytest.mark.parametrize("cursor", ["", "abc", -1, 2**63, "5"])
+def test_a_state_with_a_cursor_of_another_kind_is_refused(cursor: int | str) -> None:
+    host = jetstream(1)
+    with pytest.raises(InputError, match=r"^--state: the cursor .* delete the file"):
+        host.since(SourceMark(cursor, host.place))
+
+
+@pytest.mark.parametrize("at", [None, 0.0, -1e308, 1e308, 5.0])
+def test_a_time_that_is_none_of_theirs_is_not_asked_for(at: float | None) -> None:
+    assert jetstream(2).since(SourceMark(5, "elsewhere", at)) is None
+
+
+@pytest.mark.parametrize("url", ["ws://h/", "ws://h/subscribe2", "ws://h/xrpc/other"])
+def test_a_path_of_neither_interface_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match="none of a Jetstream"):
+        Jetstream(URL(url), (), ())
+
+
+def test_who_asks_to_stay_away_keeps_nobody_from_the_next() -> None:
+    async def test(side: JetstreamSide) -> None:
+        other = JetstreamSide(1, 0)
+        other.faults.append(refusing(429, **{"Retry-After": "3000"}))
+        side.faults.append(after(3, abort))
+        side.faults.append(refusing(503))  # the turn of the other, who is still to be let alone
+        runner = await runner_of(other)
+        async with collecting(source_of(other.url, side.url)) as found:
+            await found.until(complete(found))
+            assert found.counted("reconnects_total", reason=LIMITED) == 1
+            assert found.counted("reconnects_total", reason=BUSY) == 1
+        assert len(other.asked) == 1
+        await runner.cleanup()
+
+    run(test, 1)
+
+
+def test_two_hosts_that_refuse_end_it_and_one_that_is_not_there_does_not() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.faults.extend([refusing(403)] * 2)
+        nobody = "ws://127.0.0.1:9/subscribe"
+        async with collecting(source_of(side.url, nobody)) as found:
+            await found.until(complete(found))
+            assert found.counted("reconnects_total", reason=BUSY) == 2
+        side.faults.extend([refusing(403)] * 2)
+        with pytest.raises(AccessError, match="answers 403"):
+            async with collecting(source_of(side.url, f"{side.url}?x=1")) as found:
+                await found.until(lambda: False)
+
+    run(test, 1)
+
+
+async def unreadable(request: web.Request, _socket: web.WebSocketResponse) -> None:
+    """A text that is no UTF-8."""
+    assert request.transport is not None
+    request.transport.write(b"\x81\x02\xff\xfe")
+    await asyncio.sleep(0.05)
+
+
+async def large(_request: web.Request, socket: web.WebSocketResponse) -> None:
+    await socket.send_str("x" * 2**14)
+
+
+@pytest.mark.parametrize("fault", [unreadable, large])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_frame_that_cannot_be_read_is_passed_by_in_the_end(
+    version: int, fault: End, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.collect.bluesky.LARGEST", 2**13)
+
+    async def test(side: JetstreamSide) -> None:
+        side.faults.extend([after(3, fault), *[after(1, fault)] * 2])
+        async with collecting(source_of(side.url)) as found:
+            await found.until(complete(found))
+            assert found.counted("reconnects_total", reason=MALFORMED) == 3
+            assert found.counted("gaps_total") == 1
+        mark = mark_of(side, 2)
+        assert mark.at is not None
+        assert side.cursors == [
+            None, side.cursor_of(2), side.cursor_of(2), round((mark.at + 1) * 1_000_000),
+        ]  # fmt: skip
+
+    run(test, version)
+
+
+def test_one_frame_that_cannot_be_read_costs_nothing() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.faults.extend([after(3, unreadable), after(3, unreadable), after(0, say())])
+        async with collecting(source_of(side.url)) as found:
+            await found.until(complete(found))
+            assert found.counted("gaps_total") == 0
+
+    run(test, 1)
+
+
+SLOW = '{"$type": "error", "error": "ConsumerTooSlow", "message": "too far behind"}'
+FAULTS: list[tuple[str, Fault]] = [
+    (CLOSED, after(5, say())),
+    (CLOSED, after(5, abort)),
+    (CLOSED, after(5, half_a_frame)),
+    (CLOSED, after(0, abort)),
+    (STALLED, after(5, fall_silent)),
+    (STALLED, after(5, ping_in_silence)),
+    (MALFORMED, after(5, binary)),
+    (LIMITED, refusing(429)),
+    (LIMITED, refusing(429, **{"Retry-After": "1"})),
+    (BUSY, refusing(503)),
+    (BUSY, refusing(500, **{"Retry-After": "nonsense"})),
+]
+COUNT = 12
+
+
+def run(
+    test: Callable[[JetstreamSide], Coroutine[Any, Any, None]], version: int, count: int = COUNT
+) -> None:
+    """Run a test beside a Jetstream."""
+
+    async def beside() -> None:
+        side = JetstreamSide(version, count)
+        runner = await runner_of(side)
+        try:
+            await test(side)
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(beside())
+
+
+def source_of(*urls: str, langs: tuple[str, ...] = (), stall_s: float = 0.5) -> Bluesky:
+    return Bluesky(urls, (), langs, stall_s)
+
+
+def complete(found: Collecting, count: int = COUNT) -> Callable[[], bool]:
+    return lambda: {address(n) for n in range(count)} <= set(found.outlet.keys)
+
+
+def mark_of(side: JetstreamSide, number: int, place: str | None = None) -> SourceMark:
+    here = f"127.0.0.1:{side.port}{side.path}"
+    return SourceMark(side.cursor_of(number), place or here, (BASE + number * STEP) / 1e6)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("reason", "fault"), FAULTS)
+def test_nothing_is_missing_after_a_fault(version: int, reason: str, fault: Fault) -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.faults.append(fault)
+        async with collecting(source_of(side.url)) as found:
+            await found.until(complete(found))
+            assert found.counted("reconnects_total", reason=reason) == 1
+            assert found.counted("gaps_total") == 0
+        last = side.cursors[1]  # the second visit goes on where the first was acknowledged
+        assert last in (None, side.cursor_of(4))
+        assert found.outlet.marks[-1].cursor == side.cursor_of(COUNT - 1)
+
+    run(test, version)
+
+
+def test_an_error_frame_of_v2_ends_the_connection() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.faults.append(after(5, say(SLOW)))
+        async with collecting(source_of(side.url)) as found:
+            await found.until(complete(found))
+            assert found.counted("reconnects_total", reason=ANNOUNCED) == 1
+        assert "$type" not in "".join(found.outlet.keys)
+
+    run(test, 2)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_it_goes_on_from_the_mark_inclusive(version: int) -> None:
+    async def test(side: JetstreamSide) -> None:
+        url = side.url + ("?compress=" if version == 1 else "")  # v1 may deflate what it sends
+        async with collecting(source_of(url), mark_of(side, 7)) as found:
+            await found.until(lambda: len(found.outlet.keys) == COUNT - 7)
+        assert found.outlet.keys == [address(n) for n in range(7, COUNT)]
+        assert side.cursors == [side.cursor_of(7)]
+        assert [frame.value for frame in found.outlet.frames] == [
+            text.encode() for text in side.events[7:]
+        ]
+
+    run(test, version)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_is_no_longer_there_is_a_gap(version: int) -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.floor = 8
+        async with collecting(source_of(side.url), mark_of(side, 2)) as found:
+            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
+            assert found.counted("gaps_total") == 1
+            assert found.counted("gap_seconds_total") == 6 * STEP / 1e6
+        assert found.outlet.keys == [address(n) for n in range(8, COUNT)]
+
+    run(test, version)
+
+
+TOO_OLD_FRAME = {"$type": "error", "error": "CursorTooOld", "message": "cursor 3 below floor 9"}
+
+
+@pytest.mark.parametrize("error", [TOO_OLD_FRAME, TOO_OLD_FRAME | {"message": "no number"}])
+def test_a_frame_that_says_that_the_cursor_is_too_old_is_heeded_too(error: dict[str, str]) -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.floor = 8
+        side.faults.append(after(0, say(json.dumps(error))))
+        async with collecting(source_of(side.url), mark_of(side, 2)) as found:
+            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
+            assert found.counted("gaps_total") == 1
+            assert found.counted("reconnects_total", reason=TOO_OLD) == 1
+        assert found.outlet.keys == [address(n) for n in range(8, COUNT)]
+
+    run(test, 2)
+
+
+def test_a_host_that_brings_nothing_for_a_time_is_asked_for_what_is_new() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.floor = 8
+        wordless = TOO_OLD_FRAME | {"message": ""}
+        side.faults.extend([after(0, say(json.dumps(wordless))), after(0, fall_silent)])
+        async with collecting(source_of(side.url), mark_of(side, 2)) as found:
+            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
+            assert found.counted("gaps_total") == 1
+        assert side.cursors == [side.cursor_of(2), BASE + 2 * STEP - 10_000_000, None]
+
+    run(test, 2)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_another_host_is_asked_by_the_time_and_a_little_earlier(version: int) -> None:
+    async def test(side: JetstreamSide) -> None:
+        mark = mark_of(side, 5, "another.test:443/subscribe")
+        async with collecting(source_of(side.url), mark) as found:
+            await found.until(lambda: address(COUNT - 1) in found.outlet.keys)
+            assert found.counted("gaps_total") == 0
+        assert side.cursors == [BASE + 5 * STEP - 10_000_000]
+        assert found.outlet.keys[0] == address(5)
+
+    run(test, version)
+
+
+def test_another_host_that_brings_nothing_for_a_time_is_asked_for_what_is_new() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.faults.append(after(0, fall_silent))
+        async with collecting(source_of(side.url), mark_of(side, 5, "another.test/")) as found:
+            await found.until(complete(found))
+            assert found.counted("gaps_total") == 1
+        assert side.cursors == [BASE + 5 * STEP - 10_000_000, None]
+
+    run(test, 2)
+
+
+def test_a_number_of_another_instance_without_a_time_begins_with_what_is_new() -> None:
+    async def test(side: JetstreamSide) -> None:
+        async with collecting(source_of(side.url), SourceMark(77, "another.test/")) as found:
+            await found.until(lambda: bool(found.outlet.keys))
+            assert found.counted("gaps_total") == 1
+        assert side.cursors == [None]
+
+    run(test, 2)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_time_from_another_host_is_clamped_and_told(version: int) -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.floor = 8
+        async with collecting(source_of(side.url), mark_of(side, 2, "another.test/")) as found:
+            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
+            assert found.counted("gaps_total") == 1
+
+    run(test, version)
+
+
+def test_a_refusal_ends_it_unless_another_host_is_there() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.faults.extend([refusing(403)])
+        with pytest.raises(AccessError, match=r"answers 403.*--url"):
+            async with collecting(source_of(side.url)) as found:
+                await found.until(lambda: False)
+        nobody = "ws://127.0.0.1:9/subscribe"
+        async with collecting(source_of(nobody, side.url)) as found:
+            await found.until(complete(found))
+            assert found.counted("reconnects_total", reason="unreachable") == 1
+
+    run(test, 1)
+
+
+def test_a_refusal_is_waited_for_once_it_has_let_us_in() -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.faults.extend([after(3, say()), refusing(404)])
+        async with collecting(source_of(side.url)) as found:
+            await found.until(complete(found))
+            assert found.counted("reconnects_total", reason=BUSY) == 1
+
+    run(test, 1)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_other_languages_are_left_out_and_the_cursor_moves_on(version: int) -> None:
+    async def test(side: JetstreamSide) -> None:
+        side.events = [event(n, version, [["en-GB"], ["ja"]][n % 2]) for n in range(COUNT)]
+        async with collecting(source_of(side.url, langs=("en",))) as found:
+            last = side.cursor_of(COUNT - 1)
+            await found.until(
+                lambda: bool(found.outlet.marks) and last == found.outlet.marks[-1].cursor
+            )
+        assert found.outlet.keys == [address(n) for n in range(0, COUNT, 2)]
+
+    run(test, version)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_is_no_event_goes_on_as_it_is(version: int) -> None:
+    odd = ["{", "null", '{"did": 5}', '{"$type": "message"}', "[]", '{"time_us": "x"}']
+
+    async def test(side: JetstreamSide) -> None:
+        whole = list(side.events)
+        side.events = [whole[0], *odd, *whole[1:], whole[3], whole[2]]  # twice, and out of order
+        async with collecting(source_of(side.url)) as found:
+            await found.until(lambda: len(found.outlet.frames) >= len(side.events))
+        sent = [(frame.value or b"").decode() for frame in found.outlet.frames]
+        assert sent == side.events
+        assert found.outlet.marks[-1].cursor == side.cursor_of(2)
+
+    run(test, version)
+
+
+@pytest.mark.parametrize(
+    ("version", "asked"),
+    [
+        (1, {"wantedCollections": "app.bsky.feed.post"}),
+        (2, {"collections": "app.bsky.feed.post", "kinds": "commit"}),
+    ],
+)
+def test_it_asks_for_posts_unless_the_address_says_otherwise(
+    version: int, asked: dict[str, str]
+) -> None:
+    async def test(side: JetstreamSide) -> None:
+        async with collecting(source_of(side.url)) as found:
+            await found.until(complete(found))
+        assert [dict(one) for one in side.asked] == [asked]
+        own = {1: "wantedCollections=app.bsky.feed.like", 2: "collections=app.bsky.feed.like"}
+        async with collecting(source_of(f"{side.url}?{own[version]}")) as found:
+            await found.until(complete(found))
+        assert [f"{k}={v}" for k, v in side.asked[1].items()] == [own[version]]
+
+    run(test, version)
+
+
+def test_the_notice_of_v2_is_no_frame() -> None:
+    said = {"$type": f"{LEXICON}info", "name": "Other", "message": "x"}
+    info = json.dumps({"$type": "message", "payload": said})
+
+    async def test(side: JetstreamSide) -> None:
+        side.events.insert(3, info)
+        async with collecting(source_of(side.url)) as found:
+            await found.until(complete(found))
+        assert found.outlet.keys == [address(n) for n in range(COUNT)]
+
+    run(test, 2)

@@ -1,0 +1,345 @@
+"""The collector: pauses, outlets, acknowledgement and the mark."""
+
+import asyncio
+import io
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from newsift.collect.collector import FRAME_BYTES, Counts, Inbox, PrintOutlet, TopicOutlet, size_of
+from newsift.collect.source import (
+    BUSY,
+    CLOSED,
+    Arrivals,
+    Backoff,
+    EnoughError,
+    Gap,
+    LostError,
+    SourceFrame,
+    SourceMark,
+)
+from tests.newsift.collect.collecting import PATIENCE_S, Kept, collecting
+from tests.worker.kafka_side import POSTS, Kafka
+from worker.config import Config, KafkaConfig, StreamConfig
+from worker.errors import AccessError, BrokerError
+from worker.posts.read import Reason, Rejected, read_post
+
+
+def pauses(backoff: Backoff, count: int) -> list[float]:
+    return [backoff.pause() for _ in range(count)]
+
+
+def test_pauses_double_to_the_longest_and_begin_again_after_progress() -> None:
+    backoff = Backoff(0.25, 30, jitter=0)
+    assert pauses(backoff, 9) == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]
+    backoff.reset()
+    assert backoff.pause() == 0.25
+
+
+def test_pauses_by_a_step_may_begin_with_none() -> None:
+    assert pauses(Backoff(0, 1, factor=1, step=0.4, jitter=0), 5) == [0, 0.4, 0.8, 1, 1]
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+def test_chance_makes_a_pause_longer_but_never_than_the_longest(chance: float) -> None:
+    backoff = Backoff(10, 25, jitter=0.5, chance=lambda: chance)
+    assert pauses(backoff, 3) == [10 * (1 + chance / 2), min(25, 20 * (1 + chance / 2)), 25]
+
+
+@pytest.mark.parametrize("given", [
+    {"first": -1, "longest": 1}, {"first": 2, "longest": 1},
+    {"first": 1, "longest": 2, "factor": 0}, {"first": 1, "longest": 2, "factor": 1, "step": -1},
+    {"first": 1, "longest": 2, "jitter": 2},
+])  # fmt: skip
+def test_pauses_that_do_not_grow_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"pauses|jitter"):
+        Backoff(**given)
+
+
+def test_a_frame_too_large_leaves_a_record_that_names_it_and_keeps_nobody_waiting(
+    kafka: Kafka,
+) -> None:
+    counts = Counts("bluesky")
+    frames = [SourceFrame(b'{"a": 1}', b"1"), SourceFrame(b"x" * 2**21, b"2"),
+              SourceFrame(b'{"b": 2}', b"3"), SourceFrame(b"", None, 9)]  # fmt: skip
+
+    async def send() -> None:
+        config = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address)))
+        outlet = TopicOutlet(config, counts, lambda _: None)
+        await outlet.start()
+        await outlet.deliver(frames)
+        await outlet.stop()
+
+    asyncio.run(send())
+    records = {record.key: record for record in kafka.records(POSTS)}
+    assert {key: record.value for key, record in records.items()} == {
+        b"1": b'{"a": 1}', b"2": None, b"3": b'{"b": 2}',
+    }  # fmt: skip
+    assert dict(records[b"2"].headers) == {
+        "reason": b"record_too_large", "detail": b"2097152 bytes, more than the topic takes",
+    }  # fmt: skip
+    refused = read_post(records[b"2"].value)
+    assert isinstance(refused, Rejected)
+    assert refused.reason is Reason.EMPTY_VALUE
+    assert b'unsendable_total{source="bluesky"} 1.0' in counts.render()
+
+
+def test_a_dry_run_prints_a_frame_on_a_line() -> None:
+    stream = io.BytesIO()
+    asyncio.run(
+        PrintOutlet(stream).deliver([SourceFrame(b'{"a":\r\n1}'), SourceFrame(b"", cursor=1)])
+    )
+    assert stream.getvalue() == b'{"a": 1}\n'
+
+
+Step = Sequence[SourceFrame] | Gap | Exception
+
+
+class Played:
+    """A source whose connections bring what the script says, one after the other."""
+
+    name, place = "bluesky", "played.test"
+
+    def __init__(self, *connections: Sequence[Step]) -> None:
+        self.script = list(connections)
+        self.marks: list[SourceMark | None] = []
+        self.yielded = 0
+        self.pauses = Backoff(0.001, 0.004, jitter=0)
+
+    async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
+        self.marks.append(mark)
+        for step in self.script.pop(0) if self.script else ():
+            if isinstance(step, Exception):
+                raise step
+            self.yielded += 1
+            yield step
+        if not self.script:
+            await asyncio.Future()
+
+    def backoff(self, lost: LostError) -> Backoff:
+        return self.pauses
+
+
+def frames(*cursors: int, size: int = 10) -> list[SourceFrame]:
+    return [SourceFrame(b"x" * size, str(c).encode(), c, float(c)) for c in cursors]
+
+
+def cursors(marks: Sequence[SourceMark | None]) -> list[object]:
+    return [mark and mark.cursor for mark in marks]
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
+
+
+def test_the_next_connection_begins_where_the_last_was_acknowledged() -> None:
+    source = Played([frames(1, 2), frames(3)], [frames(3, 4), LostError(CLOSED, "gone")], [()])
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            await found.until(lambda: len(source.marks) == 3)
+        assert cursors(source.marks) == [None, 3, 4]
+        assert found.outlet.keys == ["1", "2", "3", "3", "4"]
+        assert found.counts.sent == 5
+        assert found.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
+
+    run(test)
+
+
+def test_nothing_is_marked_or_asked_again_before_it_is_acknowledged() -> None:
+    source = Played([frames(1), LostError(CLOSED, "gone")], [()])
+
+    async def test() -> None:
+        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as found:
+            found.outlet.free.clear()
+            await found.until(lambda: found.counted("reconnects_total") == 1)
+            await found.until(lambda: bool(found.outlet.tried))
+            for _ in range(20):
+                await asyncio.sleep(0.002)
+            assert len(source.marks) == 1
+        assert (found.outlet.marks, found.outlet.frames) == ([], [])  # it left without
+
+    run(test)
+
+
+def test_leaving_waits_for_what_is_under_way() -> None:
+    source = Played([frames(1, 2)])
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            found.outlet.free.clear()
+            await found.until(lambda: bool(found.outlet.tried))
+            found.collector.leave()
+            asyncio.get_running_loop().call_later(0.05, found.outlet.free.set)
+        assert found.outlet.keys == ["1", "2"]
+        assert cursors(found.outlet.marks) == [2]
+
+    run(test)
+
+
+def test_when_all_has_come_it_waits_for_the_broker_however_long() -> None:
+    source = Played([frames(1, 2), EnoughError()])
+
+    async def test() -> None:
+        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as found:
+            found.outlet.free.clear()
+            await found.until(lambda: bool(found.outlet.tried))
+            await asyncio.sleep(0.3)  # longer than a shutdown may take
+            assert not found.task.done()
+            found.outlet.free.set()
+            async with asyncio.timeout(PATIENCE_S):
+                await found.task
+        assert cursors(found.outlet.marks) == [2]
+
+    run(test)
+
+
+def test_what_takes_long_at_the_start_is_left_when_it_is_told_to_leave() -> None:
+    async def test() -> None:
+        async with collecting(Played([()])) as found:
+
+            async def fast() -> None:
+                await asyncio.sleep(0)
+
+            async def never() -> None:
+                found.collector.leave()
+                await asyncio.Future()
+
+            async def failing() -> None:
+                raise BrokerError("nobody listens there")
+
+            assert await found.collector.before_leaving(fast())
+            with pytest.raises(BrokerError):
+                await found.collector.before_leaving(failing())
+            assert not await found.collector.before_leaving(never())
+
+    run(test)
+
+
+def test_a_slow_broker_holds_the_source_up_in_bounded_memory() -> None:
+    size = StreamConfig(batch_bytes=2**14, in_flight=2, batch_posts=4)
+    step = frames(1, size=2**12)
+    source = Played([step] * 100)
+
+    async def test() -> None:
+        async with collecting(source, size=size) as found:
+            found.outlet.free.clear()
+            await found.until(lambda: found.counted("in_flight_bytes") >= 2**15)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert source.yielded <= 2**15 // 2**12 + 2
+            assert found.counted("in_flight_bytes") <= 2**15 + 2 * size_of(step[0])
+            found.outlet.free.set()
+            await found.until(lambda: len(found.outlet.frames) == 100)
+            assert found.counted("in_flight_bytes") == 0
+
+    run(test)
+
+
+def test_a_frame_without_a_value_only_moves_the_mark() -> None:
+    async def test() -> None:
+        async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as found:
+            await found.until(lambda: bool(found.outlet.frames))
+        assert found.outlet.keys == ["1"]
+        assert found.counts.sent == 1
+        assert cursors(found.outlet.marks) == [9]
+
+    run(test)
+
+
+def test_gaps_are_counted_with_their_seconds() -> None:
+    async def test() -> None:
+        script: list[Step] = [Gap("too old", 90.0), frames(1), Gap("unknown")]
+        async with collecting(Played(script)) as found:
+            await found.until(lambda: found.counts.gaps == 2)
+            assert found.counted("gap_seconds_total") == 90
+            assert found.counted("gaps_total", source="bluesky") == 2
+
+    run(test)
+
+
+class Noted(Backoff):
+    """Pauses that are noted instead of waited for."""
+
+    __slots__ = ("noted",)
+
+    def pause(self) -> float:
+        self.noted = [*getattr(self, "noted", []), super().pause()]
+        return 0.0
+
+
+def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
+    lost = LostError(CLOSED, "gone")
+    source = Played([lost], [lost], [frames(5), lost], [frames(5), lost], [frames(6), lost], [()])
+    source.pauses = pauses = Noted(1, 100, jitter=0)
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            await found.until(lambda: len(source.marks) == 6)
+
+    run(test)
+    assert pauses.noted == [1, 2, 1, 2, 1]  # 5 is news, 5 again is none, 6 is
+
+
+@pytest.mark.parametrize("error", [AccessError("refused"), RuntimeError("odd")])
+def test_what_no_waiting_cures_ends_it_and_the_mark_is_kept(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.collect.collector.BELIEVE_REFUSAL_S", -1.0)  # it was long enough
+
+    async def test() -> None:
+        async with collecting(Played([frames(1), error])) as found:
+            kept.append(found.outlet)
+            await found.until(lambda: False)
+
+    kept: list[Kept] = []
+    with pytest.raises(type(error)):
+        run(test)
+    assert cursors(kept[0].marks) == [1] * len(kept[0].frames)
+
+
+def test_who_let_us_in_and_then_refuses_is_asked_again() -> None:
+    refused = AccessError("refused")
+    source = Played([frames(1), refused], [refused], [frames(2)])
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            await found.until(lambda: found.outlet.keys == ["1", "2"])
+            assert found.counted("reconnects_total", reason=BUSY) == 2
+
+    run(test)
+
+
+def test_who_refuses_at_the_start_is_believed() -> None:
+    async def test() -> None:
+        async with collecting(Played([AccessError("refused")])) as found:
+            await found.until(lambda: False)
+
+    with pytest.raises(AccessError):
+        run(test)
+
+
+def test_a_broker_that_fails_ends_it() -> None:
+    async def test() -> None:
+        async with collecting(Played([frames(1)])) as found:
+            kept.append(found.outlet)
+            found.outlet.error = BrokerError("away for good")
+            await found.until(lambda: False)
+
+    kept: list[Kept] = []
+    with pytest.raises(BrokerError):
+        run(test)
+    assert kept[0].marks == []
+
+
+def test_an_inbox_gives_out_in_order_and_at_least_one() -> None:
+    async def test() -> None:
+        inbox = Inbox(10**6)
+        await inbox.put(frames(1, 2, 3, 4))
+        assert [f.cursor for f in await inbox.take(2, 10**6)] == [1, 2]
+        assert [f.cursor for f in await inbox.take(9, 1)] == [3]
+        assert inbox.bytes == 4 * (10 + 1 + FRAME_BYTES)
+
+    run(test)

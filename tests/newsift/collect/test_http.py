@@ -1,0 +1,241 @@
+"""How sources speak HTTP: answers, addresses, lines and server-sent events."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from encoder.errors import InputError
+from newsift.collect.http import (
+    EventParser,
+    LineParser,
+    SentEvent,
+    connection_errors,
+    endpoint,
+    needed_token,
+    read_body,
+    status_error,
+    without_login,
+)
+from newsift.collect.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
+from newsift.web.session import session
+from worker.errors import AccessError, ConfigError
+
+
+@given(st.binary(max_size=80), st.lists(st.integers(0, 80), max_size=6))
+def test_lines_are_the_same_however_the_bytes_fall(whole: bytes, cuts: list[int]) -> None:
+    parser, found = LineParser(), list[bytes]()
+    places = sorted({min(cut, len(whole)) for cut in cuts})
+    for low, high in zip([0, *places], [*places, len(whole)], strict=True):
+        found += parser.feed(whole[low:high])
+    assert found == whole.split(b"\n")[:-1]
+
+
+def test_a_line_without_end_is_given_up() -> None:
+    parser = LineParser(largest=100)
+    assert len(list(parser.feed(b"\n".join([b"x" * 90] * 5)))) == 4
+    with pytest.raises(LostError, match="more than 100 bytes"):
+        list(parser.feed(b"x" * 20))
+
+
+ENDS = st.sampled_from(["\n", "\r", "\r\n"])
+LINE = st.sampled_from(["", ":thump", "event: update", "data: {}", "data:x", "data", "id: 1", "a"])
+
+
+def by_lines(lines: list[str]) -> list[SentEvent]:
+    """The events of lines, by a loop that follows the page step by step."""
+    found: list[SentEvent] = []
+    name, data = "", list[str]()
+    for line in lines:
+        if line == "":
+            if data:
+                found.append(SentEvent(name or "message", "\n".join(data).encode()))
+            name, data = "", []
+        elif line[0] == ":":
+            found.append(SentEvent("", b""))
+        else:
+            field, value = line, ""
+            if ":" in line:
+                field, value = line.split(":", 1)
+                value = value[1:] if value[:1] == " " else value
+            if field == "event":
+                name = value
+            if field == "data":
+                data.append(value)
+    return found
+
+
+@given(st.lists(st.tuples(LINE, ENDS), max_size=20), st.data())
+def test_events_are_the_same_however_the_bytes_fall(
+    lines: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    for i, (line, end) in enumerate(lines[:-1]):  # \r before an empty line's \n would be one end
+        if end == "\r" and lines[i + 1] == ("", "\n"):
+            lines[i] = line, "\n"
+    whole = "".join(line + end for line, end in lines).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    parser, found = EventParser(), list[SentEvent]()
+    for low, high in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        found += parser.feed(whole[low:high])
+    assert found == by_lines([line for line, _ in lines])
+
+
+@pytest.mark.parametrize("part", [b"x" * 60, b"data: " + b"x" * 30 + b"\n", b"id:\n" * 15])
+def test_an_event_without_end_is_given_up(part: bytes) -> None:
+    parser = EventParser(largest=100)
+    list(parser.feed(part))
+    with pytest.raises(LostError, match="more than 100 bytes"):
+        list(parser.feed(3 * part))
+
+
+def test_heartbeats_do_not_count_to_an_event() -> None:
+    parser = EventParser(largest=100)
+    assert all(list(parser.feed(b":thump\n")) for _ in range(1000))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(429, LIMITED), (500, BUSY), (503, BUSY), (408, BUSY), (425, BUSY), (302, BUSY)],
+)
+def test_what_waiting_cures_is_lost(status: int, kind: str) -> None:
+    found = status_error(status, {"Retry-After": "3"}, "it answers", "do this")
+    assert isinstance(found, LostError)
+    assert (found.reason, found.wait) == (kind, 3)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
+def test_what_waiting_does_not_cure_is_refused(status: int) -> None:
+    found = status_error(status, {}, "it answers", "do this")
+    assert isinstance(found, AccessError)
+    assert str(found) == "it answers; do this"
+
+
+@pytest.mark.parametrize("url", ["ws://h/a?b=1", "wss://[::1]:8/a", "ws://h:80"])
+def test_an_address_is_taken_as_it_is(url: str) -> None:
+    assert endpoint(url, "ws", "wss").scheme in ("ws", "wss")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "h/a", "http://h/a", "ws://", "ws:///a", "ws://h:x/", "ws://[/", "ws://h:99999/"]
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match=r"^--url: .* ws or wss"):
+        endpoint(url, "ws", "wss")
+
+
+def test_a_refusal_shows_no_secret_of_an_address() -> None:
+    with pytest.raises(InputError) as refused:
+        endpoint("gopher://user:secret@h/a?token=hidden", "ws", "wss")
+    assert "secret" not in str(refused.value)
+    assert "hidden" not in str(refused.value)
+
+
+def test_a_token_comes_from_a_file_else_from_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("from-a-file\n")
+    env = {"T": " from-the-environment "}
+    for token_file, wanted in ((file, "from-a-file"), (None, "from-the-environment")):
+        found = needed_token("T", token_file, env)
+        assert (found.reveal(), str(found)) == (wanted, "***")
+    with pytest.raises(ConfigError, match=r"^T: is not set; "):
+        needed_token("T", None, {})
+    for odd in ("zwei wörter", "a\nb"):
+        with pytest.raises(ConfigError, match=r"^T: ") as refused:
+            needed_token("T", None, {"T": odd})
+        assert odd not in str(refused.value)
+
+
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in list(os.environ):
+        if key.lower().endswith("_proxy"):
+            monkeypatch.delenv(key)
+
+
+def answering(handler: Any, ask: Callable[[ClientSession, str], Coroutine[Any, Any, Any]]) -> Any:
+    """What a request comes to at a server of this machine."""
+
+    async def test() -> Any:
+        app = web.Application()
+        app.add_routes([web.get("/{tail:.*}", handler)])
+        async with TestServer(app) as server, session(30) as client:
+            return await ask(client, f"http://127.0.0.1:{server.port}/")
+
+    return asyncio.run(test())
+
+
+def test_a_login_in_netrc_does_not_stand_in_the_way_of_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    async def said(request: web.Request) -> web.Response:
+        return web.Response(text=request.headers["Authorization"])
+
+    async def ask(client: ClientSession, url: str) -> bytes:
+        async with client.get(url, headers={"Authorization": "Bearer t"}) as answer:
+            return await read_body(answer, 100)
+
+    assert answering(said, ask) == b"Bearer t"
+
+
+def test_a_request_goes_by_the_proxy_with_its_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_proxy(monkeypatch)
+
+    async def proxy(request: web.Request) -> web.Response:
+        return web.Response(text=f"{request.raw_path} {request.headers['Proxy-Authorization']}")
+
+    async def ask(client: ClientSession, url: str) -> bytes:
+        monkeypatch.setenv("HTTP_PROXY", url.replace("://", "://me:secret@"))
+        async with client.get("http://elsewhere.test/a") as answer:
+            return await read_body(answer, 100)
+
+    assert answering(proxy, ask) == b"http://elsewhere.test/a Basic bWU6c2VjcmV0"
+
+
+def test_an_answer_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newsift.collect.http.WHOLE_S", 0.2)
+
+    async def drip(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(b"x")
+            await asyncio.sleep(0.02)
+
+    async def ask(client: ClientSession, url: str) -> None:
+        with connection_errors("there"):
+            async with client.get(url) as answer:
+                await read_body(answer, 10**6)
+
+    with pytest.raises(LostError, match="nothing came for too long") as lost:
+        answering(drip, ask)
+    assert lost.value.reason == STALLED
+
+
+def test_what_goes_in_a_circle_shows_nothing_of_its_address() -> None:
+    async def circle(request: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": str(request.rel_url)})
+
+    async def ask(client: ClientSession, url: str) -> None:
+        with connection_errors("there"):
+            await client.get(f"{url}?access_token=hidden")
+
+    with pytest.raises(LostError, match=r"^there: redirects again and again$") as lost:
+        answering(circle, ask)
+    assert lost.value.reason == MALFORMED
+    assert "hidden" not in str(lost.value)
+
+
+def test_a_login_beside_a_token_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^--url: holds a login") as refused:
+        without_login(URL("https://me:secret@h/a"))
+    assert "secret" not in str(refused.value)

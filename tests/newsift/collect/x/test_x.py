@@ -1,0 +1,458 @@
+"""Lines of strangers: however their bytes fall, and whatever they are, nothing stops on them."""
+
+import asyncio
+import json
+import random
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+import newsift.collect.x as x_source
+from encoder.errors import InputError
+from newsift.collect.source import (
+    ANNOUNCED,
+    BUSY,
+    CLOSED,
+    LIMITED,
+    STALLED,
+    UNREACHABLE,
+    EnoughError,
+    LostError,
+    SourceMark,
+)
+from newsift.collect.x import (
+    StreamRule,
+    XStream,
+    delivered_id,
+    difference,
+    posted_at,
+    rules_in,
+    turned_away,
+)
+from newsift.web.session import session
+from tests.newsift.collect.following import Followed, first_of, following, until
+from tests.newsift.collect.x.stream_side import (
+    DISCONNECT,
+    TOKEN,
+    TOO_MANY,
+    FakeX,
+    streaming,
+    tweet,
+    tweet_id,
+)
+from worker.config.secret import Secret
+from worker.errors import AccessError
+from worker.posts.read import Post, read_post
+
+VALUES: st.SearchStrategy[Any] = st.one_of(
+    st.none(), st.text(max_size=30), st.integers(), st.just([{}]), st.just({})
+)
+KEYS = st.sampled_from(["data", "errors", "title", "type", "disconnect_type", "connection_issue"])
+LINES = st.one_of(
+    st.binary(max_size=60),
+    st.dictionaries(KEYS, VALUES).map(lambda said: json.dumps(said).encode()),
+    VALUES.map(lambda id: json.dumps({"data": {"id": id}}).encode()),
+    st.just(b'{"errors":' + b"[" * 100_000),
+)
+
+
+@given(LINES)
+def test_no_line_is_too_odd(line: bytes) -> None:
+    with suppress(LostError):
+        id = delivered_id(line, "x.example")
+        assert id is None or (len(id) < 20 and id.isdigit())
+
+
+@given(st.sampled_from([400, 403, 420, 429, 500, 503]), LINES)
+def test_no_answer_is_too_odd(status: int, body: bytes) -> None:
+    found = turned_away(status, {"x-rate-limit-reset": "soon"}, body, "x.example")
+    assert isinstance(found, AccessError | LostError)
+    assert str(found).isprintable()
+
+
+def test_an_id_holds_its_time() -> None:
+    """The example of X's manual, with its `created_at`."""
+    made = posted_at("1212092628029698048")
+    assert made is not None
+    assert int(made) == datetime(2019, 12, 31, 19, 26, 16, tzinfo=UTC).timestamp()
+    assert posted_at("20") is None
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "rules.txt"
+    file.write_text(text)
+    return file
+
+
+def source(side: FakeX, file: Path) -> XStream:
+    return XStream(str(side.url), Secret(TOKEN), file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ferry\tferries\n\n# what burns\n#fire lang:en\r\n",
+        '{"value": "ferry", "tag": "ferries"}\n#fire lang:en\n',
+        '[{"value": "ferry", "tag": "ferries"}, {"id": "7", "value": "#fire lang:en"}]',
+    ],
+)
+def test_a_file_holds_a_rule_a_line_or_json(tmp_path: Path, text: str) -> None:
+    found = [rule.meaning for rule in rules_in(written(tmp_path, text))]
+    assert found == [("ferry", "ferries"), ("#fire lang:en", "")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no rule"),
+        ("# only this\n", "holds no rule"),
+        ("\ttag\n", "line 1: an empty rule"),
+        ("a" * 1025, "line 1: 1,025 characters"),
+        ("\n".join(f"rule{n}" for n in range(1001)), "1,001 rules"),
+        ("ferry\nfire\nferry\ttag", r"line 3: the same rule as .*line 1"),
+        ('{"value": 1}', "line 1 is no rule"),
+        ("[1]", "no list of rules"),
+        ("ferry \u202e", "cannot be seen"),
+    ],
+)
+def test_a_file_that_x_could_not_take_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        rules_in(written(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="give a file of rules"):
+        rules_in(tmp_path / "none")
+
+
+def test_a_changed_tag_is_another_rule() -> None:
+    there = [StreamRule("a", "x", "1"), StreamRule("b", None, "2"), StreamRule("c", None, "3")]
+    add, remove = difference(there, [StreamRule("a", "y"), StreamRule("b"), StreamRule("d")])
+    assert [rule.meaning for rule in add] == [("a", "y"), ("d", "")]
+    assert [rule.id for rule in remove] == ["1", "3"]
+
+
+def test_x_has_the_rules_of_the_file_and_no_others(tmp_path: Path) -> None:
+    wanted = [f"rule{n}\ttag{n}" for n in range(250)]
+    file = written(tmp_path, "\n".join(["ferry\tboats", *wanted]))
+
+    async def story() -> FakeX:
+        async with streaming() as side:
+            side.rules += [
+                {"id": str(n), "value": f"rule{n}", "tag": "old"} for n in range(90, 200)
+            ]
+            async with following(source(side, file)) as seen:
+                await side.opened.wait()
+                await side.post(tweet_id(1))
+                await until(lambda: seen.frames)
+        return side
+
+    side = asyncio.run(story())
+    have = sorted(f"{rule['value']}\t{rule['tag']}" for rule in side.rules)
+    assert have == sorted(["ferry\tboats", *wanted])
+    assert all(len(body.get("add", [])) <= 100 for body in side.bodies)
+
+
+def test_nothing_is_changed_for_a_file_that_x_refuses(tmp_path: Path) -> None:
+    file = written(tmp_path, "fire\nhas:media\n")
+
+    async def story() -> FakeX:
+        async with streaming() as side:
+            with pytest.raises(InputError, match="'has:media': needs a standalone operator"):
+                await anext(_arrivals(side, file))
+        return side
+
+    side = asyncio.run(story())
+    assert [rule["value"] for rule in side.rules] == ["ferry"]
+    assert all("dry_run" in body["query"] for body in side.bodies)
+
+
+async def _arrivals(side: FakeX, file: Path) -> Any:
+    async with session(30) as client:
+        async for found in source(side, file).arrivals(client, None):
+            yield found
+
+
+def test_a_full_book_makes_room_before_it_adds(tmp_path: Path) -> None:
+    file = written(tmp_path, "\n".join(f"new{n}" for n in range(5)))
+
+    async def story() -> FakeX:
+        async with streaming() as side:
+            side.cap = 5
+            side.rules = [{"id": str(n), "value": f"old{n}"} for n in range(5)]
+            async with following(source(side, file)):
+                await side.opened.wait()
+        return side
+
+    assert sorted(rule["value"] for rule in asyncio.run(story()).rules) == [
+        f"new{n}" for n in range(5)
+    ]
+
+
+def test_a_file_that_changes_while_a_stream_stands_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(x_source, "LOOK_S", 0.01)
+    file = written(tmp_path, "ferry\tferries")
+
+    async def story() -> FakeX:
+        async with streaming() as side, following(source(side, file)):
+            await side.opened.wait()
+            file.write_text("has:links")  # is told, and changes nothing
+            await until(lambda: any("add" in body for body in side.bodies))
+            assert [rule["value"] for rule in side.rules] == ["ferry"]
+            file.write_text("smoke\tfires")
+            await until(lambda: [rule["value"] for rule in side.rules] == ["smoke"])
+            assert len(side.streams) == 1
+        return side
+
+    asyncio.run(story())
+
+
+def test_rules_that_x_dropped_are_given_again(tmp_path: Path) -> None:
+    file = written(tmp_path, "ferry\tferries")
+
+    async def story() -> Followed:
+        async with streaming() as side, following(source(side, file)) as seen:
+            await side.opened.wait()
+            side.rules.clear()
+            side.end()
+            await asyncio.wait_for(side.opened.wait(), 30)
+            assert json.dumps(side.rules[0]["value"]) == '"ferry"'
+        return seen
+
+    assert BUSY in {lost.reason for lost in asyncio.run(story()).lost}
+
+
+def made(side: FakeX, limit: int | None = None, stall_s: float = 20.0) -> XStream:
+    return XStream(str(side.url), Secret(TOKEN), None, limit, stall_s)
+
+
+def test_posts_come_as_the_platform_sent_them() -> None:
+    async def story() -> tuple[Followed, Any]:
+        async with streaming() as side, following(made(side)) as seen:
+            await side.opened.wait()
+            await side.write(b"\r\n")
+            await side.post(tweet_id(2), tweet_id(1))
+            await side.line({"something": "new"})
+            await until(lambda: len(seen.frames) == 3)
+            return seen, side.asked[0].query
+
+    seen, query = asyncio.run(story())
+    late, early, new = seen.frames
+    assert late.value == json.dumps(tweet(tweet_id(2)), separators=(",", ":")).encode()
+    assert [late.key, early.key, new.key] == [tweet_id(2).encode(), tweet_id(1).encode(), None]
+    assert [frame.cursor for frame in seen.frames] == [tweet_id(2)] * 3  # the newest, however late
+    assert late.at == 1_790_000_002.0
+    post = read_post(late.value)
+    assert isinstance(post, Post)
+    assert (post.id, post.author) == (tweet_id(2), "anna")
+    assert {"created_at", "lang", "note_tweet", "author_id", "referenced_tweets"} <= set(
+        query["tweet.fields"].split(",")
+    )
+    assert "referenced_tweets.id.author_id" in query["expansions"]
+    assert query["user.fields"] == "username"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_missing_of_what_was_sent_and_each_gap_is_told(seed: int) -> None:
+    """X sends a post to the stream that is open, and to nobody else: what was sent has to come."""
+    chance = random.Random(seed)
+
+    sent, ends = list[str](), 0
+
+    async def story() -> Followed:
+        nonlocal ends
+        async with streaming() as side, following(made(side)) as seen:
+            for round in range(10):
+                await asyncio.wait_for(side.opened.wait(), 30)
+                ids = [tweet_id(10 * round + n) for n in range(chance.randrange(1, 5))]
+                chance.shuffle(ids)
+                await side.post(*ids, *ids[: chance.randrange(2)])  # duplicates may occur
+                sent.extend(ids)
+                await until(lambda: set(sent) <= set(seen.keyed()))
+                end = chance.choice([side.cut, side.end])
+                last = chance.choice(["", "half", "told"])
+                if last == "half":
+                    await side.write(b'{"data":{"id":"12')
+                if last == "told":
+                    await side.line(DISCONNECT)
+                if chance.random() < 0.3:
+                    side.answers.append(("stream", web.Response(status=503)))
+                end()
+                ends += 1
+            await until(lambda: len(seen.gaps) == ends)
+        return seen
+
+    seen = asyncio.run(story())
+    assert set(seen.keyed()) == set(sent)
+    assert all(isinstance(read_post(frame.value), Post) for frame in seen.frames)
+    assert len(seen.gaps) == ends
+    assert {lost.reason for lost in seen.lost} <= {CLOSED, BUSY, ANNOUNCED, UNREACHABLE}
+
+
+def test_what_comes_with_an_end_is_not_lost() -> None:
+    async def story() -> Followed:
+        async with streaming() as side, following(made(side)) as seen:
+            await side.opened.wait()
+            parts = [json.dumps(said).encode() for said in (tweet(tweet_id(1)), DISCONNECT)]
+            await side.write(b"\r\n".join([*parts, b""]))
+            await until(lambda: seen.lost)
+        return seen
+
+    seen = asyncio.run(story())
+    assert seen.keyed() == [tweet_id(1)]
+    assert seen.lost[0].reason == ANNOUNCED
+    assert "UpstreamOperationalDisconnect" in str(seen.lost[0])
+
+
+def test_after_a_crash_the_gap_is_told_with_its_time() -> None:
+    async def story() -> Any:
+        async with streaming() as side:
+            start = SourceMark(tweet_id(0), "x.example", 1_700_000_000.0)
+            async with session(30) as client:
+                return await anext(made(side).arrivals(client, start))
+
+    gap = asyncio.run(story())
+    assert gap.seconds > 1e7
+
+
+def test_after_the_last_connection_of_a_window_the_next_waits_for_its_end() -> None:
+    told = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", "x-rate-limit-remaining": "0"}
+
+    async def story() -> None:
+        async with streaming() as side:
+            early = web.Response(headers={**told, "x-rate-limit-reset": "900"})
+            side.answers.append(("stream", early))
+            async with session(30) as client:
+                async for _ in made(side).arrivals(client, None):
+                    pass
+
+    with pytest.raises(LostError) as lost:
+        asyncio.run(story())
+    assert lost.value.reason == CLOSED
+    assert 0 < lost.value.wait <= 300
+
+
+def test_a_silent_stream_is_left() -> None:
+    async def story() -> Followed:
+        async with streaming() as side, following(made(side, stall_s=0.2)) as seen:
+            await side.opened.wait()
+            side.streams.clear()  # so that the next is not one too many
+            await until(lambda: seen.lost)
+        return seen
+
+    assert asyncio.run(story()).lost[0].reason in (STALLED, CLOSED)
+
+
+def test_it_ends_when_enough_has_come() -> None:
+    async def story() -> list[str]:
+        keys = list[str]()
+        async with streaming() as side, session(30) as client:
+            arrivals = made(side, limit=3).arrivals(client, None)
+            await anext(arrivals)
+            await side.post(*[tweet_id(second) for second in range(5)])
+            with suppress(EnoughError):
+                while True:
+                    found = await anext(arrivals)
+                    assert isinstance(found, list)
+                    keys.extend(frame.key.decode() for frame in found if frame.key)
+        return keys
+
+    assert asyncio.run(story()) == [tweet_id(second) for second in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "remedy"),
+    [
+        (400, {"title": "Invalid Request"}, "Invalid Request"),
+        (401, {"title": "Unauthorized"}, "bearer token"),
+        (402, {"title": "CreditsDepleted"}, "credits"),
+        (403, {"title": "Client Forbidden", "detail": "Not enrolled"}, "Not enrolled.*access"),
+        (404, {}, "--url"),
+        (409, {"title": "ConnectionException"}, "--rules FILE"),
+    ],
+)
+def test_what_waiting_does_not_cure_ends_the_command(
+    status: int, said: dict[str, str], remedy: str
+) -> None:
+    async def story() -> None:
+        async with streaming() as side:
+            side.answers.append(("stream", web.json_response(said, status=status)))
+            await first_of(made(side))
+
+    with pytest.raises(AccessError, match=f"{status}.*{remedy}") as told:
+        asyncio.run(story())
+    assert TOKEN not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "headers", "reason", "wait"),
+    [
+        (420, {}, {}, LIMITED, 0),
+        (429, TOO_MANY, {"x-rate-limit-remaining": "48", "x-rate-limit-reset": "1"}, LIMITED, 0),
+        (429, {}, {"x-rate-limit-remaining": "0", "x-rate-limit-reset": "1000"}, LIMITED, 400),
+        (429, {}, {"Retry-After": "7"}, LIMITED, 7),
+        (500, {}, {}, BUSY, 0),
+        (503, {"title": "Service Unavailable"}, {}, BUSY, 0),
+    ],
+)
+def test_what_waiting_cures_is_tried_again(
+    status: int, said: Any, headers: dict[str, str], reason: str, wait: float
+) -> None:
+    dated = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", **headers}
+
+    async def story() -> None:
+        async with streaming() as side:
+            answer = web.json_response(said, status=status, headers=dated)
+            side.answers.append(("stream", answer))
+            await first_of(made(side))
+
+    with pytest.raises(LostError) as told:
+        asyncio.run(story())
+    assert (told.value.reason, told.value.wait) == (reason, wait)
+
+
+@pytest.mark.parametrize(
+    ("reason", "pauses"),
+    [
+        (CLOSED, [0.0, 0.25, 0.5]),
+        (UNREACHABLE, [0.0, 0.25, 0.5]),
+        (STALLED, [0.0, 0.25, 0.5]),
+        (BUSY, [5.0, 10.0, 20.0]),
+        (LIMITED, [60.0, 120.0, 240.0]),
+    ],
+)
+def test_pauses_are_those_that_x_asks_for(reason: str, pauses: list[float]) -> None:
+    backoff = XStream("https://x.example/s", Secret("t")).backoff(LostError(reason, ""))
+    assert [backoff.pause() for _ in pauses] == pauses
+    most = max(backoff.pause() for _ in range(100))
+    assert most == {BUSY: 320.0, LIMITED: 960.0}.get(reason, 16.0)
+
+
+def test_a_connection_that_stood_is_followed_by_one_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Quiet rules bring no post for weeks, and X asks to come back at once all the same."""
+    monkeypatch.setattr("newsift.collect.x.HEALTHY_S", 0.0)
+
+    async def story() -> tuple[float, float]:
+        async with streaming() as side:
+            source = made(side)
+            backoff = source.backoff(LostError(CLOSED, ""))
+            grown = max(backoff.pause() for _ in range(3))
+            async with following(source) as seen:
+                await side.opened.wait()
+                before = len(seen.noted)
+                await until(lambda: len(seen.noted) > before)
+                await side.write(b"\r\n")
+                await until(lambda: len(seen.noted) > before + 1)
+        return grown, backoff.pause()
+
+    assert asyncio.run(story()) == (0.5, 0.0)

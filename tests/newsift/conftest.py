@@ -1,0 +1,22 @@
+"""The fixtures of the worker's tests, and a reader of pages that starts no process."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.worker.conftest import fake, kafka
+
+__all__ = ["fake", "kafka"]
+
+
+@pytest.fixture
+def read_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read pages and feeds in this process, as another one takes half a second to start."""
+
+    def read(reader: Callable[..., Any], body: bytes, *about: str | None, **_: Any) -> bytes:
+        return msgspec.json.encode(reader(body, *about))
+
+    monkeypatch.setattr("newsift.files.articles.run_in_subprocess", read)
+    monkeypatch.setattr("newsift.operations.feeds.run_in_subprocess", read)

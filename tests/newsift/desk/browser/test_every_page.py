@@ -1,0 +1,68 @@
+"""Every page, with ordinary and hostile things on it: nothing runs, and everybody can use it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.resources import files
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.broker.server import Server
+from tests.newsift.desk.browser.window import Window
+from tests.newsift.desk.place import DeskProcess, Place
+from tests.newsift.desk.stock import EVENT, FOE, stocked
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+TABS = ("", "/matches", "/scores", "/judge", "/learned", "/export")
+PAGES = ["", "seeds", "seeds/add", "health", *(f"event/{EVENT}{tab}" for tab in TABS)]
+HOSTILE = ["", "seeds", "health", *(f"event/{quote(FOE, safe='')}{tab}" for tab in TABS)]
+SMALL, WIDE = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def stocked_desk(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskProcess]:
+    """A desk that has what enemies wrote, between ordinary things; no test changes it."""
+    with closing(Place(server, tmp_path_factory.mktemp("stocked"))) as place:
+        stocked(place, hostile=True)
+        yield place.desk("--read-only")
+
+
+@pytest.fixture(params=["light", "dark"])
+def look(
+    request: pytest.FixtureRequest, browser: Browser, stocked_desk: DeskProcess
+) -> Iterator[Window]:
+    """A window on it, wide, light or dark."""
+    window = Window(browser, stocked_desk.address, color_scheme=request.param, viewport=WIDE)
+    window.bears("409", "502")  # what an event lacks is refused in words, on the page
+    yield window
+    window.close()
+
+
+def barriers(page: Page) -> list[str]:
+    """What keeps people out, by axe: serious and critical findings, and where."""
+    page.evaluate(AXE)
+    assert page.locator("h1").count() == 1
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    grave = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+    return [f"{each['id']}: {json.dumps(node['target'])} {node['html'][:200]}"
+            for each in grave for node in each["nodes"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", PAGES)
+def test_nobody_is_kept_out(look: Window, where: str) -> None:
+    assert barriers(look.settled(where)) == []
+
+
+@pytest.mark.parametrize("where", [*PAGES, *HOSTILE[3:]])
+def test_nothing_hostile_runs_or_breaks_the_page_on_a_phone(
+    browser: Browser, stocked_desk: DeskProcess, where: str
+) -> None:
+    with closing(Window(browser, stocked_desk.address, viewport=SMALL)) as window:
+        window.bears("409", "502")
+        page = window.settled(where)
+        assert page.evaluate("document.documentElement.scrollWidth") <= SMALL["width"]
+        assert page.locator("script:not([src='/desk.js']), iframe, object, embed").count() == 0
+        links = page.locator("a").evaluate_all("(all) => all.map((each) => each.href)")
+        assert [link for link in links if not link.startswith(("http:", "https:", "blob:"))] == []

@@ -1,0 +1,69 @@
+"""The frame around every page: where one can go, who one is, and what is kept between visits."""
+
+from contextlib import closing
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.newsift.desk.browser.window import Window
+from tests.newsift.desk.place import DeskProcess, Place
+
+TOKEN = "correct horse battery"
+PAGES = {"": "Events", "seeds": "Seeds", "health": "Health", "constructor": "Events"}
+
+
+@pytest.mark.parametrize("where", PAGES)
+def test_every_page_opens_and_its_entry_is_marked(window: Window, where: str) -> None:
+    page = window.open(where)
+    marked = page.get_by_role("navigation").locator("[aria-current=page]")
+    expect(marked).to_have_text(PAGES[where])
+    expect(page).to_have_title(f"{PAGES[where]} – newsift")
+
+
+def test_the_keyboard_alone_goes_to_every_page(window: Window) -> None:
+    page = window.settled()
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the page")).to_be_focused()
+    for _ in range(4):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{window.url}#/health")
+    expect(page.get_by_role("main")).to_be_focused()
+
+
+def test_the_token_is_asked_for_at_first_and_again_when_it_is_over(
+    window: Window, place: Place
+) -> None:
+    window.bears("401")
+    window.enter(place.desk(NEWSIFT_DESK__TOKEN=TOKEN).address)
+    page = window.open()
+    asked = page.get_by_label("The desk's token")
+    asked.fill(f"not {TOKEN}")
+    asked.press("Enter")
+    expect(page.get_by_text("token: is not the desk's")).to_be_visible()
+    asked.fill(TOKEN)
+    asked.press("Enter")
+    expect(page.get_by_role("heading", name="Events")).to_be_visible()
+    window.context.clear_cookies()
+    page.get_by_role("link", name="Seeds").click()
+    expect(asked).to_be_visible()
+    asked.fill(TOKEN)
+    asked.press("Enter")
+    expect(page.get_by_role("heading", name="Seeds")).to_be_visible()
+
+
+def test_the_printed_address_opens_the_desk_and_leaves_no_token_behind(
+    browser: Browser, desk: DeskProcess
+) -> None:
+    with closing(Window(browser, desk.url)) as window:
+        window.page.goto(f"{desk.address}#/seeds")
+        expect(window.page.get_by_role("heading", name="Seeds")).to_be_visible()
+        expect(window.page).to_have_url(f"{desk.url}#/seeds")
+
+
+def test_a_name_is_kept(window: Window) -> None:
+    page = window.open()
+    page.get_by_label("You are").fill("Ann")
+    page.get_by_label("You are").press("Enter")
+    page.reload()
+    expect(page.get_by_label("You are")).to_have_value("Ann")

@@ -1,0 +1,206 @@
+"""Judging as a person does: by keys, with second thoughts, with others, and while things break."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.newsift.desk.browser.conftest import MakeWindow
+from tests.newsift.desk.browser.window import Window
+from tests.newsift.desk.place import Place
+from tests.worker.judged import drawn, first_label, match
+
+NAMES = [str(n) for n in range(120)]
+ORDER = drawn(NAMES)
+HERE = "event/storm/judge"
+
+
+@pytest.fixture(autouse=True)
+def matches(place: Place) -> None:
+    """Matches of one score, so that all of them are one set."""
+    place.send("seeds", ("rain", {"title": "Rain", "text": "Rain in the hills", "event": "storm"}))
+    place.send("matches", *((None, match(name)) for name in NAMES))
+    first = first_label(NAMES[-1])
+    place.send("labels", (first.key.decode(), first.value))
+
+
+def judging(window: Window, by: str) -> Page:
+    """The page, with somebody who judges."""
+    page = window.open()
+    page.get_by_label("You are").fill(by)
+    page.get_by_label("You are").press("Enter")
+    page = window.open(HERE)
+    asks(page, ORDER[0])
+    return page
+
+
+def asks(page: Page, name: str) -> None:
+    """Wait until this post is asked about."""
+    expect(page.locator(".post .words")).to_contain_text(f"rain {name}")
+
+
+def said(place: Place, by: str = "ann") -> list[tuple[str, str]]:
+    """What one person says, as the topic has it."""
+    return [(row["post"]["id"], row["label"]) for row in place.found("labels")
+            if row and row["by"] == by]  # fmt: skip
+
+
+def test_ten_posts_are_judged_by_keys_alone(window: Window, place: Place) -> None:
+    page = judging(window, "ann")
+    for at, key in enumerate("yynuyyynyy"):
+        asks(page, ORDER[at])
+        page.keyboard.press(key)
+    asks(page, ORDER[10])
+    expect(page.get_by_role("status").get_by_text("saved", exact=True)).to_be_visible()
+    words = {"y": "on", "n": "off", "u": "unsure"}
+    assert said(place) == [
+        (name, words[key]) for name, key in zip(ORDER, "yynuyyynyy", strict=False)
+    ]
+    for at in (9, 8, 7):
+        page.keyboard.press("z")
+        asks(page, ORDER[at])
+    told, *_ = place.newsift("labels", "list", "--json").splitlines()
+    assert json.loads(told) | {"on": 5, "off": 1, "unsure": 1, "certify": 7} == json.loads(told)
+    page.reload()
+    asks(page, ORDER[7])
+    page.get_by_role("button", name="Unsure").click()
+    asks(page, ORDER[8])
+
+
+def test_where_no_promise_can_be_made_it_says_why_and_asks_on(window: Window, place: Place) -> None:
+    page = judging(window, "ann")
+    for at in range(20):
+        asks(page, ORDER[at])
+        page.keyboard.press("n")
+    asks(page, ORDER[20])
+    why = page.locator(".progress strong")
+    expect(why).to_contain_text("were off; 80 % cannot be promised from these 120 matches")
+    expect(why).to_contain_text("on the event: about 0 % (0 to 14), by 20 labels")
+    expect(why).to_contain_text("100 unread")
+    page.reload()
+    asks(page, ORDER[20])
+    assert len(said(place)) == 20
+
+
+def test_labels_that_are_no_labels_are_counted_on_each_page_of_an_event(
+    window: Window, place: Place
+) -> None:
+    place.send("labels", ('["storm", "x", "1", "ann"]', {"label": "on"}), ("{", {}))
+    for tab in ("matches", "judge", "export"):
+        page = window.open(f"event/storm/{tab}")
+        expect(page.get_by_text("2 labels are refused, of all events")).to_be_visible()
+
+
+def test_two_who_judge_at_once_are_compared_and_one_thinks_again(
+    windows: MakeWindow, place: Place
+) -> None:
+    ann, ben = judging(windows(), "ann"), judging(windows(viewport=None), "ben")
+    for at, (one, other) in enumerate(zip("yyyn", "yyny", strict=True)):
+        for page, key in ((ann, one), (ben, other)):
+            asks(page, ORDER[at])
+            page.keyboard.press(key)
+    pair = ann.get_by_role("row", name="ann ben")
+    expect(pair).to_contain_text("0.50")
+    expect(ann.get_by_text("2 posts on which they differ")).to_be_visible()
+    ann.locator(".apart li", has_text=f"rain {ORDER[2]}").get_by_role(
+        "button", name="Judge"
+    ).click()
+    expect(ann.get_by_text("what you called on")).to_be_visible()
+    ann.keyboard.press("n")
+    expect(ann.get_by_text("1 post on which they differ")).to_be_visible()
+    expect(pair).to_contain_text("0.75")
+    expect(ben.get_by_role("row", name="ann ben")).to_contain_text("0.75")
+    assert said(place)[-1] == (ORDER[2], "off")
+
+
+def test_who_gives_another_name_judges_by_it_and_a_double_click_is_one_answer(
+    window: Window, place: Place
+) -> None:
+    page = judging(window, "ann")
+    page.get_by_label("You are").fill("ben")
+    page.get_by_label("You are").press("Enter")
+    asks(page, ORDER[0])
+    page.locator(".answers .off").dblclick()
+    asks(page, ORDER[1])
+    expect(page.get_by_role("status").get_by_text("saved", exact=True)).to_be_visible()
+    assert (said(place), said(place, "ben")) == ([], [(ORDER[0], "off")])
+
+
+def test_two_tabs_of_one_person_count_one_answer(windows: MakeWindow, place: Place) -> None:
+    window = windows()
+    one, other = judging(windows(), "ann"), judging(window, "ann")
+    window.bears("ERR_FAILED")
+    other.route("**/api/judge/ask?*", lambda route: route.abort())
+    one.keyboard.press("y")
+    asks(one, ORDER[1])
+    other.keyboard.press("n")
+    expect(other.get_by_text("'on' was answered meanwhile")).to_be_visible()
+    asks(other, ORDER[1])
+    assert said(place) == [(ORDER[0], "on")]
+    other.get_by_role("button", name="Make it off").click()
+    expect(other.get_by_text("'on' was answered meanwhile")).to_have_count(0)
+    expect(one.get_by_role("button", name="Undo")).to_contain_text("off")
+    assert said(place)[-1] == (ORDER[0], "off")
+
+
+def test_what_the_broker_has_not_is_kept_through_a_reload(window: Window, place: Place) -> None:
+    window.bears("502")
+    page = judging(window, "ann")
+
+    def away(route: Route) -> None:
+        route.fulfill(status=502, json={"reason": "broker nowhere: is away"})
+
+    page.route("**/api/judge/answer", away)
+    page.keyboard.press("y")
+    expect(page.get_by_text("1 answer is kept on this page")).to_contain_text("broker nowhere")
+    asks(page, ORDER[1])
+    page.reload()
+    expect(page.get_by_text("1 answer is kept on this page")).to_be_visible()
+    assert said(place) == []
+    page.unroute("**/api/judge/answer")
+    page.get_by_role("button", name="Try now").click()
+    expect(page.get_by_text("kept on this page")).to_have_count(0)
+    asks(page, ORDER[1])
+    assert said(place) == [(ORDER[0], "on")]
+
+
+def test_a_desk_that_was_started_again_tells_what_it_does_not_take(
+    window: Window, place: Place
+) -> None:
+    window.bears("409")
+    page = judging(window, "ann")
+    page.route("**/api/judge/answer", lambda route: route.continue_(post_data=other_queue(route)))
+    page.keyboard.press("n")
+    told = page.get_by_role("alert").filter(has_text="Not saved")
+    expect(told).to_contain_text("asked no longer")
+    expect(told).to_contain_text("off")
+    asks(page, ORDER[0])
+    told.get_by_role("button", name="Dismiss").click()
+    expect(told).to_have_count(0)
+    assert said(place) == []
+
+
+def other_queue(route: Route) -> str:
+    """The answer, as if the queue was of a desk before."""
+    return json.dumps(json.loads(route.request.post_data or "") | {"queue": "gone"})
+
+
+def test_what_strangers_wrote_is_text_and_a_phone_shows_it_whole(
+    windows: MakeWindow, place: Place
+) -> None:
+    evil = "<img src=x onerror=alert(1)>\u202e" + "w" * 400
+    event = evil[:60]
+    place.send("seeds", (evil, {"title": evil, "text": evil, "event": event}))
+    many = [json.loads(match(name)) for name in NAMES]
+    for each in many:
+        each["post"] |= {"text": evil, "author": evil, "url": "javascript:alert(1)"}
+        each["matches"][0] |= {"event": event, "why": [[evil, 0.3], ["", 0.1]]}
+    place.send("matches", *((None, each) for each in many))
+    for looks in ({"width": 360, "height": 800}, {"width": 1200, "height": 800}):
+        window = windows(viewport=looks)
+        window.bears("409")  # the desk may not have read of the event yet
+        page = window.open(f"event/{quote(event, safe='')}/judge")
+        expect(page.locator(".post .words")).to_contain_text("<img src=x")
+        assert page.locator(".post a").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= looks["width"]

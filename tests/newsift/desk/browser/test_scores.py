@@ -1,0 +1,93 @@
+"""The threshold as a person moves it, by mouse, keys and number, and the worker that follows."""
+
+import json
+import re
+import time
+from typing import Any
+from urllib.request import urlopen
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.newsift.cli.events.ferry import ARTICLES, sample_posts
+from tests.newsift.desk.browser.window import Window
+from tests.newsift.desk.place import Place
+
+DEADLINE_S = 60.0
+SLOW_MS = 60_000.0  # for what waits for the model or for a worker
+
+
+def at_work(place: Place) -> None:
+    """A worker with the two seeds of an event, and a stream."""
+    seeds = [(name, {"title": title, "text": text, "event": "ferry"})
+             for name, (title, text) in ARTICLES.items()]  # fmt: skip
+    place.send("seeds", *seeds)
+    place.worker()
+    many = [dict(post, id=f"{post['id']}-{n}") for n in range(2) for post in sample_posts()]
+    place.send("posts", *((post["id"], post) for post in many))
+
+
+def worker_seeds(place: Place) -> Any:
+    """What the worker compares posts with."""
+    with urlopen(f"http://127.0.0.1:{place.web_port}/seeds") as answer:
+        return json.load(answer)
+
+
+def until_set(place: Place, cut: float | None, before: str) -> None:
+    """Wait until the worker has another set of seeds, with this threshold if it is known."""
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        found = worker_seeds(place)
+        cuts = {round(row["threshold"], 6) for row in found["live"]}
+        if found["seed_set"] != before and (cut is None or cuts == {cut}):
+            return
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+
+
+def opened(window: Window, tab: str) -> Page:
+    page = window.open(f"event/ferry/{tab}")
+    expect(page.get_by_text("still being loaded")).to_have_count(0, timeout=SLOW_MS)
+    return page
+
+
+def value(handle: Locator) -> float:
+    return float(handle.get_attribute("aria-valuenow") or "nan")
+
+
+def test_the_threshold_is_dragged_and_set_and_the_worker_follows(
+    place: Place, window: Window
+) -> None:
+    at_work(place)
+    page = opened(window, "scores")
+    handle = page.get_by_role("slider", name="Threshold")
+    matches = page.get_by_text("matches of the last")
+    expect(matches).to_have_text(re.compile("^[1-9]"), timeout=SLOW_MS)
+    begun = value(handle)
+    handle.focus()
+    page.keyboard.press("ArrowRight")
+    expect(handle).to_have_attribute("aria-valuenow", f"{begun + 0.005:.3f}")
+    page.keyboard.press("PageUp")
+    page.keyboard.press("ArrowLeft")
+    expect(handle).to_have_attribute("aria-valuenow", f"{begun + 0.05:.3f}")
+    box = page.locator(".figure svg").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 100)
+    page.mouse.down()
+    at = value(handle)
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 140, steps=5)
+    page.mouse.up()
+    assert begun < at < value(handle)
+    page.get_by_label("Threshold", exact=True).last.fill("0.312")
+    page.keyboard.press("Tab")
+    expect(handle).to_have_attribute("aria-valuenow", "0.312")
+    before = worker_seeds(place)["seed_set"]
+    page.get_by_role("button", name="Set this threshold").click()
+    expect(page.get_by_role("dialog")).to_contain_text("it becomes 0.312")
+    page.get_by_role("button", name="Set it").click()
+    until_set(place, 0.312, before)
+    expect(page.get_by_text("The threshold is 0.312, set.")).to_be_visible()
+    before = worker_seeds(place)["seed_set"]
+    page.get_by_role("button", name="Automatic again").click()
+    page.get_by_role("button", name="Take it off").click()
+    until_set(place, None, before)
+    expect(page.get_by_text("automatic.")).to_be_visible()

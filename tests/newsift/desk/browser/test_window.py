@@ -1,0 +1,28 @@
+"""The witness itself: what a page must never do is seen when it is done."""
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.newsift.desk.browser.window import Window
+from tests.newsift.desk.place import DeskProcess
+
+WRONG = {
+    "connect-src": "fetch('http://elsewhere.example/')",
+    "another host": "open('http://elsewhere.example/')",
+    "trusted-types": "document.body.innerHTML = '<b>x</b>'",
+    "style-src": "document.body.setAttribute('style', 'color: red')",
+    "error: thrown": "setTimeout(() => { throw new Error('thrown') })",
+    "console: said": "console.error('said')",
+    "dialog: seen": "alert('seen')",
+}
+
+
+@pytest.mark.parametrize("told", WRONG)
+def test_what_a_page_must_never_do_is_seen(browser: Browser, desk: DeskProcess, told: str) -> None:
+    window = Window(browser, desk.address)
+    page = window.open()
+    page.evaluate(f"async () => {{ try {{ await ({WRONG[told]}) }} catch {{}} }}")
+    page.wait_for_timeout(100)
+    with pytest.raises(AssertionError) as caught:
+        window.close()
+    assert told in str(caught.value)

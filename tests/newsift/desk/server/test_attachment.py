@@ -1,0 +1,112 @@
+"""A file as an answer: whole, saved under a harmless name, and closed whatever the browser does."""
+
+import asyncio
+import io
+import re
+from email.message import Message
+from urllib.parse import unquote
+
+import pytest
+from aiohttp import ClientSession, web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from newsift.desk.api import Attachment
+from newsift.desk.site import PIECE, sent
+
+
+def fetched(file: Attachment) -> tuple[bytes, dict[str, str]]:
+    """What a browser gets of a file."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await sent(request, file)
+
+    async def ask() -> tuple[bytes, dict[str, str]]:
+        app = web.Application()
+        app.add_routes([web.get("/", answer)])
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        try:
+            async with ClientSession() as client, client.get(f"http://{host}:{port}/") as got:
+                return await got.read(), dict(got.headers)
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE, 3 * PIECE + 7])
+def test_it_is_sent_whole_and_closed(size: int) -> None:
+    content = io.BytesIO(bytes(n % 251 for n in range(size)))
+    expected = content.getvalue()
+    got, headers = fetched(Attachment("newsift-ferry.csv", "text/csv", content))
+    assert got == expected
+    assert headers["Content-Length"] == str(size)
+    assert headers["Content-Type"] == "text/csv"
+    assert headers["Cache-Control"] == "no-store"
+    assert content.closed
+
+
+def test_who_goes_away_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> None:
+    content = io.BytesIO(bytes(2**26))
+    caplog.set_level("INFO", "newsift.desk")
+
+    async def run() -> None:
+        ended = asyncio.Event()
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            try:
+                return await sent(request, Attachment("a", "text/csv", content))
+            finally:
+                ended.set()
+
+        app = web.Application()
+        app.add_routes([web.get("/", answer)])
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readexactly(100)
+        writer.transport.abort()
+        async with asyncio.timeout(20):
+            await ended.wait()
+        await runner.cleanup()
+
+    asyncio.run(run())
+    assert content.closed
+    assert "was not taken to its end" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "full"),
+    [
+        ("newsift-ferry.csv", "newsift-ferry.csv", "newsift-ferry.csv"),
+        ("newsift-../../etc/passwd.csv", "newsift-..-..-etc-passwd.csv", None),
+        ('a";x=\r\nSet-Cookie: b.db', "a-x-Set-Cookie-b.db", None),
+        ("newsift-überfall.svg", "newsift-berfall.svg", "newsift-überfall.svg"),
+        ("newsift-\u202egnp.csv", "newsift-gnp.csv", "newsift-gnp.csv"),
+    ],
+)
+def test_names(name: str, plain: str, full: str | None) -> None:
+    said = Attachment(name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
+    assert f'filename="{plain}"' in said
+    if full is not None:
+        assert unquote(said.rpartition("''")[2]) == full
+
+
+@given(st.text(max_size=300))
+def test_no_name_leads_anywhere(name: str) -> None:
+    given_name = f"newsift-{name}.csv"
+    said = Attachment(given_name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
+    assert said.isascii()
+    assert said.isprintable()
+    read = Message()
+    read["Content-Disposition"] = said
+    found = read.get_filename() or ""
+    assert re.search(r"[/\\\s\"<>|:*?]", found) is None
+    assert not found.startswith(".")
+    assert found.endswith(".csv")

@@ -1,0 +1,223 @@
+"""Who is let in: by the page that asks, by the token, and by the host that is meant."""
+
+import asyncio
+
+import pytest
+
+from tests.newsift.desk.server.visiting import TOKEN, Reply, Visitor, visited
+
+BEARER = f"Bearer {TOKEN}"
+
+
+async def logged_in(visitor: Visitor) -> str:
+    """The cookie of who has shown the token."""
+    reply = await visitor.ask("/api/login", "POST", Authorization=BEARER)
+    assert reply.status == 200, reply
+    return reply.headers["set-cookie"]
+
+
+def asked(headers: dict[str, str | None], **how: object) -> Reply:
+    return visited(lambda visitor: visitor.do("x", **headers), **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["null", "", "file://", "http://evil.example", "http://127.0.0.1", "http://127.0.0.1:1",
+     "http://localhost:{port}", "http://127.0.0.1:{port}.evil.example", "ftp://127.0.0.1:{port}",
+     "http://127.0.0.1:{port}/", "http://x@127.0.0.1:{port}", "//127.0.0.1:{port}", "\udcff"],
+)  # fmt: skip
+def test_another_page_does_nothing(origin: str) -> None:
+    async def visit(visitor: Visitor) -> Reply:
+        return await visitor.do("x", Origin=origin.format(port=visitor.site.port))
+
+    assert visited(visit).status == 403
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_desk_s_own_page_acts_also_behind_a_proxy_with_tls(scheme: str) -> None:
+    async def visit(visitor: Visitor) -> Reply:
+        origin = f"{scheme}://127.0.0.1:{visitor.site.port}"
+        return await visitor.do("x", Origin=origin, Sec_Fetch_Site="same-origin")
+
+    assert visited(visit).status == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "Same-Origin", "nonsense"])
+def test_a_browser_that_says_another_page_asks_gets_nothing(site: str) -> None:
+    async def visit(visitor: Visitor) -> list[int]:
+        answers = [
+            await visitor.ask("/api/echo", Sec_Fetch_Site=site),
+            await visitor.ask("/api/beats", Sec_Fetch_Site=site),
+            await visitor.do("x", Sec_Fetch_Site=site),
+        ]
+        return [answer.status for answer in answers]
+
+    assert visited(visit) == [403, 403, 403]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_what_a_form_of_another_page_could_send_is_refused(kind: str | None) -> None:
+    assert asked({"Content_Type": kind}).status == 415
+
+
+def test_what_is_packed_is_refused_unread() -> None:
+    assert asked({"Content_Encoding": "identity"}).status == 415
+
+
+def test_a_name_that_was_made_to_lead_here_gets_nothing() -> None:
+    assert asked({"Host": "evil.example"}).status == 421
+    assert asked({"Host": ""}).status == 421
+
+
+def test_an_origin_without_a_host_is_not_that_of_a_request_without_one() -> None:
+    """As a page of a file might say, to a desk that is open to others."""
+    found = asked({"Host": "", "Origin": "null", "Authorization": BEARER}, host="0.0.0.0",
+                  token=TOKEN)  # fmt: skip
+    assert found.status == 403
+
+
+def test_without_the_token_nothing_but_the_page_is_seen() -> None:
+    async def visit(visitor: Visitor) -> list[int]:
+        answers = [
+            await visitor.ask("/api/echo"), await visitor.ask("/api/beats"), await visitor.do("x"),
+            await visitor.ask("/"), await visitor.ask("/desk.js"),
+        ]  # fmt: skip
+        return [answer.status for answer in answers]
+
+    assert visited(visit, token=TOKEN) == [401, 401, 401, 200, 200]
+
+
+def test_the_token_makes_a_browser_known_by_a_cookie_that_no_script_reads() -> None:
+    async def visit(visitor: Visitor) -> str:
+        cookie = await logged_in(visitor)
+        pair = cookie.split(";")[0]
+        assert (await visitor.do("x", Cookie=pair)).status == 200
+        assert (await visitor.do("x", Cookie=pair[:-1])).status == 401
+        assert (await visitor.do("x", Cookie=pair.replace("=", "2="))).status == 401
+        assert pair.startswith(f"newsift_desk_{visitor.site.port}=")
+        assert (await logged_in(visitor)).split(";")[0] != pair
+        return cookie
+
+    cookie = visited(visit, token=TOKEN)
+    assert {"HttpOnly", "SameSite=Strict"} <= {part.strip() for part in cookie.split(";")}
+    assert TOKEN not in cookie
+    assert "Secure" not in cookie
+
+
+def test_with_tls_before_it_the_cookie_stays_encrypted() -> None:
+    async def visit(visitor: Visitor) -> str:
+        origin = f"https://127.0.0.1:{visitor.site.port}"
+        reply = await visitor.ask("/api/login", "POST", Authorization=BEARER, Origin=origin)
+        return reply.headers["set-cookie"]
+
+    assert "Secure" in visited(visit, token=TOKEN)
+
+
+@pytest.mark.parametrize(
+    "shown", ["Bearer", "Bearer ", "Bearer x", f"Basic {TOKEN}", TOKEN, "Bearer \udcff", ""]
+)
+def test_a_wrong_token_opens_nothing_and_takes_its_time(shown: str) -> None:
+    async def visit(visitor: Visitor) -> list[int]:
+        replies = await asyncio.gather(
+            visitor.ask("/api/login", "POST", Authorization=shown),
+            visitor.do("x", Authorization=shown),
+        )
+        return [reply.status for reply in replies]
+
+    assert visited(visit, token=TOKEN) == [401, 401]
+
+
+def test_a_cookie_of_any_bytes_is_a_wrong_one() -> None:
+    assert asked({"Cookie": "newsift_desk_x=\udcff; a=b"}, token=TOKEN).status == 401
+
+
+def test_a_script_shows_the_token_itself() -> None:
+    assert asked({"Authorization": BEARER}, token=TOKEN).status == 200
+
+
+def test_another_page_cannot_log_anybody_in() -> None:
+    async def visit(visitor: Visitor) -> int:
+        origin = "http://evil.example"
+        reply = await visitor.ask("/api/login", "POST", Authorization=BEARER, Origin=origin)
+        return reply.status
+
+    assert visited(visit, token=TOKEN) == 401
+
+
+def test_where_there_is_no_token_nobody_logs_in() -> None:
+    async def visit(visitor: Visitor) -> int:
+        return (await visitor.ask("/api/login", "POST", Authorization="Bearer ")).status
+
+    assert visited(visit) == 401
+
+
+def test_a_body_without_the_token_is_refused_before_it_has_come() -> None:
+    async def visit(visitor: Visitor) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
+        writer.write(
+            b"POST /api/say HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 8000000\r\n\r\n{"
+        )
+        found = await reader.readline()
+        writer.close()
+        return found
+
+    assert visited(visit, token=TOKEN).split(b" ")[1] == b"401"
+
+
+def test_a_large_body_without_the_token_is_refused_and_the_answer_arrives() -> None:
+    found = visited(lambda visitor: visitor.do("x" * 8_000_000), token=TOKEN)
+    assert found.status == 401
+
+
+@pytest.mark.parametrize("rest", [";" * 30_000, "a=b;" * 7_500, '"\\' * 15_000, " =" * 15_000])
+def test_the_desk_s_cookie_is_found_among_many(rest: str) -> None:
+    async def visit(visitor: Visitor) -> int:
+        pair = (await logged_in(visitor)).split(";")[0]
+        return (await visitor.do("x", Cookie=f"{rest}; {pair} ;{'a=b;' * 50}")).status
+
+    assert visited(visit, token=TOKEN) == 200
+
+
+async def entered(visitor: Visitor, query: str = f"token={TOKEN.replace(' ', '%20')}") -> Reply:
+    return await visitor.ask(f"/?{query}")
+
+
+def test_the_printed_address_begins_a_session_and_leads_to_one_without_the_token() -> None:
+    async def visit(visitor: Visitor) -> None:
+        reply = await entered(visitor)
+        assert (reply.status, reply.headers["location"], reply.body) == (303, "/", b"")
+        assert reply.headers["cache-control"] == "no-store"
+        pair = reply.headers["set-cookie"].split(";")[0]
+        assert (await visitor.do("x", Cookie=pair)).status == 200
+
+    visited(visit, token=TOKEN)
+
+
+@pytest.mark.parametrize("query", ["token=", "token=x", "token=correct%20horse", "token=%ff"])
+def test_an_address_with_a_wrong_token_shows_the_page_that_asks_for_it(query: str) -> None:
+    found = visited(lambda visitor: entered(visitor, query), token=TOKEN)
+    assert found.status == 401
+    assert "set-cookie" not in found.headers
+    assert b"<title>newsift</title>" in found.body
+
+
+def test_without_a_token_an_address_with_one_is_the_page() -> None:
+    found = visited(lambda visitor: entered(visitor, "token=x"))
+    assert (found.status, "set-cookie" in found.headers) == (200, False)
+
+
+def test_a_stream_ends_with_its_session() -> None:
+    async def visit(visitor: Visitor) -> bytes:
+        pair = (await logged_in(visitor)).split(";")[0]
+        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
+        head = f"GET /api/beats HTTP/1.1\r\nHost: localhost\r\nCookie: {pair}\r\n\r\n"
+        writer.write(head.encode())
+        await reader.readuntil(b"event: beat")
+        visitor.site._guard._sessions._used.clear()
+        visitor.site._desk.pulse.moved("matches")
+        rest = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        return rest
+
+    assert b"event: beat" not in visited(visit, token=TOKEN)

@@ -1,0 +1,181 @@
+"""A desk's site in this process, and raw visits to it: what no browser would say, too."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from encoder.errors import InputError
+from newsift.desk.api import Act, Endpoint, Nothing, acts, reads
+from newsift.desk.session import Desk
+from newsift.desk.site import DeskSite
+from newsift.operations.messages import say
+from worker.config import Config, WebConfig
+from worker.config.secret import Secret
+from worker.errors import RunError
+
+PATIENCE_S = 60.0
+TOKEN = "correct horse battery staple"
+T = TypeVar("T")
+
+
+class Word(Act, frozen=True, kw_only=True):
+    word: str
+    times: int = 1
+
+
+class Asked(msgspec.Struct, frozen=True):
+    word: str = ""
+    times: int = 1
+
+
+DONE: list[Word] = []
+HELD = threading.Event()
+
+
+@reads("/api/echo", Asked)
+def echo(_desk: Desk, asked: Asked) -> str:
+    """What was asked, so many times."""
+    return asked.word * asked.times
+
+
+@reads("/api/held", Nothing)
+def held(_desk: Desk, _asked: Nothing) -> None:
+    """Nothing, once the test lets it."""
+    HELD.wait(PATIENCE_S)
+
+
+@acts("/api/say", Word, "say.word")
+def say_word(_desk: Desk, asked: Word) -> int:
+    """Say something on the way, or be refused in one of three ways."""
+    if asked.word == "refused":
+        raise InputError("word: is refused; give another")
+    if asked.word == "lost":
+        raise RunError("Kafka at nowhere does not answer")
+    if asked.word == "broken":
+        raise ZeroDivisionError("by zero")
+    DONE.append(asked)
+    say(f"said {asked.word}")
+    return asked.times
+
+
+ENDPOINTS = (echo, held, say_word)
+
+
+@dataclass
+class Reply:
+    """An answer, taken apart."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @classmethod
+    def of(cls, raw: bytes) -> "Reply":
+        head, _, body = raw.partition(b"\r\n\r\n")
+        first, *rows = head.decode().split("\r\n")
+        named = (row.partition(": ") for row in rows)
+        return cls(int(first.split()[1]), {k.lower(): v for k, _, v in named}, body)
+
+
+async def heard(reader: asyncio.StreamReader) -> bytes:
+    """All that comes until the server ends the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
+            found += some
+    return found
+
+
+class Visitor:
+    """Says things to a site."""
+
+    def __init__(self, site: DeskSite) -> None:
+        self.site = site
+
+    async def raw(self, said: bytes) -> bytes:
+        """Say these bytes; all that comes back."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
+        with contextlib.suppress(ConnectionError):
+            writer.write(said)
+            await writer.drain()
+        found = await heard(reader)
+        writer.close()
+        return found
+
+    async def ask(
+        self, path: str, method: str = "GET", body: bytes = b"", **headers: str | None
+    ) -> Reply:
+        """Ask as a script does; headers with underscores, None leaves one out."""
+        given: dict[str, str | None] = {"Host": f"127.0.0.1:{self.site.port}"}
+        if method == "POST":
+            given |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        rows = [f"{name}: {value}" for name, value in given.items() if value is not None]
+        head = "\r\n".join([f"{method} {path} HTTP/1.1", *rows, "", ""])
+        return Reply.of(await self.raw(head.encode("utf-8", "surrogateescape") + body))
+
+    async def do(self, word: object, **headers: str | None) -> Reply:
+        """Have a word said."""
+        body = json.dumps({"by": "Ann", "word": word}).encode()
+        return await self.ask("/api/say", "POST", body, **headers)
+
+
+class Still(Desk):
+    """A desk that follows nothing."""
+
+    def start(self) -> None:
+        """Follow no topic."""
+
+    def stop(self) -> None:
+        """Let the hands go."""
+        self.hands.shutdown()
+
+
+def visited(
+    visit: Callable[[Visitor], Coroutine[Any, Any, T]],
+    *,
+    token: str | None = None,
+    read_only: bool = False,
+    host: str = "127.0.0.1",
+    endpoints: Sequence[Endpoint] = ENDPOINTS,
+) -> T:
+    """Serve a desk while somebody visits it, and give what he found."""
+
+    async def serve() -> T:
+        secret = Secret(token) if token else None
+        desk = Still(Config(), read_only)
+        site = DeskSite(desk, WebConfig(host, 0), secret, endpoints)
+        try:
+            await site.start()
+            return await visit(Visitor(site))
+        finally:
+            await site.stop()
+
+    return asyncio.run(serve())
+
+
+@contextmanager
+def listened(*loggers: str) -> Iterator[list[str]]:
+    """The lines of these logs while the block lasts."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    for name in loggers:
+        logging.getLogger(name).addHandler(handler)
+    try:
+        yield lines
+    finally:
+        for name in loggers:
+            logging.getLogger(name).removeHandler(handler)

@@ -1,0 +1,116 @@
+"""The model of a desk: nobody waits for it, and who needs it is told why it is not there."""
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+import encoder
+from encoder.errors import InputError
+from encoder.model_directory import write_model
+from newsift.desk import model as room
+from newsift.desk import threads as turn
+from newsift.desk.model import Model
+from tests.encoder.small import small_model
+from tests.worker.small import same, value
+from worker.config import Config, ModelConfig
+from worker.errors import BrokerError
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedSet
+from worker.seeds.state import ControlState, control_state
+
+
+def control(**seeds: str) -> ControlState:
+    """The control topic with these seeds, of the event flood."""
+    records = {name.encode(): value(text=text, event="flood") for name, text in seeds.items()}
+    return control_state(records)
+
+
+def config_with(name: str) -> Config:
+    return replace(Config(), model=ModelConfig(name=name, device="cpu", threads=1))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Config:
+    """A configuration whose model is there at once."""
+    write_model(tmp_path / "model", small_model())
+    made = config_with(str(tmp_path / "model"))
+    return replace(made, matching=replace(made.matching, background_rate=0.05))
+
+
+def test_a_model_is_there_once_it_is_loaded(small: Config) -> None:
+    told: list[str] = []
+    model = Model(small, lambda: control(), lambda: told.append(model.away))
+    assert model.now() is None
+    assert "loaded" in model.away
+    with pytest.raises(InputError, match="model: the model is still being loaded"):
+        model.wait(0)
+    model.start()
+    teacher = model.wait()
+    assert model.now() is teacher
+    assert (model.away, told) == ("", [""])
+    assert teacher.enc.digest == encoder.load(small.model.name, device="cpu").digest
+
+
+@pytest.mark.parametrize("broken", [InputError("model: no"), ZeroDivisionError("by zero")])
+def test_a_model_that_is_refused_says_so_to_all(
+    broken: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise broken
+
+    monkeypatch.setattr(encoder, "load", refuse)
+    moved = Event()
+    model = Model(config_with("default"), lambda: control(), moved.set)
+    model.start()
+    with pytest.raises(InputError, match=str(broken)):
+        model.wait()
+    assert moved.wait(10)
+    assert model.now() is None
+    assert str(broken) in model.away
+
+
+def test_the_events_are_made_once_for_each_version_of_the_records(small: Config) -> None:
+    now = control(a="storm flood river")
+    model = Model(small, lambda: now, lambda: None)
+    with pytest.raises(InputError, match="still being loaded"):
+        model.events()
+    model.start()
+    teacher = model.wait()
+    first = model.view()
+    assert [seed.id for seed in model.events()["flood"].seeds] == ["a"]
+    assert model.view() is first
+    now = control(a="storm flood river", b="city river")
+    assert [seed.id for seed in model.events()["flood"].seeds] == ["a", "b"]
+    assert same(model.view().seeds, teacher.seed_set(now))
+
+
+def test_while_many_seeds_are_read_nobody_waits_for_long(
+    small: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (room, turn):
+        monkeypatch.setattr(each, "PATIENCE_S", 0.05)
+    moved, begun, go, make = Event(), Event(), Event(), SeedEmbedder.make
+
+    def slowly(embedder: SeedEmbedder, book: ControlState) -> SeedSet:
+        begun.set()
+        assert go.wait(20)
+        return make(embedder, book)
+
+    state = control(a="storm flood river")
+    model = Model(small, lambda: state, moved.set)
+    model.start()
+    model.wait()
+    assert moved.wait(10)
+    moved.clear()
+    monkeypatch.setattr(SeedEmbedder, "make", slowly)
+    maker = Thread(target=model.view)
+    maker.start()
+    assert begun.wait(10)
+    with pytest.raises(BrokerError, match="many seeds are being read; try again"):
+        model.view()
+    go.set()
+    maker.join(20)
+    assert moved.is_set()
+    assert list(model.view().state.seeds) == ["a"]

@@ -1,0 +1,118 @@
+"""The page's dead letters: shown with their bytes, and sent again by the commands' own code."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from encoder.errors import InputError, NewsiftError
+from newsift.desk.api import Endpoint
+from newsift.desk.session import Desk
+from newsift.desk.views import health as dead_letters
+from tests.newsift.cli.test_dead_letters import BAD, reject
+from tests.newsift.desk.health.test_part import until
+from tests.worker.fake import Command
+from tests.worker.kafka_side import POSTS, Kafka
+from worker.config import load_config
+from worker.posts.read import Reason
+
+
+@pytest.fixture
+def desk(kafka: Kafka) -> Iterator[Desk]:
+    made = Desk(load_config())
+    yield made
+    made.stop()
+
+
+def ask(desk: Desk, endpoint: Endpoint, **asked: Any) -> Any:
+    given = asked | ({"by": "anna"} if endpoint.does else {})
+    return endpoint.answer(desk, endpoint.question(given, strict=True))
+
+
+def test_the_page_shows_what_the_command_lists(desk: Desk, kafka: Kafka, newsift: Command) -> None:
+    for n in range(3):
+        reject(kafka, n)
+    reject(kafka, 3, reason=Reason.NO_ID, attempt=3)
+    reject(kafka, 1)  # delivered twice
+    theirs = [
+        json.loads(line) for line in newsift("dead-letters", "list", "--json").out.splitlines()
+    ]
+    until(lambda: ask(desk, dead_letters.letters)["ready"])
+    found = ask(desk, dead_letters.letters)
+    assert found["reasons"] == {"bad_json": 3, "no_id": 1}
+    shown = [{name: row[name] for name in theirs[0]} for row in found["newest"]]
+    assert sorted(map(str, shown)) == sorted(map(str, theirs))
+    assert found["newest"][0]["obstacle"] == "it has had 3 attempts"
+
+
+def test_one_with_its_bytes(desk: Desk, kafka: Kafka) -> None:
+    reject(kafka, 5)
+    found = ask(desk, dead_letters.one, partition=0, offset=0)
+    assert (found["id"], found["text"], found["key"]) == ("tweets-2-5", '{"id": \\xff', "k")
+    assert found["hex"].startswith("00000000  7b 22 69 64 22 3a 20 ff")
+    assert ["reason", "bad_json"] in found["headers"]
+    for place in ((0, 1), (7, 0), (0, 2**62)):
+        with pytest.raises(InputError, match="holds none at"):
+            ask(desk, dead_letters.one, partition=place[0], offset=place[1])
+
+
+def test_a_retry_is_the_command_s_once_only(desk: Desk, kafka: Kafka, newsift: Command) -> None:
+    names = [reject(kafka, n, f"v{n}".encode()) for n in range(3)]
+    reject(kafka, 9, None, Reason.POST_BYTES)
+    found = ask(desk, dead_letters.retry, names=[names[0]])
+    assert found == {"count": 1, "kept": {}, "names": [names[0]]}
+    assert newsift("dead-letters", "retry", names[1]).code == 0
+    found = ask(desk, dead_letters.retry, every=True)
+    assert (found["count"], found["names"]) == (1, [names[2]])
+    assert sorted(found["kept"].values()) == [1, 2]
+    assert dead_letters.retry.outcome(found).startswith("1 sent again; not sent: ")
+    values = sorted(record.value for record in kafka.records(POSTS))
+    assert values == [b"v0", b"v1", b"v2"]
+    with pytest.raises(InputError, match="it was sent again before"):
+        ask(desk, dead_letters.retry, names=[names[2]])
+
+
+def test_by_reason(desk: Desk, kafka: Kafka) -> None:
+    reject(kafka, 1)
+    reject(kafka, 2, reason=Reason.NO_ID)
+    assert ask(desk, dead_letters.retry, reason="no_id")["names"] == ["tweets-2-2"]
+    assert [record.value for record in kafka.records(POSTS)] == [BAD]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "name letters, or a reason"),
+        ({"names": ["a"], "every": True}, "name letters, or a reason"),
+        ({"names": [], "every": False}, "name letters, or a reason"),
+        ({"reason": "x"}, "reason: 'x' is none"),
+        ({"names": ["a"] * 201}, "names: "),
+        ({"names": "a"}, "names: "),
+        ({"names": ["tweets-9-9"]}, "there is none"),
+    ],
+)
+def test_what_is_refused(desk: Desk, kafka: Kafka, asked: dict[str, Any], said: str) -> None:
+    reject(kafka, 1)
+    with pytest.raises(InputError, match=said):
+        ask(desk, dead_letters.retry, **asked)
+    assert kafka.records(POSTS) == []
+
+
+def test_two_at_once_are_refused_not_queued(desk: Desk, kafka: Kafka) -> None:
+    with desk.health.retrying, pytest.raises(InputError, match="another one is under way"):
+        ask(desk, dead_letters.retry, every=True)
+    assert ask(desk, dead_letters.retry, every=True)["count"] == 0
+
+
+def test_a_broker_that_is_away_is_a_line(
+    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
+    other = Desk(load_config())
+    for endpoint, asked in ((dead_letters.one, {"partition": 0, "offset": 0}),
+                            (dead_letters.retry, {"every": True})):  # fmt: skip
+        with pytest.raises(NewsiftError, match=r"127\.0\.0\.1:1: nobody listens"):
+            ask(other, endpoint, **asked)
+    assert not other.health.retrying.locked()
+    other.stop()

@@ -1,0 +1,193 @@
+"""What the page asks and does of judging, on a broker, held against `newsift labels ask`."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from encoder.errors import InputError
+from newsift.desk import label_queues as judging_queues
+from newsift.desk.api import Endpoint
+from newsift.desk.session import Desk
+from newsift.desk.views import judge as judging
+from newsift.statistics.labels import DECODER
+from tests.newsift.cli.labels.at_terminal import AtTerminal
+from tests.worker.judged import begin, drawn, match
+from tests.worker.kafka_side import LABELS, MATCHES, Kafka
+from worker.config import load_config
+
+NAMES = [str(n) for n in range(120)]
+KEYS = {"y": "on", "n": "off", "u": "unsure"}
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def desk(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A desk on a broker with matches, which follows what people say."""
+    monkeypatch.setattr(judging_queues, "token_hex", lambda _: "")
+    kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
+    made = Desk(load_config())
+    made.mirrors.start()
+    assert made.mirrors.of_seeds.ready.wait(DEADLINE_S)
+    assert made.mirrors.of_labels.ready.wait(DEADLINE_S)
+    yield made
+    made.stop()
+
+
+def does(desk: Desk, endpoint: Endpoint, **given: Any) -> Any:
+    """What the desk answers a page, as JSON has it."""
+    strict = bool(endpoint.does)
+    return endpoint.answer(desk, endpoint.question({"event": "storm"} | given, strict))
+
+
+def asks(desk: Desk, by: str = "ann", kind: str = "certify") -> Any:
+    """The state of a queue, once it is frozen."""
+    until = time.monotonic() + DEADLINE_S
+    while (state := does(desk, judging.ask, by=by, kind=kind))["drawing"]:
+        assert time.monotonic() < until, "it is not frozen"
+    return state
+
+
+def says(desk: Desk, state: Any, verdict: str, by: str = "ann", kind: str = "certify") -> Any:
+    """Answer the question of a state."""
+    post = {"platform": "x", "id": state["question"]["id"], "verdict": verdict}
+    given = {"by": by, "kind": kind, "queue": state["queue"]} | post
+    return does(desk, judging.answer, **given)
+
+
+def said(kafka: Kafka, by: str) -> list[tuple[list[str], bytes | None]]:
+    """What one person's records hold, but for who that is, and when."""
+    found = [record for record in kafka.records(LABELS) if json.loads(record.key)[3] == by]
+    assert {str(record.headers) for record in found} <= {"[('schema', b'newsift.label/1')]"}
+    return [(json.loads(r.key)[:3], r.value and _unsigned(r.value, by)) for r in found]
+
+
+def _unsigned(value: bytes, by: str) -> bytes:
+    label = DECODER.decode(value)
+    assert (label.value, label.by) == (value, by)
+    return value.replace(label.at.encode(), b"AT").replace(b'"by":"%s"' % by.encode(), b'"by":""')
+
+
+@pytest.mark.parametrize("kind", ["certify", "learn"])
+def test_the_page_and_the_terminal_publish_the_same_records(
+    kafka: Kafka, desk: Desk, kind: str
+) -> None:
+    pressed = "ynuzyyzzyynu" if kind == "learn" else "yyzyyyzzyyyy"
+    with AtTerminal("labels", "ask", "storm", "--by", "ben", "--queue", kind) as terminal:
+        for key in pressed:
+            terminal.hears("[q] quit")
+            terminal.press(key)
+        terminal.hears("[q] quit")
+        terminal.press("q")
+        assert terminal.ends() == 0
+    state = asks(desk, kind=kind)
+    for key in pressed:
+        if key == "z":
+            undo = {"queue": state["queue"], "step": state["undo"]["step"]}
+            state = does(desk, judging.undo, by="ann", kind=kind, **undo)
+        else:
+            state = says(desk, state, KEYS[key], kind=kind)
+    assert len(said(kafka, "ann")) == len(pressed)
+    assert said(kafka, "ann") == said(kafka, "ben")
+
+
+def test_a_page_cannot_say_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:
+    state = asks(desk)
+    post = {"platform": "x", "id": state["question"]["id"], "verdict": "on"}
+    given = {"by": "ann", "kind": "certify", "queue": state["queue"]} | post
+    does(desk, judging.answer, **given, drawn="given", probability=1.0, score=0.1)
+    (record,) = kafka.records(LABELS)
+    label = DECODER.decode(record.value)
+    share = 0.5 / 25
+    assert (label.drawn, label.probability, label.score) == (
+        "certify",
+        share,
+        0.9 - 0.001 * int(label.post.id),
+    )
+    other = {"platform": "x", "id": drawn(NAMES)[-1]}
+    assert does(desk, judging.answer, **(given | other))["missed"]
+    assert len(kafka.records(LABELS)) == 1
+
+
+def test_two_judges_at_once_are_asked_the_same_and_hear_of_each_other(
+    desk: Desk, kafka: Kafka
+) -> None:
+    ann, ben = asks(desk), asks(desk, "ben")
+    order = []
+    for _ in range(5):
+        assert ann["question"] == ben["question"]
+        order.append(ann["question"]["id"])
+        ann, ben = says(desk, ann, "on"), says(desk, ben, "on", "ben")
+    assert [(key[2], value is None) for key, value in said(kafka, "ann")] == [
+        (name, False) for name in order
+    ]
+    assert said(kafka, "ann") == said(kafka, "ben")
+
+
+def test_what_the_same_person_says_at_a_terminal_is_not_asked_again(
+    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(kafka, NAMES[0])
+    state = asks(desk)
+    monkeypatch.setattr("newsift.operations.labels.present", lambda: "2026-03-01T10:00:00.000Z")
+    with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
+        terminal.hears("[q] quit")
+        terminal.press("y")
+        terminal.hears("[q] quit")
+    until = time.monotonic() + DEADLINE_S
+    while (now := asks(desk))["question"] == state["question"]:
+        assert time.monotonic() < until, "it is not heard of"
+    assert now["question"] == state["then"]["on"]
+    assert says(desk, state, "on")["missed"] == ""
+    assert len(kafka.records(LABELS)) == 2
+    assert "'on' was answered" in says(desk, state, "off")["missed"]
+
+
+def test_the_audit_says_whether_a_label_was_published(desk: Desk, kafka: Kafka) -> None:
+    state = asks(desk)
+    queue = {"by": "ann", "kind": "certify", "queue": state["queue"]}
+    post = {"platform": "x", "id": state["question"]["id"]}
+    first = drawn(NAMES)[0]
+    steps: list[tuple[Endpoint, dict[str, Any]]] = [
+        (judging.answer, {**post, "verdict": "on"}),
+        (judging.answer, {**post, "verdict": "on"}),
+        (judging.answer, {**post, "verdict": "off"}),
+        (judging.correct, {"platform": "x", "id": first, "verdict": "off"}),
+        (judging.correct, {"platform": "x", "id": first, "verdict": "off"}),
+        (judging.undo, {"step": 2}),
+        (judging.undo, {"step": 2}),
+        (judging.anew, {}),
+        (judging.anew, {}),
+    ]
+    told = [each.outcome(does(desk, each, **queue, **given)) for each, given in steps]
+    assert told == [
+        "done", "not published: it stands already", "not published: 'on' was answered meanwhile",
+        "done", "not published: it stands already", "done", "not published: it stands already",
+        "done", "nothing done: the queue has gone before",
+    ]  # fmt: skip
+    assert len(kafka.records(LABELS)) == told.count("done") - 1
+
+
+def test_a_queue_that_is_not_asked_any_more_takes_no_answer(desk: Desk, kafka: Kafka) -> None:
+    state = asks(desk)
+    does(desk, judging.anew, by="ann", kind="certify", queue=state["queue"])
+    with pytest.raises(InputError, match="asked no longer"):
+        says(desk, state, "on")
+    assert kafka.records(LABELS) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"event": ""}, "event: give a name"),
+        ({"event": "é" * 121}, "event: give a name"),
+        ({"by": "x" * 241}, "by: give a name"),
+        ({"kind": "given"}, "kind: Invalid enum value"),
+        ({"event": 7}, "event"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(desk: Desk, given: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        does(desk, judging.ask, **{"by": "ann", **given})

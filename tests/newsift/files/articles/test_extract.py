@@ -1,0 +1,90 @@
+"""A page that keeps its reader busy: given up in time, and on Ctrl-C, with nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from encoder.errors import InputError
+from newsift.files.articles import WebPage, article_of, extracted
+from tests.worker.interrupted import said_until_ended_by
+from tests.worker.web_side import ARTICLE
+
+URL = "http://news.test/ferry"
+# The pattern by which the extractor looks for strings takes hours for these 49 KB.
+BUSY = '<script type="application/ld+json">{"articleBody": "' + '\\"a' * 16_000
+BUSY_PAGE = WebPage(URL, ARTICLE.replace("</head>", f"{BUSY}</script></head>").encode(), "utf-8")
+PATIENCE_S = 60.0
+
+
+def children() -> set[str]:
+    """The processes that this one has started and that have not ended."""
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+def running(process: str) -> bool:
+    """Whether a process is there, and not only its name."""
+    status = Path(f"/proc/{process}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
+
+
+def test_the_article_is_the_same_as_in_this_process() -> None:
+    page = WebPage(URL, ARTICLE.encode("utf-8"), "utf-8")
+    assert article_of(page) == extracted(page)
+
+
+def test_a_page_without_a_text_is_refused_as_in_this_process() -> None:
+    for read in (article_of, extracted):
+        with pytest.raises(InputError, match="holds no text that can be read; save the text"):
+            read(WebPage(URL, b"<p></p>"))
+
+
+def test_a_page_that_takes_for_ever_is_given_up() -> None:
+    before = children()
+    with pytest.raises(InputError, match=r"ferry: takes longer than 3 s to read; save the text"):
+        article_of(BUSY_PAGE, seconds=3.0)
+    assert children() == before
+
+
+@pytest.mark.slow
+def test_whoever_is_left_alone_with_such_a_page_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the command be killed, nobody is there to end what it started."""
+    given_to_us = subprocess.run
+
+    def patient(*args: object, timeout: float, **kwargs: object) -> object:
+        return given_to_us(*args, timeout=PATIENCE_S, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "run", patient)
+    with pytest.raises(InputError, match="costs too much to read"):
+        article_of(BUSY_PAGE, seconds=1.0)
+
+
+def test_a_page_that_takes_all_memory_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newsift.files.apart.MEMORY", 2**27)
+    body = b"<html><body>" + b"<p>nine people are missing</p>" * 2**17
+    with pytest.raises(InputError, match="costs too much to read"):
+        article_of(WebPage(URL, body, None), seconds=PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
+    script = (
+        "import sys, newsift.cli, newsift.operations.seed_drafts as s\n"
+        "from tests.newsift.files.articles.test_extract import BUSY_PAGE\n"
+        "s.fetch = lambda *_: BUSY_PAGE\n"
+        "sys.exit(newsift.cli.run(['seeds', 'add', '--yes', '--url', 'http://news.test/ferry']))"
+    )
+    command = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    task = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+    limit = time.monotonic() + PATIENCE_S
+    while not (reader := task.read_text().split()) and command.poll() is None:
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    told = said_until_ended_by(signal.SIGINT, command)  # alone: its reader hears nothing
+    assert (command.returncode, told.lstrip()) == (130, "newsift: interrupted\n")
+    while running(reader[0]):
+        assert time.monotonic() < limit

@@ -1,0 +1,129 @@
+"""JSON that is not line by line: the same items as `json` finds, wherever the chunks are cut."""
+
+import json
+import tracemalloc
+from itertools import takewhile
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from newsift.files import documents
+from newsift.files.documents import Item, items
+from newsift.files.messages import FormatError
+
+ODD = st.text(st.sampled_from('ab"\\[]{},:é\n \x00😀'), max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | ODD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(ODD, VALUES, max_size=3)
+LAYOUTS: list[dict[str, Any]] = [{}, {"indent": 1}, {"separators": (",", ":")}]
+
+
+def cut(content: bytes, size: int) -> list[Item]:
+    """The items of a document that comes in chunks of this size."""
+    pieces = (content[start : start + size] for start in range(0, len(content), size))
+    return [item for batch in items(pieces) for item in batch]
+
+
+def decoded(found: list[Item]) -> list[Any]:
+    return [json.loads(item.value) for item in found]
+
+
+@settings(max_examples=100)
+@given(st.lists(VALUES, max_size=6), st.sampled_from(LAYOUTS), st.booleans(), st.integers(1, 40))
+def test_an_array_holds_what_json_says(
+    values: list[Any], layout: dict[str, Any], ascii_only: bool, size: int
+) -> None:
+    content = json.dumps(values, ensure_ascii=ascii_only, **layout).encode()
+    assert decoded(cut(content, size)) == values
+
+
+@settings(max_examples=100)
+@given(st.lists(st.lists(VALUES, max_size=3) | OBJECTS, max_size=4), st.integers(1, 30))
+def test_documents_may_follow_each_other(values: list[Any], size: int) -> None:
+    content = "\n".join(map(json.dumps, values)).encode()
+    expected = [part for value in values
+                for part in (value if isinstance(value, list) else [value])]  # fmt: skip
+    assert decoded(cut(content, size)) == expected
+
+
+@settings(max_examples=100)
+@given(st.lists(OBJECTS, max_size=4), OBJECTS, OBJECTS, st.sampled_from(LAYOUTS),
+       st.integers(1, 60))  # fmt: skip
+def test_a_list_of_messages_is_told_with_what_stands_before_it(
+    messages: list[Any], before: dict[str, Any], after: dict[str, Any], layout: dict[str, Any],
+    size: int,
+) -> None:  # fmt: skip
+    chat = {"id": 7} | before | {"messages": messages} | after
+    found = cut(json.dumps(chat, **layout).encode(), size)
+    assert decoded(found) == messages
+    earlier = dict(takewhile(lambda pair: pair[0] != "messages", chat.items()))
+    for item in found:
+        assert json.loads(item.around + b"null}") == earlier | {"messages": None}
+
+
+def test_each_list_of_a_document_has_its_own_surroundings() -> None:
+    chats = [{"id": n, "messages": [{"n": n}, {"n": -n}]} for n in (1, 2)]
+    whole = {"about": [{"x": [1]}], "chats": {"list": chats}, "left": {"list": chats[:1]}}
+    for size in (1, 7, 1000):
+        found = cut(json.dumps(whole).encode(), size)
+        assert decoded(found) == [{"n": 1}, {"n": -1}, {"n": 2}, {"n": -2}, {"n": 1}, {"n": -1}]
+        assert [json.loads(item.around + b"0}")["id"] for item in found] == [1, 1, 2, 2, 1, 1]
+
+
+def test_what_is_cut_off_is_refused_wherever_it_is() -> None:
+    content = json.dumps([{"a": 'x\\" [é', "b": [1, {}]}, 2, "c"]).encode()
+    for end in range(1, len(content)):
+        with pytest.raises(FormatError, match="is cut off after item"):
+            cut(content[:end], 5)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[1}", "closes a list as an object"),
+        (b"[1]]", "closes more than it opens"),
+        (b"}", "closes more than it opens"),
+        (b"[1] 2", "does not go on as JSON"),
+    ],
+)
+def test_what_is_no_json_is_refused(content: bytes, said: str) -> None:
+    with pytest.raises(FormatError, match=said):
+        cut(content, 2)
+
+
+def test_memory_is_bounded_by_the_largest_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "LONGEST_LINE", 2**16)
+
+    def peak(count: int, item: bytes) -> int:
+        pieces = (b"[", *(item + b"," for _ in range(count)), b"0]")
+        tracemalloc.start()
+        assert sum(len(batch) for batch in items(iter(pieces))) == count + 1
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    small = b'{"a": "' + b"x" * 2000 + b'"}'
+    assert peak(2000, small) < 2000 * len(small) / 8
+    assert peak(1, b'"' + b"x" * 2**22 + b'"') < 2**26
+
+
+def test_an_item_that_is_too_long_comes_cut_and_the_next_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(documents, "LONGEST_LINE", 100)
+    found = cut(json.dumps(["a", "b" * 5000, "c"]).encode(), 64)
+    assert [len(item.value) for item in found][::2] == [3, 3]
+    assert 100 < len(found[1].value) < 300
+
+
+def test_an_object_without_a_list_of_posts_is_not_held_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(documents, "LONGEST_LINE", 1000)
+    with pytest.raises(FormatError, match="has no list of posts"):
+        cut(json.dumps({"a": [1] * 5000}).encode(), 64)

@@ -1,0 +1,142 @@
+"""Parquet: rows as of a table, a batch at a time, and one line where pyarrow is not there."""
+
+import datetime
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from encoder.errors import InputError
+from newsift.files import parquet
+from newsift.files.messages import FileMessage
+from newsift.files.posts import checked
+from newsift.files.read import DASH
+from newsift.files.tables import FileOptions
+from worker.config.limits import DEFAULT_LIMITS
+from worker.posts.outcome import Post
+
+TIME = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+
+
+def read(file: Path) -> list[list[FileMessage]]:
+    (one,) = checked([file], FileOptions(), DEFAULT_LIMITS)
+    return list(one)
+
+
+def write(file: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), file, row_group_size=5)
+    return file
+
+
+def test_rows_are_posts_with_their_columns(tmp_path: Path) -> None:
+    file = write(tmp_path / "a", id=[1580000000000000001, None], text=["a", "b"],
+                 created_at=[TIME, None], tags=[["x"], []], more=[None, 1.5])  # fmt: skip
+    ((one, two),) = read(file)
+    assert one.reading == Post(
+        id="1580000000000000001", platform="plain", text="a",
+        created_at="2024-01-02T03:04:05Z",
+    )  # fmt: skip
+    assert (one.place, two.place) == ("row 1", "row 2")
+    assert one.columns == {
+        "id": "1580000000000000001", "text": "a", "created_at": "2024-01-02T03:04:05+00:00",
+        "tags": '["x"]', "more": "",
+    }  # fmt: skip
+    assert isinstance(two.reading, Post)
+    assert two.reading.id.startswith("sha256:")
+
+
+def test_rows_come_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 3)
+    batches = read(write(tmp_path / "a.csv", text=[f"post {n}" for n in range(20)]))
+    assert max(map(len, batches)) <= 3
+    assert [message.offset for batch in batches for message in batch] == list(range(20))
+
+
+@pytest.mark.parametrize("cut", [5, 100, -1, -300])
+def test_what_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
+    file = write(tmp_path / "a.parquet", text=["a" * n for n in range(300)])
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(InputError, match="the Parquet is damaged or cut off"):
+        read(file)
+
+
+def test_too_many_columns_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", **{f"c{n}": ["a"] for n in range(1001)})
+    with pytest.raises(InputError, match="has 1,001 columns"):
+        read(file)
+
+
+def test_without_pyarrow_the_remedy_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "a.parquet", text=["a"])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"install newsift with its extra: newsift\[parquet\]"):
+        read(file)
+
+
+def test_within_gzip_it_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", text=["a"])
+    file.write_bytes(gzip.compress(file.read_bytes()))
+    with pytest.raises(InputError, match="it is packed; give it unpacked"):
+        read(file)
+
+
+def test_through_a_pipe_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="give it as a file, unpacked"):
+        parquet.ParquetTable(DASH)
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_a_text_that_expands_a_thousandfold_comes_in_small_batches(
+    tmp_path: Path, use_dictionary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 100_000)
+    table = pa.table({"id": [*range(300)], "text": ["dam " * 2500] * 299 + ["small"]})
+    pq.write_table(table, tmp_path / "a", use_dictionary=use_dictionary, compression="zstd")
+    assert (tmp_path / "a").stat().st_size < 300 * 10_000 / 100
+    batches = read(tmp_path / "a")
+    assert max(sum(len(each.value) for each in batch) for batch in batches) < 120_000
+    assert [each.place for batch in batches for each in batch] == [
+        f"row {number}" for number in range(1, 301)
+    ]
+
+
+def test_a_group_without_rows_ends_nothing(tmp_path: Path) -> None:
+    rows = pa.table({"text": ["a dam"]})
+    with pq.ParquetWriter(tmp_path / "a", rows.schema) as writer:
+        for part in (rows, rows.slice(0, 0), rows):
+            writer.write_table(part)
+    assert [each.place for batch in read(tmp_path / "a") for each in batch] == ["row 1", "row 2"]
+    pq.write_table(rows.slice(0, 0), tmp_path / "b")
+    assert read(tmp_path / "b") == []
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_texts_in_an_encoding_of_differences_are_read(tmp_path: Path, encoding: str) -> None:
+    table = pa.table({"text": [f"post {n}" for n in range(20)]})
+    pq.write_table(table, tmp_path / "a", use_dictionary=False, column_encoding={"text": encoding})
+    assert len([each for batch in read(tmp_path / "a") for each in batch]) == 20
+
+
+def test_a_row_that_is_too_long_is_bad_by_itself(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a dam", "x" * (2**24 + 1), "a dam"]}), tmp_path / "a")
+    found = [each.reading for batch in read(tmp_path / "a") for each in batch]
+    assert [isinstance(each, Post) for each in found] == [True, False, True]
+    assert "is longer than 16 MiB; split it" in str(found[1])
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
+def test_texts_of_any_type_are_read(tmp_path: Path, kind: str) -> None:
+    texts = pa.array(["a dam", None, "a dam"], "string").cast(kind)
+    found = [each for batch in read(write(tmp_path / "a", text=texts)) for each in batch]
+    assert [each.columns for each in found] == [{"text": "a dam"}, {"text": ""}, {"text": "a dam"}]
+
+
+def test_lists_are_no_texts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'text' holds list.*; name others with --text-column"):
+        read(write(tmp_path / "a", text=[["a"], ["b"]]))

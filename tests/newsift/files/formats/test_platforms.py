@@ -1,0 +1,240 @@
+"""Any JSON object of a file becomes messages, whatever stands in it: no error of ours escapes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.errors import InputError
+from newsift.files.messages import FileMessage, Maker
+from newsift.files.platforms import FORMATS, ObjectKeys, Objects
+from newsift.files.posts import checked
+from newsift.files.tables import FileOptions
+from tests.newsift.files.formats import forms
+from worker.config.limits import DEFAULT_LIMITS
+from worker.posts.outcome import NO_POST, NO_WORDS, PassedOver, Post, Reason, Rejected
+from worker.posts.read import read_post
+
+KNOWN = [forms.TWEET, forms.PAGE, forms.FLATTENED, forms.VIEW, forms.SEARCHED, forms.STATUS,
+         *forms.OUTBOX["orderedItems"], forms.SUBMISSION, forms.COMMENT, *forms.LISTING,
+         forms.MESSAGE, forms.SERVICE, {"id": "1", "text": "a"}, {"text": "a"}]  # fmt: skip
+SMALL = st.recursive(
+    st.none() | st.integers(-2, 2) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "a", "t3", "Listing", "at://a/b/c", "Create", "message", "1e999"]),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(st.sampled_from(["id", "data", "children", "kind"]), inner, max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+FIELDS = st.sampled_from(
+    [*ObjectKeys.__struct_fields__, "id", "text", "includes", "replies", "title"]
+)
+
+
+def messages(value: bytes, **wanted: str) -> list[FileMessage]:
+    objects = Objects(Maker("f", DEFAULT_LIMITS), FileOptions(**wanted))
+    return list(objects.messages(value, 1))
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(KNOWN), st.dictionaries(FIELDS, SMALL, max_size=4), st.sets(FIELDS),
+       st.sampled_from(["auto", *FORMATS]))  # fmt: skip
+def test_no_object_raises_and_every_value_reads_as_it_was_found(
+    known: dict[str, Any], changes: dict[str, Any], gone: set[str], form: str
+) -> None:
+    whole = {name: part for name, part in (known | changes).items() if name not in gone}
+    for message in messages(json.dumps(whole).encode(), format=form):
+        assert isinstance(message.reading, Rejected) or not message.value or (
+            read_post(message.value) == message.reading
+        )  # fmt: skip
+
+
+@settings(max_examples=100)
+@given(st.dictionaries(FIELDS, SMALL, max_size=5), st.sampled_from(["text", "id", "a"]))
+def test_no_object_raises_where_columns_are_named(whole: dict[str, Any], name: str) -> None:
+    (message,) = messages(json.dumps(whole).encode(), text=name)
+    if not isinstance(whole.get(name, 0), str | None):
+        assert isinstance(message.reading, Rejected)
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=60) | st.text(max_size=30).map(str.encode))
+def test_bytes_that_are_no_object_are_bad_rows(wild: bytes) -> None:
+    assert messages(b"[" + wild)
+    (message,) = messages(wild + b"{")
+    assert isinstance(message.reading, Rejected)
+
+
+@pytest.mark.parametrize("opened", [b'{"data":[', b'{"kind":"Listing","data":{"children":['])
+def test_lists_without_end_and_nests_without_bottom_are_bad_rows(opened: bytes) -> None:
+    (wide,) = messages(opened + b"{}," * 20_000 + b"{}]" + b"}" * opened.count(b"{"))
+    assert isinstance(wide.reading, Rejected)
+    assert wide.reading.reason is Reason.LIST_ITEMS
+    (deep,) = messages(b'{"data":' * 5000 + b"1" + b"}" * 5000)
+    assert isinstance(deep.reading, Rejected)
+    assert deep.reading.reason is Reason.TOO_DEEP
+
+
+Read = Callable[..., list[FileMessage]]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Write a file, and read its rows."""
+
+    def reading(content: object, name: str = "f.json", **wanted: str) -> list[FileMessage]:
+        file = tmp_path / name
+        file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+        inputs = checked([file], FileOptions(**wanted), DEFAULT_LIMITS)
+        return [message for each in inputs for batch in each for message in batch]
+
+    return reading
+
+
+def posts(found: list[FileMessage]) -> list[Post]:
+    return [message.reading for message in found if isinstance(message.reading, Post)]
+
+
+def json_lines(*values: object) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+@pytest.mark.parametrize("layout", ["line", "pretty", "array"])
+def test_a_page_of_twarc2_has_whole_retweets_and_authors(read: Read, layout: str) -> None:
+    content = {
+        "line": json_lines(forms.PAGE, forms.NO_TWEETS),
+        "pretty": json.dumps(forms.PAGE, indent=2),
+        "array": json.dumps([forms.PAGE]),
+    }[layout]
+    found = read(content)
+    retweet, bare = posts(found)
+    assert (retweet.id, retweet.author) == (forms.TWEET["id"], "ben")
+    assert retweet.text == forms.ORIGINAL["text"]
+    assert (bare.platform, bare.author, bare.text) == ("x", "ann", forms.BARE["text"])
+    assert len(found) == 2
+    assert forms.ORIGINAL["text"].encode() not in found[1].value
+
+
+def test_tweets_line_by_line_and_in_arrays(read: Read) -> None:
+    for found in (
+        read(json_lines(forms.FLATTENED, forms.OLD_TWEET)),
+        read([forms.FLATTENED, forms.OLD_TWEET]),
+        read({"statuses": [forms.OLD_TWEET], "search_metadata": {}}),
+    ):
+        assert [post.platform for post in posts(found)] == ["x"] * len(found)
+        assert posts(found)[-1].text == "an old one"
+    assert posts(read(json_lines(forms.FLATTENED)))[0].text == forms.ORIGINAL["text"]
+
+
+def test_the_least_a_tweet_has_is_enough_where_it_is_named(read: Read) -> None:
+    least = {"id": "20", "text": "just setting up"}
+    assert [post.platform for post in posts(read(json_lines(least)))] == ["plain"]
+    assert [post.platform for post in posts(read(json_lines(least), format="twarc"))] == ["x"]
+
+
+def test_a_page_that_would_grow_without_bound_is_a_bad_row(read: Read) -> None:
+    refer = [{"type": "quoted", "id": "9"}]
+    tweets = [{"id": str(n), "text": "a", "referenced_tweets": refer} for n in range(2000)]
+    page = {"data": tweets, "includes": {"tweets": [{"id": "9", "text": "x" * 60_000}]}}
+    found = read(json_lines(page))
+    assert isinstance(found[-1].reading, Rejected)
+    assert "refers to too much" in found[-1].reading.detail
+    assert sum(len(message.value) for message in found) < 10 * len(json.dumps(page))
+
+
+@pytest.mark.parametrize(
+    "content", [forms.SEARCHED, {"posts": [forms.VIEW]}, [forms.VIEW], json_lines(forms.VIEW)]
+)
+def test_bluesky_s_posts_are_those_of_its_jetstream(read: Read, content: Any) -> None:
+    (message,) = read(content)
+    assert message.reading == Post(
+        id="at://did:plc:abc/app.bsky.feed.post/3kxyz", platform="bluesky",
+        text="Smoke on the ferry", author="did:plc:abc", created_at="2024-06-01T10:00:00.000Z",
+        lang="en", url="https://bsky.app/profile/did:plc:abc/post/3kxyz",
+    )  # fmt: skip
+
+
+def test_mastodon_s_outbox_and_statuses(read: Read) -> None:
+    for content in (json.dumps(forms.OUTBOX), json.dumps(forms.OUTBOX, indent=1)):
+        note, shared = read(content, "outbox.json")
+        assert note.reading == Post(
+            id="109372843234", platform="mastodon", text="Smoke on the ferry", author="ann",
+            created_at="2022-11-20T09:00:00Z", lang="en",
+            url="https://social.example/@ann/109372843234",
+        )  # fmt: skip
+        assert (shared.reading, shared.value) == (NO_POST, b"")
+    for content in (json.dumps([forms.STATUS]), json.dumps({"statuses": [forms.STATUS]})):
+        (status,) = posts(read(content))
+        assert (status.platform, status.text) == ("mastodon", "Hello")
+
+
+def test_reddit_s_dumps_and_listings(read: Read) -> None:
+    found = posts(read(json_lines(forms.SUBMISSION, forms.COMMENT), "RS.zst.jsonl"))
+    assert found[0] == Post(
+        id="t3_abc12", platform="plain", text="Ferry on fire\n\nSmoke over Port Maren",
+        author="ann", created_at="2023-11-14T22:13:20Z",
+        url="https://www.reddit.com/r/news/comments/abc12/ferry_on_fire/",
+    )  # fmt: skip
+    assert (found[1].id, found[1].text, found[1].created_at) == (
+        "t1_c1", "I saw the smoke", "2023-11-14T22:15:00Z",
+    )  # fmt: skip
+    assert [post.id for post in posts(read(forms.LISTING))] == ["t3_abc12", "t1_c1", "t1_c2"]
+    searched = {"data": [forms.SUBMISSION, forms.COMMENT], "error": None}
+    assert [post.id for post in posts(read(searched))] == ["t3_abc12", "t1_c1"]
+    gone = forms.COMMENT | {"body": "[deleted]"}
+    assert read(json_lines(gone))[0].reading == NO_WORDS
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_telegram_s_exports(read: Read, indent: int | None) -> None:
+    service, message = read(json.dumps(forms.CHAT, indent=indent))
+    assert isinstance(service.reading, PassedOver)
+    assert message.reading == Post(
+        id="5/2", platform="plain", text="Smoke on the ferry!", author="Harbour",
+        created_at="2023-11-14T22:13:20Z",
+    )  # fmt: skip
+    assert message.place == "item 2"
+    found = posts(read(json.dumps(forms.ALL_CHATS, indent=indent)))
+    assert [post.id for post in found] == ["5/2", "6/2"]
+
+
+def test_telegram_s_own_escapes_are_mended(read: Read) -> None:
+    text = json.dumps(forms.CHAT | {"messages": [forms.MESSAGE | {"text": "a\x0bb\\x0c"}]})
+    assert r"\u000b" in text
+    (message,) = read(text.replace(r"\u000b", r"\x0B"))
+    assert message.reading == posts(read(text))[0]
+    assert posts([message])[0].text == "a\x0bb\\x0c"
+
+
+def test_4cat_s_tables(read: Read) -> None:
+    (message,) = read("\n".join(forms.FOURCAT_TWITTER), "4cat.csv")
+    assert message.reading == Post(
+        id="20", platform="plain", text="Smoke, on\nthe ferry", author="ann",
+        created_at="2022-10-12T08:00:00Z", lang="en", url="https://twitter.com/ann/status/20",
+    )  # fmt: skip
+    assert message.columns is not None
+    assert list(message.columns) == forms.FOURCAT_TWITTER[0].split(",")
+    (old,) = posts(read("\n".join(forms.FOURCAT_OLD), "4cat.csv"))
+    assert old.created_at == "2022-10-12T08:00:00Z"  # 4CAT's times are UTC
+
+
+@pytest.mark.parametrize("name", ["twarc", "bluesky", "mastodon", "reddit", "telegram"])
+def test_a_platform_that_is_named_takes_no_other_s_posts(read: Read, name: str) -> None:
+    own = {"twarc": forms.PAGE, "bluesky": forms.SEARCHED, "mastodon": [forms.STATUS],
+           "reddit": forms.LISTING, "telegram": forms.CHAT}  # fmt: skip
+    for other, content in own.items():
+        if other == name:
+            assert posts(read(content, format=name))
+        else:
+            with pytest.raises(InputError, match=f"no post of --format {name}"):
+                read(content, format=name)
+
+
+def test_every_value_reads_as_the_worker_would_read_it(read: Read) -> None:
+    for content in (forms.PAGE, forms.SEARCHED, forms.OUTBOX, forms.LISTING, forms.CHAT,
+                    [forms.OLD_TWEET], "\n".join(forms.FOURCAT_TWITTER)):  # fmt: skip
+        for message in read(content, "f"):
+            assert not message.value or read_post(message.value) == message.reading

@@ -1,0 +1,69 @@
+"""Cells as spreadsheets read them: cut at commas or at semicolons, none is a formula."""
+
+import csv
+import io
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from newsift.files.rows import csv_row, harmless
+
+FORMULA = tuple("=+-@＝＋－＠")
+WILD = st.text(st.sampled_from("a;=＝+@-\t\r\n \"',\0\u3000"), max_size=12)
+
+
+def formulas(line: str, delimiter: str) -> list[str]:
+    """The cells of a line that a spreadsheet would run, which passes over white space."""
+    rows = csv.reader(io.StringIO(line, newline=""), delimiter=delimiter)
+    return [cell for row in rows for cell in row if cell.strip().strip('"\0 ').startswith(FORMULA)]
+
+
+@pytest.mark.parametrize("sign", FORMULA)
+@pytest.mark.parametrize("before", ["", " ", "\u3000", "\t", "\r", "\n", "a;", "a; ", 'a;"', "a\n"])
+def test_no_cell_is_a_formula(before: str, sign: str) -> None:
+    line = csv_row(["id", f"{before}{sign}1+1", 0.5])
+    assert formulas(line, ",") == formulas(line, ";") == []
+
+
+@given(WILD, WILD)
+def test_no_cell_of_any_text_is_a_formula(first: str, second: str) -> None:
+    line = csv_row([f"x{first}", second])
+    assert formulas(line, ",") == formulas(line, ";") == []
+
+
+@pytest.mark.parametrize(
+    "cell", ["1 + 1", "a-b", "https://x.y/?a=b", "a@b.c", "me; you", -0.5, None]
+)
+def test_what_is_no_formula_stays(cell: str | float | None) -> None:
+    assert harmless(cell) == cell
+
+
+def test_a_row_for_a_terminal_is_on_one_line() -> None:
+    assert csv_row(["a\x1b[31m\nb\u202e", 1.0], terminal=True) == "a[31m b,1.0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "kept"),
+    [
+        ("-73.9", True), ("+4", True), ("-1,5", True), ("-2e-3", True), ("-5+1", False),
+        ("-", False), ("-1\n", False), ("-1.", False), ("=1", False), ("-١", False), (" -1", False),
+    ],
+)  # fmt: skip
+def test_a_number_of_the_user_s_own_stays_a_number(cell: str, kept: bool) -> None:
+    own = next(csv.reader(io.StringIO(csv_row([cell], own=[cell]), newline="")))
+    assert own[0] != cell
+    assert (own[1] == cell) is kept
+
+
+@pytest.mark.slow
+def test_the_cost_is_linear() -> None:
+    def cost(length: int) -> float:
+        cells = [char * length for char in ';\t "=1']
+        began = time.process_time()
+        for cell in cells:
+            csv_row([harmless(cell)], own=[cell])
+        return time.process_time() - began
+
+    assert min(cost(100_000) for _ in range(3)) < 8 * min(cost(25_000) for _ in range(3))

@@ -1,0 +1,175 @@
+"""Times without an offset, times that cannot be read, and rounded ids: read, counted and told."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import encoder
+from encoder.errors import InputError
+from newsift.files.messages import FileMessage, text_id
+from newsift.files.posts import checked
+from newsift.files.tables import FileOptions
+from tests.worker.fake import Command
+from worker.config.limits import DEFAULT_LIMITS
+from worker.posts.outcome import Post
+
+NAIVE = "2013-04-15 18:01:10"
+READ_AS_UTC = "times without an offset in 'created_at', read as UTC: "
+
+
+def read(file: Path, **options: Any) -> tuple[list[FileMessage], list[str]]:
+    """The rows of a file, and what is told once they were read."""
+    told: list[str] = []
+    (one,) = checked([file], FileOptions(**options), DEFAULT_LIMITS, told.append)
+    told.clear()
+    return [each for batch in one for each in batch], told
+
+
+def times(rows: list[FileMessage]) -> list[str | None]:
+    return [each.reading.created_at for each in rows if isinstance(each.reading, Post)]
+
+
+def written(folder: Path, form: str, *moments: str) -> Path:
+    """A file of posts with these times."""
+    file = folder / f"posts.{form}"
+    rows = [{"id": str(n), "text": f"post {n}", "created_at": at} for n, at in enumerate(moments)]
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    elif form == "jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif form == "json":
+        file.write_text(json.dumps(rows, indent=1))
+    else:
+        sign = "\t" if form == "tsv" else ","
+        file.write_text("\n".join([sign.join(rows[0]), *(sign.join(row.values()) for row in rows)]))
+    return file
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_times_without_an_offset_are_utc_and_counted(tmp_path: Path, form: str) -> None:
+    file = written(tmp_path, form, NAIVE, "2013-04-15", "2013-04-15T18:01:10-05:00", "soon")
+    rows, told = read(file)
+    assert times(rows) == ["2013-04-15T18:01:10Z", "2013-04-15T00:00:00Z", "2013-04-15T23:01:10Z",
+                           None]  # fmt: skip
+    naive, unreadable = told
+    assert naive == f"posts.{form}: {READ_AS_UTC}2 (--timezone Europe/Berlin says otherwise)"
+    assert unreadable.startswith(
+        f"posts.{form}: times that cannot be read in 'created_at', left out: 1, such as 'soon' ("
+    )
+    moment = datetime.fromisoformat("2013-04-15T18:01:10Z").timestamp()
+    assert rows[0].timestamp == moment * 1000
+
+
+def test_a_file_that_is_read_twice_has_one_warning(tmp_path: Path) -> None:
+    told: list[str] = []
+    file = written(tmp_path, "csv", NAIVE)
+    (one,) = checked([file], FileOptions(), DEFAULT_LIMITS, told.append)
+    for _ in range(2):
+        assert list(one)
+    assert sum(READ_AS_UTC in line for line in told) == 1
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_time_zone_says_otherwise(tmp_path: Path, form: str) -> None:
+    moments = ("2026-01-31 12:00:00", "2026-07-31 12:00:00", "2026-07-31T12:00:00Z")
+    rows, told = read(written(tmp_path, form, *moments), timezone="Europe/Berlin")
+    expected = ["2026-01-31T11:00:00Z", "2026-07-31T10:00:00Z", "2026-07-31T12:00:00Z"]
+    assert (times(rows), told) == (expected, [])
+    assert [json.loads(row.value)["created_at"] for row in rows] == expected  # what `replay` sends
+
+
+def test_an_hour_that_occurs_twice_or_not_at_all(tmp_path: Path) -> None:
+    twice, never = "2026-10-25 02:30:00", "2026-03-29 02:30:00"
+    rows, _ = read(written(tmp_path, "csv", twice, never), timezone="Europe/Berlin")
+    assert times(rows) == ["2026-10-25T00:30:00Z", "2026-03-29T01:30:00Z"]
+    shown = datetime.fromisoformat("2026-03-29T01:30:00Z").astimezone(ZoneInfo("Europe/Berlin"))
+    assert shown.hour == 3
+
+
+@pytest.mark.parametrize("name", ["Mars", "", "Europe", "../etc/passwd", "a\0b", "a" * 5000])
+def test_what_is_no_time_zone_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"^--timezone .*: there is no such time zone; give one"):
+        FileOptions(timezone=name)
+
+
+def test_a_column_that_says_utc_is_utc(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"id,text,timestamp_utc\n1,a,{NAIVE}\n")
+    rows, told = read(tmp_path / "a.csv", timezone="Europe/Berlin")
+    assert (times(rows), told) == (["2013-04-15T18:01:10Z"], [])
+
+
+@pytest.mark.parametrize("more", [{}, {"text": "text"}])
+def test_what_an_object_has_in_the_place_of_a_time_is_told(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    row = {"id": "1", "text": "a", "created_at": {"$date": 1}}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    if not more:  # an object of no known form, and a bad row
+        with pytest.raises(InputError, match="created_at"):
+            read(tmp_path / "a.jsonl")
+        return
+    rows, told = read(tmp_path / "a.jsonl", **more)
+    assert (times(rows), len(told)) == ([None], 1)
+    assert "cannot be read in 'created_at', left out: 1, such as \"{'$date': 1}\"" in told[0]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("id", ["3.25292E+17", "3,25292E+17", "1e+18"])
+def test_rounded_ids_are_told_and_texts_name_their_posts(
+    tmp_path: Path, form: str, id: str
+) -> None:
+    file = tmp_path / f"a.{form}"
+    if form == "csv":
+        file.write_text(f'id,text\n"{id}",one\n"{id}",two\n7e5,three\n')
+    else:
+        rows = [(id, "one"), (id, "two"), ("7e5", "three")]
+        file.write_text("".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in rows))
+    found, told = read(file)
+    expected = [text_id("one"), text_id("two"), "7e5"]
+    assert [each.reading.id for each in found if isinstance(each.reading, Post)] == expected
+    assert [json.loads(each.value)["id"] for each in found] == expected
+    assert [each.key for each in found] == [name.encode() for name in expected]
+    (said,) = told
+    assert said.startswith(
+        f"a.{form}: ids that a spreadsheet has rounded in 'id': 2, such as {id!r} ("
+    )
+
+
+def test_an_old_telegram_export_has_local_times(tmp_path: Path) -> None:
+    message = {"id": 1, "type": "message", "date": "2019-01-31T12:00:00", "text": "a",
+               "text_entities": [{"type": "plain", "text": "a"}]}  # fmt: skip
+    (tmp_path / "result.json").write_text(json.dumps({"id": 7, "messages": [message]}))
+    rows, told = read(tmp_path / "result.json", timezone="Europe/Berlin")
+    assert (times(rows), told) == (["2019-01-31T11:00:00Z"], [])
+
+
+def test_times_of_an_author_are_nobody_s_business(tmp_path: Path) -> None:
+    tweet = {"id": "1", "text": "a", "author_id": "7"}
+    users = [{"id": "7", "username": "ben", "created_at": "2009-01-31T12:00:00.000Z"}]
+    page = {"data": [tweet], "includes": {"users": users}, "meta": {"result_count": 1}}
+    (tmp_path / "page.json").write_text(json.dumps(page))
+    rows, told = read(tmp_path / "page.json")
+    assert (times(rows), told) == ([None], [])
+
+
+def test_filter_tells_once_and_seeds_expire_by_those_times(
+    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = encoder.load("default", device="cpu")
+    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
+    seed = {"text": "ferry " * 50, "expires_at": "2013-04-15T17:00:00Z", "threshold": 0.1}
+    (tmp_path / "seed.json").write_text(json.dumps(seed))
+    (tmp_path / "posts.csv").write_text(f"text,created_at\na ferry,{NAIVE}\n")
+    args = ("filter", tmp_path / "posts.csv", "--seeds", tmp_path / "seed.json")
+    done = newsift(*args)
+    assert (done.code, done.out, done.err.count(READ_AS_UTC)) == (0, "", 1)
+    done = newsift(*args, "--timezone", "Europe/Berlin")
+    assert (json.loads(done.out)["post"]["created_at"], READ_AS_UTC in done.err) == (
+        "2013-04-15T16:01:10Z", False,
+    )  # fmt: skip

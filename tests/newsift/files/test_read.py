@@ -1,0 +1,163 @@
+"""Files are found, and unpacked in bounded memory."""
+
+import glob
+import gzip
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.errors import InputError
+from newsift.files.read import DASH, DamagedError, find_files, matching, unpacked_text
+
+Pack = Callable[[bytes], bytes]
+PACKERS: list[Pack] = [bytes, gzip.compress, zstandard.compress]
+
+
+def pieces(content: bytes, size: int) -> Iterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.binary(max_size=99), st.sampled_from([1, 700])), max_size=4),
+       st.sampled_from([gzip.compress, zstandard.compress]), st.integers(1, 300))  # fmt: skip
+def test_members_and_frames_follow_each_other(
+    parts: list[tuple[bytes, int]], pack: Pack, size: int
+) -> None:
+    whole = [b"a" + part * times for part, times in parts]
+    packed = b"".join(map(pack, whole))
+    assert b"".join(unpacked_text(pieces(packed, size))) == b"".join(whole)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_what_is_cut_off_is_damaged_wherever_it_is(pack: Pack) -> None:
+    packed = pack(b"a line\n" * 50 + bytes(range(1, 256)))
+    for end in range(4, len(packed)):
+        with pytest.raises(DamagedError, match="is damaged or cut off; pack it anew"):
+            list(unpacked_text(pieces(packed[:end], 50)))
+
+
+def test_many_small_members_come_in_few_pieces() -> None:
+    packed = gzip.compress(b"a") * 1000
+    assert len(list(unpacked_text(pieces(packed, 2**18)))) == 1
+
+
+def test_gzip_that_is_broken_within_is_damaged() -> None:
+    packed = gzip.compress(b"a line\n" * 50 + bytes(range(1, 256)))
+    broken = bytearray(packed)
+    broken[len(broken) // 2] ^= 255
+    with pytest.raises(DamagedError):
+        list(unpacked_text(pieces(bytes(broken), 50)))
+
+
+def test_zeros_behind_gzip_are_padding() -> None:
+    packed = gzip.compress(b"abc") + b"\0" * 600
+    assert b"".join(unpacked_text(pieces(packed, 100))) == b"abc"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_what_expands_hugely_comes_in_small_pieces(pack: Pack) -> None:
+    packed = pack(bytes(2**28))
+    assert len(packed) < 2**19
+    tracemalloc.start()
+    sizes = [len(piece) for piece in unpacked_text(pieces(packed, 2**18))]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (sum(sizes), max(sizes) <= 2**18) == (2**28, True)
+    assert most < 2**27
+
+
+def with_long_window(content: bytes, times: int) -> bytes:
+    options = zstandard.ZstdCompressionParameters.from_level(1, window_log=31)
+    packer = zstandard.ZstdCompressor(compression_params=options).compressobj()
+    return b"".join([*(packer.compress(content) for _ in range(times)), packer.flush()])
+
+
+def test_a_long_window_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = with_long_window(b"a line of a dump\n", 1000)
+    assert len(b"".join(unpacked_text(pieces(dump, 100)))) == 17_000
+    monkeypatch.setattr("newsift.files.read.ZSTD_WINDOW", 2**22)
+    bomb = with_long_window(bytes(2**22), 8)
+    with pytest.raises(DamagedError, match="has a long window and unpacks 100 times and more"):
+        list(unpacked_text(pieces(bomb, 1000)))
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32"], ids=str
+)
+@pytest.mark.parametrize("pack", PACKERS)
+def test_utf_16_becomes_utf_8(encoding: str, pack: Pack) -> None:
+    text = "id,text\n1,naïve 😀\n" * 9
+    for size in (1, 3, 1000):
+        found = b"".join(unpacked_text(pieces(pack(text.encode(encoding)), size)))
+        assert found.decode() == text
+
+
+@pytest.mark.parametrize("content", ["ab".encode("utf-16")[:-1], b"a\0b\0\0\xd8c\0"])
+def test_half_a_letter_of_utf_16_is_damage(content: bytes) -> None:
+    with pytest.raises(DamagedError, match="is not UTF-16"):
+        list(unpacked_text(pieces(content, 3)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("b.csv", "a.jsonl.gz", "sub/c.PARQUET", "sub/d.txt.zst", ".hidden.csv", "e.md",
+                 ".git/f.json", "g"):  # fmt: skip
+        file = tmp_path / "data" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x")
+    return tmp_path / "data"
+
+
+def named(folder: Path, *paths: Path) -> list[str]:
+    return [str(file.relative_to(folder)) for file in find_files(paths)]
+
+
+def test_a_folder_stands_for_what_it_holds(folder: Path) -> None:
+    (folder / "loop").symlink_to(folder)
+    assert named(folder, folder) == ["a.jsonl.gz", "b.csv", "sub/c.PARQUET", "sub/d.txt.zst"]
+
+
+def test_a_pattern_stands_for_what_fits(folder: Path) -> None:
+    assert named(folder, folder / "*.csv") == ["b.csv"]
+    assert named(folder, folder / "**" / "*.txt.zst") == ["sub/d.txt.zst"]
+    assert named(folder, folder / "s?b") == ["sub/c.PARQUET", "sub/d.txt.zst"]
+    (folder / "[1].csv").write_bytes(b"x")
+    assert named(folder, folder / "[1].csv") == ["[1].csv"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["**", "**/*.csv", "sub/**", "**/sub/*", "**/d*", "*/**/c*", "s**/*", "**.csv", "**/.git/*"],
+)
+def test_a_pattern_means_what_python_s_own_does(folder: Path, pattern: str) -> None:
+    (folder / "sub" / "deep").mkdir()
+    (folder / "sub" / "deep" / "d.csv").write_bytes(b"x")
+    whole = str(folder / pattern)
+    expected = {Path(path) for path in glob.glob(whole, recursive=True)}  # noqa: PTH207
+    files = {Path(path) for path in matching(whole) if Path(path).is_file()}
+    assert files == {path for path in expected if path.is_file()}
+
+
+def test_links_that_lead_round_in_circles_are_not_followed(folder: Path) -> None:
+    for name in ("one", "two", "three"):
+        (folder / "sub" / name).symlink_to(folder)  # by them there are 3 ** 40 ways
+    assert named(folder, folder / "**" / "*.zst") == ["sub/d.txt.zst"]
+
+
+def test_files_that_are_named_come_in_that_order(folder: Path) -> None:
+    assert named(folder, folder / "g", folder / "b.csv", folder / "e.md") == ["g", "b.csv", "e.md"]
+    assert find_files([DASH, folder / "none"]) == (DASH, folder / "none")
+
+
+def test_nothing_found_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file; mend the pattern"):
+        find_files([folder / "*.xlsx"])
+    (folder / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no file of posts"):
+        find_files([folder / "empty"])

@@ -1,0 +1,128 @@
+"""Where a command writes: devices and pipes are written through, files are replaced whole."""
+
+import gzip
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from encoder.errors import InputError
+from newsift.files.read import DASH
+from newsift.files.write import check_targets, writing
+
+
+def write(path: Path, said: bytes = b"new", failure: BaseException | None = None) -> None:
+    with writing(path) as file:
+        file.write(said)
+        if failure is not None:
+            raise failure
+
+
+def names(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    file.write_bytes(b"old")
+    file.chmod(0o600)
+    write(file)
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o600)
+    assert names(tmp_path) == {"out"}
+
+
+def test_an_error_leaves_the_old_one(tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    file.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError):
+        write(file, failure=ZeroDivisionError())
+    assert file.read_bytes() == b"old"
+    assert names(tmp_path) == {"out"}
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_ctrl_c_completes_it(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        write(file, failure=KeyboardInterrupt())
+    found = file.read_bytes()
+    assert (gzip.decompress(found) if name.endswith(".gz") else found) == b"new"
+
+
+def test_gz_is_gzip(tmp_path: Path) -> None:
+    write(tmp_path / "x.jsonl.gz", b"line\n" * 1000)
+    packed = (tmp_path / "x.jsonl.gz").read_bytes()
+    assert gzip.decompress(packed) == b"line\n" * 1000
+    assert len(packed) < 500
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_what_it_means_is_replaced(tmp_path: Path, there: bool) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    link.symlink_to("real")
+    if there:
+        real.write_bytes(b"old")
+    write(link)
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    assert not real.is_symlink()
+
+
+def test_a_device_stays_a_device() -> None:
+    before = os.stat("/dev/null")  # noqa: PTH116 - the very inode
+    write(Path("/dev/null"))
+    after = os.stat("/dev/null")  # noqa: PTH116
+    assert (before.st_ino, stat.S_ISCHR(after.st_mode)) == (after.st_ino, True)
+
+
+def test_a_pipe_is_written_through(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    heard: list[bytes] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_bytes()))
+    reader.start()
+    write(pipe)
+    reader.join()
+    assert heard == [b"new"]
+    assert pipe.is_fifo()
+
+
+def test_a_dash_is_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(DASH)
+    assert capfdbinary.readouterr().out == b"new"
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("folder", "--out .*folder: is a folder; name a file in it"),
+        ("link to a folder", "--out .*folder: is a folder"),
+        ("no/such", "there is no folder .*no; make it first"),
+        ("loop", "loop: cannot be written"),
+        ("input", "is an input itself"),
+        ("link to the input", "is an input itself"),
+        ("pipe that is read", "is an input itself"),
+        ("rejected", "name two files"),
+    ],
+)
+def test_what_is_refused_before_any_work(tmp_path: Path, out: str, said: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link to a folder").symlink_to("folder")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "input").touch()
+    (tmp_path / "link to the input").symlink_to("input")
+    os.mkfifo(tmp_path / "pipe that is read")
+    targets = {"--out": tmp_path / out, "--rejected": tmp_path / "rejected"}
+    with pytest.raises(InputError, match=said):
+        check_targets(targets, [tmp_path / "input", tmp_path / "pipe that is read"])
+
+
+def test_two_devices_may_be_the_same() -> None:
+    check_targets({"--out": Path("/dev/null"), "--rejected": Path("/dev/null")}, [])

@@ -1,0 +1,97 @@
+"""What an event hears of a stream: distinct posts of many people, whatever a few of them send."""
+
+import numpy as np
+import pytest
+
+from encoder import Encoder
+from encoder.score.lexical import slot
+from newsift.operations.model_context import moved_words
+from newsift.operations.profile_training import MOST_COUNTED, Lesson, Matches, Pool
+from newsift.statistics.feedback import Voices, mean, vector_of
+from newsift.statistics.queues import certifies_only
+from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
+from worker.posts.outcome import Post
+from worker.seeds.profile import EventVector
+
+ON = [str(post["text"]) for post in sample_posts() if is_on(post)]
+
+
+@pytest.fixture
+def start(enc: Encoder) -> EventVector:
+    rows = enc.articles(list(ARTICLES.values()))
+    return vector_of(mean(rows), rows)
+
+
+def shown(enc: Encoder, pool: Pool, posts: list[Post], batch: int = 50) -> None:
+    for at in range(0, len(posts), batch):
+        some = posts[at : at + batch]
+        pool.add(some, enc.posts([post.text for post in some]))
+
+
+def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) -> None:
+    posts = [Post(str(n), "plain", str(p["text"])) for n, p in enumerate(sample_posts())]
+    pool = Pool(start, enc.posts([]), most=12)
+    shown(enc, pool, posts)
+    train = [post for post in posts if not certifies_only(("plain", post.id))]
+    voices = Voices.nobodys(enc.posts([post.text for post in train]))
+    whole = voices.best(start, 12, Voices.nobodys(enc.posts([])))
+    kept = pool.voices.best(start, 12, Voices.nobodys(enc.posts([])))
+    assert [pool.posts[n].id for n in kept] == [train[n].id for n in whole]
+
+
+def test_a_flood_does_not_push_others_out(enc: Encoder, start: EventVector) -> None:
+    others = [Post(f"o{n}", "x", text, author=f"a{n}") for n, text in enumerate(ON)]
+    title = ARTICLES["fire"][0]
+    copies = [Post(f"c{n}", "x", f"{title} {n}") for n in range(300)]
+    rng = np.random.default_rng(3)
+    words = title.split()
+    one = [Post(f"f{n}", "x", " ".join(rng.permutation(words)), author="f") for n in range(300)]
+    pool = Pool(start, enc.posts([]), most=40)
+    shown(enc, pool, [*copies, *others, *one])
+    best = pool.voices.best(start, 40, Voices.nobodys(enc.posts([])))
+    heard = [pool.posts[n] for n in best]
+    assert sum(post.id.startswith("o") for post in heard) > 8
+    assert sum(post.author == "f" for post in heard) <= 1
+    assert sum(post.id.startswith("c") for post in heard) <= 1
+    assert len(pool.posts) <= 80
+
+
+def test_matches_are_counted_once_for_what_they_say() -> None:
+    matches = Matches()
+    matches.add(5, ["A ferry burns", "RT @x: A ferry burns https://t.co/x", "Another", ""])
+    assert (matches.read, matches.matched) == (5, 2)
+    assert matches.matched < MOST_COUNTED
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "burst"),
+    [
+        ((1000, 40), (1000, 2), True),
+        ((1000, 10), (1000, 9), False),
+        ((1000, 40), (50, 0), None),
+        ((0, 0), (1000, 9), None),
+    ],
+)
+def test_a_burst_needs_a_history(
+    now: tuple[int, int], before: tuple[int, int], burst: bool | None
+) -> None:
+    lesson = Lesson()
+    for matches, (read, matched) in ((lesson.now, now), (lesson.before, before)):
+        matches.add(read, (f"post number {n}" for n in range(matched)))
+    assert lesson.burst(1) is burst
+
+
+def test_words_move_as_their_slots_do(enc: Encoder) -> None:
+    def vector(**words: float) -> EventVector:
+        places = {slot(word): weight for word, weight in words.items()}
+        slots = np.array(sorted(places), np.int32)
+        weights = np.array([places[n] for n in slots.tolist()], np.float32)
+        return EventVector.of(np.zeros(enc.dim, np.float32), slots, weights)
+
+    first, second = vector(ferry=3.0, dam=4.0), vector(ferry=4.0, lifeboat=-3.0)
+    text = "The ferry, the dam, the lifeboat and a harbour"
+    gained, lost = moved_words(enc, first, second, [text, "x" * 20_000])
+    assert [word for word, _ in gained] == ["ferry"]
+    assert gained[0][1] == pytest.approx(0.2, abs=1e-4)
+    assert [word for word, _ in lost] == ["dam", "lifeboat"]
+    assert [move for _, move in lost] == pytest.approx([-0.8, -0.6], abs=1e-4)

@@ -1,0 +1,62 @@
+"""What the commands say of seeds that are paused, too many, or at the edges of time."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from newsift.operations.seed_rows import described
+from tests.worker.fake import Command
+from tests.worker.kafka_side import SEEDS, Kafka
+from worker.seeds.record import read_seed
+
+
+def listed(newsift: Command) -> dict[str, dict[str, Any]]:
+    done = newsift("seeds", "list", "--json")
+    assert done.code == 0, done.err
+    return {row["id"]: row for row in map(json.loads, done.out.splitlines())}
+
+
+def test_a_seed_is_paused_and_resumed(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"ferry")
+    assert newsift("seeds", "set", "ferry", "--paused").code == 0
+    assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "A ferry burns.", "paused": True}
+    assert listed(newsift)["ferry"]["state"] == "paused"
+    assert "1 paused" in newsift("status").out
+    assert newsift("seeds", "set", "ferry", "--resumed").code == 0
+    assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "A ferry burns."}
+    assert listed(newsift)["ferry"]["state"] == "live"
+
+
+def test_no_time_ends_a_command(newsift: Command, kafka: Kafka) -> None:
+    for name, time in (("late", "9999-12-31T23:59:59-01:00"), ("early", "0001-01-01T00:00:00Z")):
+        kafka.send(SEEDS, json.dumps({"text": "A", "expires_at": time}).encode(), name.encode())
+    found = listed(newsift)
+    assert found["late"]["state"] == "refused"
+    assert found["late"]["reason"].startswith("expires_at: '9999-12-31T23:59:59-01:00'")
+    assert (found["early"]["state"], found["early"]["expires_at"]) == (
+        "expired", "0001-01-01T00:00:00.000Z",
+    )  # fmt: skip
+    for name in found:
+        assert newsift("seeds", "show", name).code == 0
+    assert newsift("status").code == 0
+
+
+@pytest.mark.parametrize("timestamp", [-1, 0, 2**63 - 1, -(2**63)])
+def test_a_record_of_any_time_is_described(timestamp: int) -> None:
+    record: Any = SimpleNamespace(timestamp=timestamp, key=b"a", value=b'{"text": "A"}')
+    seed = read_seed(b"a", record.value)
+    assert seed is not None
+    assert described(seed, record)["published_at"].endswith("Z")
+
+
+def test_seeds_beyond_the_limit_are_listed_as_refused(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_LIMITS__SEEDS", "1")
+    for name in ("b", "a"):
+        kafka.send(SEEDS, b'{"text": "A"}', name.encode())
+    found = listed(newsift)
+    assert [found[name]["state"] for name in "ab"] == ["live", "refused"]
+    assert found["b"]["reason"].startswith("limits.seeds: ")

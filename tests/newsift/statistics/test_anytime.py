@@ -1,0 +1,154 @@
+"""The promise holds with a look after every label, which breaks the one of a fixed number."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from encoder.errors import InputError
+from newsift.statistics import precision_threshold
+from newsift.statistics.promise import FrozenCuts, Look, cut_ranks, labels_missing, log_evidence
+
+
+def name(place: int) -> str:
+    """A hash that puts the matches in an order that has nothing to do with their scores."""
+    return f"{place * 7919 % 10_007:05}"
+
+
+def walk(cuts: FrozenCuts, scores: list[float], right: list[bool]) -> tuple[Look, list[int]]:
+    """Label what is asked for, one after the other, and look each time."""
+    hashes, known = [name(place) for place in range(len(scores))], dict[int, bool]()
+    while (look := cuts.look(scores, hashes, known.get)).ask is not None:
+        assert look.ask not in known
+        known[look.ask] = right[look.ask]
+    return look, list(known)
+
+
+@pytest.mark.parametrize(("n", "precision"), [(1, 0.5), (7, 0.8), (40, 0.8), (90, 0.95)])
+def test_the_evidence_is_what_an_even_bet_on_all_higher_precisions_wins(
+    n: int, precision: float
+) -> None:
+    for x in {0, n // 2, n - 1, n}:
+        won, _ = integrate.quad(
+            lambda q, x=x: (q / precision) ** x * ((1 - q) / (1 - precision)) ** (n - x),
+            precision,
+            1,
+        )
+        assert log_evidence(x, n, precision) == pytest.approx(math.log(won / (1 - precision)))
+    mean = sum(
+        stats.binom.pmf(x, n, precision) * math.exp(log_evidence(x, n, precision))
+        for x in range(n + 1)
+    )
+    assert mean == pytest.approx(1)  # a fair game at the precision itself
+
+
+@pytest.mark.parametrize(("precision", "needed"), [(0.8, [16, 27, 36]), (0.9, [34, 56, 75])])
+def test_labels_that_are_needed_are_those_of_the_table(precision: float, needed: list[int]) -> None:
+    for errors, n in enumerate(needed):
+        assert labels_missing(n - 1 - errors, n - 1, precision, 0.9) == 1
+        assert log_evidence(n - errors, n, precision) >= math.log(10)
+
+
+def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
+    assert cut_ranks(300) == [25, 40, 64, 102, 164, 262, 419]
+    scores = [float(score) for score in range(300)]
+    assert FrozenCuts.among(scores).cuts == (275, 260, 236, 198, 136, 38, 0)
+    assert FrozenCuts.among([1.0] * 99 + [0.5]).cuts == (1, 0.5)
+    assert FrozenCuts.among([]).cuts == ()
+    assert FrozenCuts.among([]).look([], [], lambda _: None) == Look(None, None, 0)
+
+
+def test_what_is_right_everywhere_is_shown_with_few_labels() -> None:
+    scores = [float(score) for score in range(500, 0, -1)]
+    look, asked = walk(FrozenCuts.among(scores), scores, [True] * 500)
+    assert look == Look(1, None, 0)
+    assert len(asked) < 16 * 8  # the inner labels count again further out
+    assert asked[:16] == sorted(range(25), key=name)[:16]
+
+
+def test_the_walk_ends_where_the_set_cannot_be_shown_any_more() -> None:
+    scores = [float(score) for score in range(100, 0, -1)]
+    wrong = sorted(range(25), key=name)[3]
+    look, asked = walk(FrozenCuts.among(scores), scores, [place != wrong for place in range(100)])
+    assert look == Look(None, None, 23)
+    assert len(asked) == 4  # 27 labels allow one error, and there are 25 matches
+
+
+def test_a_label_that_is_taken_back_counts_no_more() -> None:
+    scores = [float(score) for score in range(30, 0, -1)]
+    cuts, hashes = FrozenCuts.among(scores), [name(place) for place in range(30)]
+    order = sorted(range(25), key=name)
+    known = dict.fromkeys(order[:16], True)
+    assert cuts.look(scores, hashes, known.get).threshold == 6
+    del known[order[0]]
+    assert cuts.look(scores, hashes, known.get) == Look(None, order[0], 16, 1 / 25)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
+def test_one_look_at_all_labels_is_the_same_as_looking_each_time(
+    right: list[bool], precision: float
+) -> None:
+    scores = [float(place // 2) for place in range(len(right))]
+    cuts = FrozenCuts.among(scores, precision)
+    look, asked = walk(cuts, scores, right)
+    at_once = cuts.look(scores, [name(place) for place in range(len(right))], right.__getitem__)
+    assert at_once.threshold == look.threshold
+    assert len(asked) <= len(right)
+
+
+def test_the_promise_holds_where_people_look_after_every_label() -> None:
+    """On a flat null; the form for a fixed number breaks it, looked at as often."""
+    random, broken, peeked, tries = np.random.default_rng(3), 0, 0, 300
+    scores = np.arange(400.0)[::-1]
+    cuts = FrozenCuts.among(scores)
+    for _ in range(tries):
+        right = random.uniform(size=400) < 0.795
+        hashes = [f"{key:020}" for key in random.integers(0, 2**62, 400)]
+        broken += cuts.look(scores, hashes, right.tolist().__getitem__).threshold is not None
+        drawn = random.permutation(400)[:100]
+        peeked += any(
+            precision_threshold(scores[drawn[:n]], right[drawn[:n]]) is not None
+            for n in range(11, 101)
+        )
+    assert broken <= 0.1 * tries
+    assert peeked > 0.2 * tries
+
+
+@pytest.mark.parametrize(
+    ("cuts", "precision", "confidence", "named"),
+    [((1.0, 2.0), 0.8, 0.9, "cuts"), ((1.0, 1.0), 0.8, 0.9, "cuts"),
+     ((float("nan"),), 0.8, 0.9, "cuts"), ((1.0,), 1.0, 0.9, "precision"),
+     ((1.0,), 0.8, 0.0, "confidence")],
+)  # fmt: skip
+def test_nonsense_is_refused_by_name(
+    cuts: tuple[float, ...], precision: float, confidence: float, named: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{named}: "):
+        FrozenCuts(cuts, precision, confidence)
+
+
+def test_scores_without_their_hashes_are_refused() -> None:
+    with pytest.raises(InputError, match=r"^hashes: 1 of them and 2 scores"):
+        FrozenCuts((1.0,)).look([2.0, 1.0], ["a"], lambda _: None)
+
+
+@pytest.mark.parametrize("size", [25, 40, 64, 102])
+def test_a_set_that_is_one_match_short_passes_seldom_in_any_order(size: int) -> None:
+    """Counted exactly: matches drawn without putting back, the precision of all just below 0.8."""
+    right = math.ceil(0.8 * size) - 1
+    chances, passed = {0: 1.0}, 0.0  # of so many right ones so far, without having passed
+    for n in range(size):
+        after: dict[int, float] = {}
+        for hits, chance in chances.items():
+            next_right = (right - hits) / (size - n)
+            for more, share in ((1, next_right), (0, 1 - next_right)):
+                if log_evidence(hits + more, n + 1, 0.8) >= math.log(10):
+                    passed += chance * share
+                else:
+                    after[hits + more] = after.get(hits + more, 0) + chance * share
+        chances = after
+    assert passed + sum(chances.values()) == pytest.approx(1)
+    assert passed <= 0.1

@@ -1,0 +1,82 @@
+"""Which posts make a background: distinct ones, in no order, where authors take turns."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from newsift.statistics.background import SPARE, DistinctPost, Draw, in_turns, place_of
+from worker.posts.read import Post
+
+SAID = "Storm over the river"
+
+
+def post(text: str, author: str | None = None, name: str = "1") -> Post:
+    return Post(id=name, platform="plain", text=text, author=author)
+
+
+def drawn(texts: list[str], most: int) -> tuple[list[str], Draw]:
+    draw = Draw(most)
+    for text in texts:
+        draw.add(post(text))
+    return [each.text for each in draw.posts()], draw
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "RT @ann: Storm over the river", "storm over  the RIVER https://t.co/abc",
+        "Storm over the river 🌊", "@bob Storm over the river",
+    ],
+)  # fmt: skip
+def test_what_says_the_same_is_drawn_once(again: str) -> None:
+    assert place_of(again) == place_of(SAID)
+    found, draw = drawn([SAID, again], 10)
+    assert (found, draw.read, draw.copies) == ([SAID], 2, 1)
+
+
+def test_what_says_nothing_is_not_drawn() -> None:
+    found, draw = drawn(["https://t.co/abc", "@ann", "🌊", SAID], 10)
+    assert (found, draw.read, draw.copies) == ([SAID], 4, 0)
+
+
+def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
+    texts = [f"post number {i}" for i in range(300)]
+    lowest = sorted(texts, key=lambda text: place_of(text) or 0)[: SPARE * 20]
+    for seed in range(3):
+        random.Random(seed).shuffle(texts)
+        assert drawn(texts, 20)[0] == lowest
+        assert drawn([*texts, *texts[::-1]], 20)[0] == lowest
+
+
+def test_the_draw_favours_nobody() -> None:
+    hits = Counter[int]()
+    for salt in range(200):
+        found = drawn([f"{salt} on {i}" for i in range(20)], 5)[0]
+        hits.update(int(text.rsplit(" ", 1)[1]) for text in found)
+    assert sum(hits.values()) == 200 * SPARE * 5
+    assert max(abs(hits[i] - 100) for i in range(20)) < 36  # five standard deviations
+
+
+@given(st.lists(st.sampled_from([None, "", "a", "b", "c"]), max_size=30), st.integers(0, 40))
+def test_nobody_has_a_second_post_before_everyone_had_a_first(
+    authors: list[str | None], most: int
+) -> None:
+    posts = [DistinctPost(str(i), "x", author, None) for i, author in enumerate(authors)]
+    found = in_turns(posts, most)
+    assert len(set(found)) == len(found) == min(most, len(posts))
+    count = Counter(authors[at] for at in found if authors[at])
+    whole = Counter(author for author in authors if author)
+    if len(found) < len(posts):
+        for one, number in count.items():
+            for other, total in whole.items():
+                assert number <= count[other] + 1 or count[other] == total, (one, other)
+        if any(number > 1 for number in count.values()):
+            assert all(at in found for at, author in enumerate(authors) if not author)
+
+
+def test_authors_of_two_platforms_are_two() -> None:
+    posts = [DistinctPost("1", "x", "ann", None), DistinctPost("2", "bluesky", "ann", None)]
+    assert in_turns([*posts, DistinctPost("3", "x", "ann", None)], 2) == [0, 1]

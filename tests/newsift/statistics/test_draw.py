@@ -1,0 +1,210 @@
+"""Draws are in the order of a hash, one of each group, and what certifies never trains."""
+
+import hashlib
+import json
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
+
+import worker.match.reservoir
+from newsift.statistics.labels import Label, QueueName
+from newsift.statistics.queues import (
+    Candidate,
+    CertifyQueue,
+    Question,
+    certifies_only,
+    distinct,
+    learn_queue,
+    queue_of,
+    to_certify,
+)
+from worker.match.reservoir import draw_key
+from worker.posts.outcome import Post, PostId
+from worker.seeds.record import digest
+
+
+def candidate(name: int, score: float = 0.5, group: str = "") -> Candidate:
+    return Candidate(Post(str(name), "x", f"post {name}"), score, group)
+
+
+AT = "2026-11-22T10:00:00Z"
+MANY = [candidate(name, score=name / 2_000) for name in range(2_000)]
+
+
+def test_the_key_is_the_hash_of_the_platform_and_the_id() -> None:
+    written = json.dumps(["bluesky", "é1"], ensure_ascii=False, separators=(",", ":"))
+    assert draw_key(("bluesky", "é1")) == hashlib.sha256(written.encode()).hexdigest()
+
+
+def test_the_order_of_arrival_does_not_matter() -> None:
+    drawn = to_certify(MANY)
+    assert to_certify(MANY[::-1]) == drawn
+    assert [draw_key(each.post_id) for each in drawn] == sorted(
+        key for match in MANY if int((key := draw_key(match.post_id))[-1], 16) % 2 == 0
+    )
+
+
+def test_who_chooses_ids_does_not_choose_what_is_asked_first() -> None:
+    orders = [[each.post_id for each in to_certify(MANY, nonce)] for nonce in ("", "a", "b")]
+    assert len({order[0] for order in orders}) == 3
+    assert len({tuple(sorted(order)) for order in orders}) == 1  # the half that certifies stays
+    first = [CertifyQueue(MANY, name=QueueName(nonce, AT)).next({}) for nonce in ("", "a", "b")]
+    assert len({question.candidate.post_id for question in first if question}) == 3
+    assert [question.queue for question in first if question] == [
+        QueueName(nonce, AT) for nonce in ("", "a", "b")
+    ]
+
+
+def test_labels_name_the_order_of_the_first_and_the_matches_of_the_newest() -> None:
+    def label(minute: int, queue: QueueName | UnsetType, by: str = "ann") -> Label:
+        at = f"2026-11-22T10:{minute:02}:00Z"
+        return Label("on", "e", Post("1", "x", "a"), by, at, "certify", 0.5, queue=queue)
+
+    later = QueueName("b", "2026-11-22T11:00:00+00:00")
+    labels = [label(5, later), label(3, QueueName("a", "2026-11-22T09:00:00Z"), "ben")]
+    assert queue_of(labels) == QueueName("a", later.until)
+    assert queue_of([label(1, UNSET), *labels]) == QueueName("", later.until)
+    assert queue_of([label(1, UNSET)]) == QueueName("", "2026-11-22T10:01:00Z")
+    assert queue_of([]) is None
+
+
+def test_every_match_is_as_likely_among_the_first_of_a_draw() -> None:
+    times = np.zeros(40)
+    for n in range(4_000):  # other names, other draws
+        for each in to_certify(candidate(40 * n + place) for place in range(40))[:8]:
+            times[int(each.post.id) % 40] += 1
+    assert times.mean() == 4_000 * 8 / 40
+    spread = np.sqrt(4_000 * 0.2 * 0.8)
+    assert (np.abs(times - 800) < 4.5 * spread).all()
+
+
+def test_what_certifies_and_what_trains_have_no_post_in_common() -> None:
+    certify = {match.post_id for match in to_certify(MANY)}
+    learn = {match.post_id for match in learn_queue(MANY, 0.5, (), 5_000)}
+    assert not certify & learn
+    assert len(certify | learn) == 2_000
+    assert 900 < len(certify) < 1_100
+
+
+def test_a_group_is_asked_about_once_by_its_first() -> None:
+    copies = [candidate(name, group=f"g{name % 7}") for name in range(70)]
+    assert distinct([*copies, *copies]) == copies[:7]
+    asked = [*to_certify(copies), *learn_queue(copies, 0.5, (), 99)]
+    assert sorted(asked, key=lambda each: each.group) == copies[:7]
+
+
+def test_learning_asks_around_the_threshold_in_turn() -> None:
+    asked = learn_queue(MANY, 0.5, (), 20)
+    assert [each.score >= 0.5 for each in asked] == [True, False] * 10
+    assert max(abs(each.score - 0.5) for each in asked) < 0.03
+    known = {each.post_id for each in asked}
+    assert not known & {each.post_id for each in learn_queue(MANY, 0.5, known, 20)}
+    assert [each.score < 0.5 for each in learn_queue(MANY[:1_001], 0.5, (), 6)][-3:] == [True] * 3
+
+
+def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
+    copies = [candidate(name, score=0.9, group="g") for name in range(5_000, 5_010)]
+    matches = [*MANY, *copies]
+    queue, order = CertifyQueue(matches), to_certify(matches)
+    best = sorted((match.score for match in order), reverse=True)
+    known: dict[PostId, bool] = {}
+    asked: list[Question] = []
+    while queue.look(known).ask is not None:
+        question = queue.next(known)
+        assert question is not None
+        asked.append(question)
+        known[question.candidate.post_id] = True
+    first = [match for match in order if match.score >= best[24]][:16]
+    assert [question.candidate for question in asked[:16]] == first
+    assert [question.probability for question in asked[:16]] == [n / 25 / 2 for n in range(1, 17)]
+    assert queue.look(known).threshold == best[-1]
+    assert all(certifies_only(question.candidate.post_id) for question in asked)
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 120), st.sampled_from([0.3, 0.8, 0.95]))
+def test_after_the_walk_all_matches_are_asked_about_and_nothing_more_is_shown(
+    random: Random, count: int, right: float
+) -> None:
+    queue, known = CertifyQueue(MANY[:count]), dict[PostId, bool]()
+    ended, shown, told = False, None, ""
+    while (question := queue.next(known)) is not None:
+        look = queue.look(known)
+        if not ended and look.ask is None:
+            ended, shown, told = True, look.threshold, queue.out_of_reach(look)
+        if ended:
+            assert (look.threshold, look.ask, queue.out_of_reach(look)) == (shown, None, told)
+            own = certifies_only(question.candidate.post_id)
+            assert question.drawn == ("certify" if own else "learn")
+            assert 0 < (question.probability or 0) <= 0.5 if own else question.probability is None
+            assert queue.left(known) == count - len(known)
+        assert question.candidate.post_id not in known
+        known[question.candidate.post_id] = random.random() < right
+    assert len(known) == count
+    assert queue.look(known).threshold == shown or not ended
+    assert queue.told(known).endswith("0 unread")
+
+
+def test_it_says_in_a_sentence_why_no_more_can_be_promised() -> None:
+    matches = [candidate(name, score=0.9 - name / 1_000) for name in range(258)]
+    queue, known = CertifyQueue(matches), dict[PostId, bool]()
+    for right in (True, False):
+        question = queue.next(known)
+        assert question is not None
+        known[question.candidate.post_id] = right
+    assert queue.told(known) == (
+        "1 of 2 was off; 80 % cannot be promised from these 258 matches; 256 unread"
+    )
+    while queue.estimate(queue.look(known), known) is None:
+        question = queue.next(known)
+        assert question is not None
+        known[question.candidate.post_id] = True
+    assert "; on the event: about " in queue.told(known)
+    few = CertifyQueue(matches[:9])
+    assert few.told({}) == (
+        "80 % cannot be promised from these 9 matches, which are too few; 9 unread"
+    )
+
+
+def test_the_estimate_after_the_walk_is_true_on_average_and_its_interval_holds() -> None:
+    rng = np.random.default_rng(5)
+    shares, missed = [], 0
+    for n in range(400):
+        matches = [candidate(10_000 * n + place, score=0.9 - place / 1_000) for place in range(120)]
+        right = dict(zip((m.post_id for m in matches), rng.random(120) < 0.6, strict=True))
+        queue, known = CertifyQueue(matches), dict[PostId, bool]()
+        while len(known) < 40:
+            question = queue.next(known)
+            assert question is not None
+            known[question.candidate.post_id] = bool(right[question.candidate.post_id])
+        found = queue.estimate(queue.look(known), known)
+        assert found is not None
+        (low, share, high), labels = found
+        assert labels == 40
+        shares.append(share)
+        missed += not low <= 0.6 <= high
+    assert np.mean(shares) == pytest.approx(0.6, abs=0.015)
+    assert missed <= 0.12 * 400
+
+
+def test_each_match_is_hashed_once_however_often_somebody_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashed = list[str]()
+
+    def counted(parts: list[str]) -> str:
+        hashed.append(parts[1])
+        return digest(parts)
+
+    monkeypatch.setattr(worker.match.reservoir, "digest", counted)
+    queue, known = CertifyQueue(MANY), dict[PostId, bool]()
+    made = len(hashed)
+    for _ in range(10):
+        question = queue.next(known)
+        assert question is not None
+        known[question.candidate.post_id] = True
+        assert queue.told(known)
+    assert len(hashed) == made

@@ -1,0 +1,162 @@
+"""What a look at a threshold says is what a slow count over everything says."""
+
+from bisect import bisect_left
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from newsift.statistics.estimates import (
+    Draws,
+    Mark,
+    counted,
+    draws_of,
+    glances,
+    recall_interval,
+    said_together,
+    score_grid,
+    share_above,
+    share_interval,
+)
+from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.promise import FrozenCuts
+from worker.posts.outcome import Post
+
+WORDS: tuple[Verdict, ...] = ("on", "off", "unsure")
+SCORES = st.sampled_from([n / 20 for n in range(2, 20)])
+AT = "2026-11-22T10:00:00Z"
+
+
+def label(post: str, said: Verdict, by: str) -> Label:
+    return Label(said, "fire", Post(post, "x", "a fire"), by, AT, "given")
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5))
+def test_people_together_say_on_or_off_where_nobody_says_the_other(words: list[Verdict]) -> None:
+    labels = [label("1", word, f"by {n}") for n, word in enumerate(words)]
+    (found,) = said_together([*labels, label("2", "on", "x")]).items() - {(("x", "2"), "on")}
+    if all(word == "on" for word in words):
+        assert found == (("x", "1"), "on")
+    elif "on" not in words and "off" in words:
+        assert found == (("x", "1"), "off")
+    else:
+        assert found == (("x", "1"), "unsure")
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([1.0, 2.5, 8.0])), min_size=1))
+def test_a_share_has_the_interval_of_clopper_and_pearson(rows: list[tuple[bool, float]]) -> None:
+    on, weights = [r for r, _ in rows], [w for _, w in rows]
+    low, share, high = share_interval(on, weights, 0.9)
+    n = sum(weights) ** 2 / sum(w * w for w in weights)
+    x = sum(w for r, w in rows if r) / sum(weights) * n
+    assert share == pytest.approx(x / n)
+    assert low == pytest.approx(stats.beta.ppf(0.05, x, n - x + 1) if any(on) else 0, abs=1e-9)
+    assert high == pytest.approx(stats.beta.ppf(0.95, x + 1, n - x) if not all(on) else 1, abs=1e-9)
+    if len(set(weights)) == 1:
+        exact = stats.binomtest(sum(on), len(on)).proportion_ci(0.9, "exact")
+        assert (low, high) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+@given(st.lists(st.tuples(SCORES, st.sampled_from([None, None, True, False])), max_size=120))
+def test_each_draw_stands_for_the_matches_of_its_step(
+    rows: list[tuple[float, bool | None]],
+) -> None:
+    scores = [s for s, _ in rows]
+    found = draws_of(scores, [said for _, said in rows])
+    cuts = FrozenCuts.among(scores).cuts  # the steps of the walk itself
+    step = [next((n for n, cut in enumerate(cuts) if s >= cut), None) for s in scores]
+    assert None not in step
+    empty = [
+        n
+        for n in range(len(cuts))
+        if not any(said is not None and step[at] == n for at, (_, said) in enumerate(rows))
+    ]
+    ends = min(empty, default=len(cuts))
+    assert found.reach == (cuts[ends - 1] if ends else inf)
+    labelled = [n for at, (_, said) in enumerate(rows) for n in [step[at]] if said is not None]
+    wanted = sorted(
+        (s, said, step.count(step[at]) / labelled.count(step[at]))
+        for at, (s, said) in enumerate(rows)
+        if said is not None and step[at] in range(ends)
+    )
+    assert sorted(zip(found.scores, found.on, found.weights, strict=True)) == wanted
+    assert sum(found.weights) == pytest.approx(sum(s >= found.reach for s in scores))
+
+
+def test_the_walks_draws_are_true_on_average() -> None:
+    """The walk labels the best more often than the rest, which the weights make good."""
+    rng = np.random.default_rng(14)
+    scores = np.sort(rng.random(300))[::-1]
+    truth = rng.random(300) < scores
+    shares, recalls = [], []
+    for _ in range(600):
+        order, said = rng.permutation(300), dict[int, bool]()
+        for members, most in ((25, 15), (64, 25), (300, 60)):
+            for at in [at for at in order if at < members][:most]:
+                said[int(at)] = bool(truth[at])
+        draws = draws_of(scores.tolist(), [said.get(at) for at in range(300)])
+        on, weights = np.array(draws.on), np.array(draws.weights)
+        high = np.array(draws.scores) >= scores[99]
+        shares.append(share_interval(on, weights)[1])
+        recalls.append(weights[on & high].sum() / weights[on].sum())
+    assert np.mean(shares) == pytest.approx(truth.mean(), abs=0.01)
+    assert np.mean(recalls) == pytest.approx(truth[:100].sum() / truth.sum(), abs=0.015)
+
+
+@given(
+    st.lists(st.tuples(SCORES, st.sampled_from(WORDS)), max_size=40),
+    st.lists(st.tuples(SCORES, st.booleans(), st.sampled_from([1.0, 3.0])), max_size=30),
+    SCORES,
+)
+def test_every_glance_is_what_its_labels_say(
+    marks: list[tuple[float, Verdict]], drawn: list[tuple[float, bool, float]], reach: float
+) -> None:
+    scores, on, weights = zip(*drawn, strict=True) if drawn else ((), (), ())
+    draws = Draws(scores, on, weights, reach)
+    found = glances(tuple(Mark(*each) for each in marks), draws)
+    assert [each.least for each in found] == sorted(
+        {s for s, _ in marks} | {s for s, _, _ in drawn}, reverse=True
+    )
+    for each in found:
+        above = [word for s, word in marks if s >= each.least]
+        assert [each.on, each.off, each.unsure] == [sum(w == word for w in above) for word in WORDS]
+        own = [(on, w) for s, on, w in drawn if s >= each.least]
+        assert each.drawn == len(own)
+        if not own or each.least < draws.reach:
+            assert each.share is None
+            assert each.recall is None
+            continue
+        assert each.share == share_interval([on for on, _ in own], [w for _, w in own])
+        recall = recall_interval(draws.scores, draws.on, draws.weights, each.least, reach)
+        told = each.least > reach and recall != (0, 1)
+        assert each.recall == (recall if told else None)
+
+
+def test_very_many_labels_are_looked_at_at_some_scores() -> None:
+    marks = tuple(Mark(n / 1000, "on") for n in range(1, 1000))
+    found = glances(marks, Draws())
+    assert len(found) == 64
+    assert (found[0].least, found[-1].least, found[-1].on) == (0.999, 0.001, 999)
+    assert all(each.on == 1000 - round(1000 * each.least) for each in found)
+
+
+@given(st.lists(st.floats(-1, 1, width=32), max_size=60), st.lists(st.floats(0, 1, width=32)))
+def test_bins_and_shares_are_those_of_a_slow_count(one: list[float], other: list[float]) -> None:
+    edges = score_grid(one, other)
+    assert edges[0] == 0
+    assert len(edges) <= 102
+    assert edges == sorted(set(edges))
+    assert max([*one, *other, 0]) <= edges[-1]
+    bins = counted(edges, one)
+    slow = [0] * (len(edges) - 1)
+    for score in one:
+        at = next(n for n in range(len(slow)) if score < edges[n + 1] or n == len(slow) - 1)
+        slow[at] += 1
+    assert bins.tolist() == slow
+    rising = sorted(one)
+    for edge, share in zip(edges, share_above(edges, one), strict=True):
+        above = len(one) - bisect_left(rising, float(np.float32(edge)))
+        assert share == pytest.approx(above / max(len(one), 1))

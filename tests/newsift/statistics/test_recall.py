@@ -1,0 +1,109 @@
+"""The interval of the recall is that of its formulas, and holds as often as it says."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from encoder.errors import InputError
+from newsift.statistics import recall_interval
+
+DRAWS = st.lists(
+    st.tuples(st.sampled_from([0.9, 0.7, 0.5, 0.35, 0.2, 0.1]), st.booleans()), max_size=40
+)
+WEIGHTS = {0.9: 2.0, 0.7: 2.0, 0.5: 2.0, 0.35: 6.0, 0.2: 30.0, 0.1: 99.0}  # by score
+
+
+def as_written(drawn: list[tuple[float, bool]], alpha: float) -> tuple[float, float]:
+    """The formulas of the literature, term by term, at threshold 0.5 and floor 0.2."""
+    above = [y for s, y in drawn if s >= 0.5]
+    below = [(WEIGHTS[s], y) for s, y in drawn if 0.2 <= s < 0.5]
+    if not any(above):
+        return 0.0, 1.0
+    ci = stats.binomtest(sum(above), len(above)).proportion_ci(1 - alpha, "exact")
+    many = 2.0 * len(above)
+    t, t_l, t_u = 2.0 * sum(above), many * ci.low, many * ci.high
+    if not below:
+        return 0.0, 1.0
+    b, v, w = sum(w * y for w, y in below), sum(w * w * y for w, y in below), max(below)[0]
+    b_l = v / (2 * b) * stats.chi2.ppf(alpha / 2, 2 * b * b / v) if b else 0.0
+    b_u, v_u = b + w, v + w * w
+    b_u = v_u / (2 * b_u) * stats.chi2.ppf(1 - alpha / 2, 2 * b_u * b_u / v_u)
+    root = np.sqrt((b * t) ** 2 - b_u * t_l * (2 * b - b_u) * (2 * t - t_l))
+    upper = (b * t + root) / (t_l * (2 * t - t_l))
+    root = np.sqrt((b * t) ** 2 - b_l * t_u * (2 * b - b_l) * (2 * t - t_u))
+    lower = (b * t - root) / (t_u * (2 * t - t_u))
+    return 1 / (1 + upper), 1 / (1 + lower)
+
+
+@given(DRAWS, st.sampled_from([0.8, 0.9, 0.99]))
+def test_the_interval_is_that_of_the_formulas(
+    drawn: list[tuple[float, bool]], confidence: float
+) -> None:
+    scores, labels = [s for s, _ in drawn], [y for _, y in drawn]
+    weights = [WEIGHTS[s] for s in scores]
+    found = recall_interval(scores, labels, weights, 0.5, 0.2, confidence)
+    assert found == pytest.approx(as_written(drawn, 1 - confidence), rel=1e-6, abs=1e-9)
+    assert 0 <= found[0] <= found[1] <= 1
+
+
+def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:
+    assert recall_interval([], [], [], 0.5, 0.2) == (0, 1)
+    assert recall_interval([0.9, 0.3], [False, True], [1, 1], 0.5, 0.2) == (0, 1)
+    assert recall_interval([0.9, 0.1], [True, True], [1, 1], 0.5, 0.2) == (0, 1)
+
+
+def test_nothing_stands_between_a_threshold_and_itself() -> None:
+    assert recall_interval([0.9, 0.1], [True, True], [1, 1], 0.5, 0.5) == (1, 1)
+
+
+def test_more_labels_tell_more() -> None:
+    scores, labels = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 42 + [True] * 2
+    few = recall_interval(scores, labels, [10.0] * 80, 0.5, 0.2)
+    many = recall_interval(scores * 5, labels * 5, [2.0] * 400, 0.5, 0.2)
+    assert few[0] < many[0] < 36 / 38 < many[1] < few[1]
+
+
+def test_unequal_draws_count_as_fewer_equal_ones() -> None:
+    scores, labels = [0.9] * 40 + [0.3] * 40, [True] * 30 + [False] * 10 + [False] * 40
+    equal = recall_interval(scores, labels, [5.0] * 80, 0.5, 0.2)
+    weights = [1.0, 9.0] * 20 + [5.0] * 40
+    unequal = recall_interval(scores, labels, weights, 0.5, 0.2)
+    assert unequal[0] < equal[0]
+
+
+@pytest.mark.parametrize("rare", [0.1, 0.01])
+def test_each_end_misses_as_seldom_as_it_says(rare: float) -> None:
+    """A population whose recall is known, drawn from in two strata below the threshold."""
+    random, missed = np.random.default_rng(5), np.zeros(2)
+    scores = np.repeat([0.9, 0.4, 0.3], [500, 2_000, 7_000])
+    chance = np.repeat([0.8, rare, rare / 10], [500, 2_000, 7_000])
+    parts = np.split(np.arange(len(scores)), [500, 2_500])
+    for _ in range(200):
+        labels = random.uniform(size=len(scores)) < chance
+        recall = labels[:500].sum() / labels.sum()
+        drawn = [random.choice(part, 60, replace=False) for part in parts]
+        weights = np.repeat([len(part) / 60 for part in parts], 60)
+        at = np.concatenate(drawn)
+        low, high = recall_interval(scores[at], labels[at], weights, 0.5, 0.2)
+        missed += (low > recall, high < recall)
+    assert (missed <= 0.05 * 200).all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"weights": [1.0]}, "weights"),
+        ({"weights": [1.0, 0.0]}, "weights"),
+        ({"weights": [1.0, float("nan")]}, "weights"),
+        ({"labels": [True]}, "labels"),
+        ({"floor": 0.6}, "floor"),
+        ({"threshold": float("nan")}, "threshold"),
+        ({"confidence": 0}, "confidence"),
+    ],
+)
+def test_nonsense_is_refused_by_name(changed: dict[str, object], named: str) -> None:
+    sound = {"scores": [0.9, 0.3], "labels": [True, False], "weights": [1, 1]}
+    with pytest.raises(InputError, match=f"^{named}: "):
+        recall_interval(**{**sound, "threshold": 0.5, "floor": 0.2, **changed})  # type: ignore[arg-type]

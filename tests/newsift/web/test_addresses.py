@@ -1,0 +1,296 @@
+"""Addresses, answers and proxies."""
+
+import base64
+import os
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from ipaddress import ip_address, ip_network
+from math import inf, nan
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from encoder.errors import InputError
+from newsift.web.addresses import (
+    LONGEST_WAIT_S,
+    OwnNetwork,
+    environment_proxy,
+    excerpt,
+    is_inside,
+    is_public,
+    literal,
+    retry_after,
+    seconds_until,
+)
+from newsift.web.fetch import Bounds, fetch
+from tests.worker.proxy_side import ProxySide, proxy_server
+from tests.worker.web_side import web_server
+from worker.errors import ConfigError
+
+INSIDE = [
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+    "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4", "::/127",
+    "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "2001:db8::/32", "64:ff9b:1::/48",
+    "::ffff:10.0.0.0/104", "::ffff:127.0.0.0/104", "64:ff9b::192.168.0.0/112", "2002:a00::/24",
+    "2001::/32",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["192.0.0.192", "168.63.129.16", "100.100.100.200", "169.254.169.254", "fd00:ec2::254",
+     "::ffff:168.63.129.16", "2002:a83f:8110::", "64:ff9b::192.0.0.192"],
+)  # fmt: skip
+def test_no_address_of_a_cloud_s_metadata_is_public(address: str) -> None:
+    assert not is_public(address)
+    assert not is_inside(address)
+
+
+@given(st.sampled_from(INSIDE), st.data())
+def test_no_address_of_these_networks_is_public(network: str, data: st.DataObject) -> None:
+    known = ip_network(network)
+    address = data.draw(st.integers(0, known.num_addresses - 1))
+    assert not is_public(str(ip_address(int(known.network_address) + address)))
+
+
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]
+)
+def test_addresses_of_the_open_internet_are_public(address: str) -> None:
+    assert is_public(address)
+    assert not is_inside(address)
+
+
+OWN = [
+    "10.0.0.0/8", "100.64.0.0/12", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128",
+    "fc00::/8", "fd12::/16", "fec0::/10", "::ffff:10.0.0.0/104", "64:ff9b::192.168.0.0/112",
+]  # fmt: skip
+NOBODYS = ["0.0.0.0/32", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "fe80::/10", "ff00::/8",
+           "::/128", "fd00:ec2::/32", "::ffff:169.254.0.0/112"]  # fmt: skip
+
+
+@given(st.sampled_from(OWN), st.data())
+def test_an_own_network_is_inside(network: str, data: st.DataObject) -> None:
+    known = ip_network(network)
+    address = data.draw(st.integers(0, known.num_addresses - 1))
+    assert is_inside(str(ip_address(int(known.network_address) + address)))
+
+
+@given(st.sampled_from(NOBODYS), st.data())
+def test_what_is_nobody_s_page_is_not(network: str, data: st.DataObject) -> None:
+    known = ip_network(network)
+    address = data.draw(st.integers(0, known.num_addresses - 1))
+    assert not is_inside(str(ip_address(int(known.network_address) + address)))
+
+
+def test_from_outside_nothing_leads_in() -> None:
+    allow = OwnNetwork()
+    assert [allow("10.0.0.1"), allow("192.168.0.1"), allow("169.254.169.254")] == [
+        True,
+        True,
+        False,
+    ]
+    assert [allow("8.8.8.8"), allow("10.0.0.1"), allow("1.1.1.1")] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("7", 7), ("0", 0), ("", 0), ("-3", 0), ("soon", 0), ("9" * 5000, LONGEST_WAIT_S),
+     ("²", 0), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("Fri, 31 Dec 9999 23:59:59 GMT", 3600)],
+)  # fmt: skip
+def test_how_long_to_stay_away(said: str, seconds: float) -> None:
+    assert retry_after({"Retry-After": said}) == seconds
+    assert retry_after({}) == 0
+
+
+@pytest.mark.parametrize(
+    ("moment", "date", "seconds"),
+    [(700.0, "Thu, 01 Jan 1970 00:10:00 GMT", 100), (500.0, "Thu, 01 Jan 1970 00:10:00 GMT", 0),
+     (inf, "", LONGEST_WAIT_S), (nan, "", 0), (1e9, "yesterday", 0)],
+)  # fmt: skip
+def test_a_server_s_own_clock_says_how_long(moment: float, date: str, seconds: float) -> None:
+    assert seconds_until(moment, {"Date": date}) == seconds
+
+
+def test_a_date_is_so_many_seconds_away() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 40 < retry_after({"Retry-After": soon}) <= 100
+
+
+def test_what_somebody_else_wrote_is_short_and_steers_nothing() -> None:
+    assert excerpt(b"a\x1b[2J\nb\xff" + b"c" * 999)[:12] == "a [2J b\ufffdcccc"
+    assert len(excerpt("x" * 999)) == 200
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[int]:
+    with web_server() as port:
+        yield port
+
+
+@pytest.fixture
+def proxy(web: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProxySide]:
+    with proxy_server(ProxySide(web)) as side:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, f"http://me:s%40cret@127.0.0.1:{side.port}")
+        yield side
+
+
+def no_host_is_looked_up(host: str, port: int) -> list[str]:
+    raise AssertionError(host)
+
+
+UNKNOWN = Bounds(resolve=no_host_is_looked_up)  # only the proxy knows where anything is
+
+
+class Plain(ssl.SSLContext):
+    """Takes every connection for a secure one, and notes whose certificate would be looked at."""
+
+    hosts: ClassVar[list[Any]] = []
+
+    def wrap_socket(self, sock: Any, *_: Any, server_hostname: Any = None, **__: Any) -> Any:
+        self.hosts.append(server_hostname)
+        return sock
+
+
+def test_a_page_is_asked_for_whole(proxy: ProxySide) -> None:
+    page = fetch("http://courier.test/article?a=1", UNKNOWN)
+    assert b"Astrid Vane" in page.body
+    assert page.url == "http://courier.test/article?a=1"
+    assert proxy.asked == ["GET http://courier.test/article?a=1"]
+    login = "Basic " + base64.b64encode(b"me:s@cret").decode()
+    assert proxy.logins == [login]
+
+
+def test_a_secure_page_comes_through_a_tunnel(
+    proxy: ProxySide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Plain(ssl.PROTOCOL_TLS_CLIENT)
+    monkeypatch.setattr(ssl, "create_default_context", lambda: plain)
+    page = fetch("https://courier.test/article", UNKNOWN)
+    assert b"Astrid Vane" in page.body
+    assert proxy.asked == ["CONNECT courier.test:443"]
+    assert proxy.logins[0] is not None
+    assert Plain.hosts == ["courier.test"]
+
+
+def test_each_redirect_goes_by_the_proxy_too(proxy: ProxySide) -> None:
+    page = fetch("http://courier.test/hop/2", UNKNOWN)
+    assert page.url == "http://courier.test/article"
+    assert len(proxy.asked) == 3
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "a.localhost", "10.0.0.1", "[::1]", "169.254.169.254", "2130706433",
+     "0x7f.1", "127.1", "127.0.0.1.", "[::ffff:10.0.0.1]", "\uff11\uff12\uff17.0.0.1",
+     "127\u30020\u30020\u30021", "\u24db\u24de\u24d2alhost"],
+)  # fmt: skip
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_address_of_the_own_network_is_not_asked_of_a_proxy(
+    proxy: ProxySide, scheme: str, host: str
+) -> None:
+    with pytest.raises(InputError, match="which is no address of the open Internet"):
+        fetch(f"{scheme}://{host}/article", UNKNOWN)
+    assert proxy.asked == []
+
+
+def test_no_proxy_goes_straight_and_is_checked(
+    proxy: ProxySide, web: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "inside.test")
+    here = Bounds(resolve=lambda *_: ["127.0.0.1"])
+    with pytest.raises(InputError, match=r"inside\.test is at 127\.0\.0\.1, which is no address"):
+        fetch(f"http://inside.test:{web}/article", here)
+    own = Bounds(resolve=lambda *_: ["127.0.0.1"], allow=OwnNetwork())
+    assert b"Astrid Vane" in fetch(f"http://inside.test:{web}/article", own).body
+    assert proxy.asked == []
+
+
+def test_what_a_proxy_fetched_leads_nowhere_in(
+    proxy: ProxySide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page redirects to http://inside.test/, which is asked for without the proxy."""
+    monkeypatch.setenv("NO_PROXY", "inside.test")
+    own = Bounds(resolve=lambda *_: ["10.0.0.1"], allow=OwnNetwork())
+    with pytest.raises(InputError, match=r"inside\.test is at 10\.0\.0\.1"):
+        fetch("http://courier.test/inside", own)
+
+
+@pytest.mark.parametrize("status", [403, 407, 502])
+def test_a_proxy_that_refuses_is_told(proxy: ProxySide, status: int) -> None:
+    proxy.refuses = status
+    with pytest.raises(InputError, match=f"cannot be fetched .*{status}.*by the proxy 127") as seen:
+        fetch("https://courier.test/article", UNKNOWN)
+    assert "cret" not in str(seen.value)
+    with pytest.raises(InputError, match=f"answers {status}"):
+        fetch("http://courier.test/article", UNKNOWN)
+
+
+def test_a_proxy_that_is_not_there_is_told(
+    proxy: ProxySide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "127.0.0.1:1")
+    with pytest.raises(InputError, match=r"Connection refused, by the proxy 127\.0\.0\.1:1"):
+        fetch("https://courier.test/article", UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["socks5://127.0.0.1:1", "https://me:secret@127.0.0.1", "http://", "http://[::1", "x:y"],
+)
+def test_what_is_no_proxy_is_refused(
+    proxy: ProxySide, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", named)
+    with pytest.raises(ConfigError, match="HTTP_PROXY: names no HTTP proxy; give one as") as seen:
+        fetch("http://courier.test/article", UNKNOWN)
+    assert "secret" not in str(seen.value)
+
+
+def test_a_name_is_no_address() -> None:
+    assert literal("courier.test") is None
+    assert literal("127.0.0.1.courier.test") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "env", "proxy"),
+    [
+        ("wss://h/a", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("ws://h/a", {"HTTP_PROXY": "p:1"}, "http://p:1"),
+        ("https://h/a", {"HTTP_PROXY": "p:1"}, None),
+        ("https://h/a", {"ALL_PROXY": "p:1"}, "http://p:1"),
+        ("https://a.h/a", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "h"}, None),
+        ("https://h:8/a", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "h:8"}, None),
+    ],
+)
+def test_a_proxy_of_the_environment_serves_web_sockets_too(
+    url: str, env: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_proxy(monkeypatch)
+    for key, value in env.items():
+        monkeypatch.setenv(key, value)
+    asked = URL(url)
+    found = environment_proxy(asked.scheme, asked.host_port_subcomponent or "")
+    assert (found and str(found)) == proxy
+
+
+def test_a_proxy_of_another_kind_is_refused_without_its_login(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    no_proxy(monkeypatch)
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://user:secret@p:1")
+    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: names no HTTP proxy") as refused:
+        environment_proxy("wss", "h")
+    assert "secret" not in str(refused.value)
+
+
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in list(os.environ):
+        if key.lower().endswith("_proxy"):
+            monkeypatch.delenv(key)

@@ -1,0 +1,358 @@
+"""Sites are asked as they wish to be."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from urllib.robotparser import RobotFileParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.errors import InputError
+from newsift.web.fetch import Bounds, web_address
+from newsift.web.polite import (
+    LARGEST,
+    LONGEST_DELAY,
+    MOST_RULES,
+    PAUSE,
+    PoliteWeb,
+    Robots,
+    StatusError,
+    is_temporary,
+)
+from tests.newsift.cli.seeds.feed_side import Reply, Site, news_site, page
+
+SITE = "https://news.test"
+
+
+def allowed(rules: str, path: str) -> bool:
+    return Robots.read(rules.encode(), "newsift").allow(SITE + path)
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "may"),
+    [
+        ("", "/a", True),
+        ("User-agent: *\nDisallow: /", "/a", False),
+        ("User-agent: *\nDisallow:", "/a", True),
+        ("user-agent:*\ndisallow:/a # not this", "/a/b", False),
+        ("User-agent: *\nDisallow: /a", "/b", True),
+        ("User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", True),
+        ("User-agent: *\nAllow: /a\nDisallow: /a", "/a", True),
+        ("User-agent: *\nDisallow: /*?", "/a?b=1", False),
+        ("User-agent: *\nDisallow: /*?", "/a", True),
+        ("User-agent: *\nDisallow: /*.php$", "/a.php", False),
+        ("User-agent: *\nDisallow: /*.php$", "/a.php5", True),
+        ("User-agent: *\nDisallow: /a$", "/a", False),
+        ("User-agent: *\nDisallow: /a$", "/ab", True),
+        ("User-agent: *\nDisallow: /caf%C3%A9", "/café", False),
+        ("User-agent: *\nDisallow: /café", "/caf%c3%a9", False),
+        ("User-agent: *\nDisallow: /\nUser-agent: newsift\nAllow: /", "/a", True),
+        ("User-agent: newsift\nDisallow: /\nUser-agent: *\nAllow: /", "/a", False),
+        ("User-agent: NewSift\nDisallow: /", "/a", False),
+        ("User-agent: other\nDisallow: /", "/a", True),
+        ("User-agent: other\nUser-agent: newsift\nDisallow: /", "/a", False),
+        ("User-agent: newsift\nDisallow: /a\nUser-agent: newsift\nDisallow: /b", "/a", False),
+        ("User-agent: newsift\nDisallow: /a\nUser-agent: newsift\nDisallow: /b", "/b", False),
+        ("Disallow: /", "/a", True),
+        ("\ufeffUser-agent: *\nDisallow: /", "/a", False),
+        ("User-agent: *\r\nSitemap: x\r\nDisallow: /\r\n", "/a", False),
+        ("<html><body>User-agent: *</body></html>", "/a", True),
+    ],
+)
+def test_what_may_be_read(rules: str, path: str, may: bool) -> None:
+    assert allowed(rules, path) == may
+
+
+@pytest.mark.parametrize(
+    ("rules", "seconds"),
+    [
+        ("", 0),
+        ("User-agent: *\nCrawl-delay: 5", 5),
+        ("User-agent: *\nCrawl-delay: 0.5\nDisallow: /x", 0.5),
+        ("User-agent: other\nCrawl-delay: 5", 0),
+        ("User-agent: *\nCrawl-delay: 5\nUser-agent: newsift\nCrawl-delay: 9", 9),
+        ("User-agent: *\nCrawl-delay: 999999", LONGEST_DELAY),
+        ("User-agent: *\nCrawl-delay: -1", 0),
+        ("User-agent: *\nCrawl-delay: nan", 0),
+        ("User-agent: *\nCrawl-delay: 1e9", 0),
+    ],
+)
+def test_how_fast(rules: str, seconds: float) -> None:
+    assert Robots.read(rules.encode(), "newsift").delay == seconds
+
+
+PIECES = st.sampled_from(["/", "a", "b", "/a", "*", "$", "?"])
+PATHS = st.lists(st.sampled_from(["/", "a", "b", "?", "ab"]), max_size=6).map("".join)
+
+
+@given(st.lists(PIECES, min_size=1, max_size=6).map("".join), PATHS)
+def test_a_pattern_means_what_a_regular_expression_says(pattern: str, path: str) -> None:
+    ends = pattern.endswith("$")
+    inner = re.escape(pattern.removesuffix("$")).replace(r"\*", ".*")
+    path = f"/{path}".rstrip("?")
+    fits = re.match(inner + ("$" if ends else ""), path) is not None
+    assert allowed(f"User-agent: *\nDisallow: {pattern}", path) == (not fits)
+
+
+@given(st.lists(st.sampled_from(["/a", "/b", "/ab", "/a/b"]), max_size=3), PATHS)
+def test_plain_rules_are_read_as_by_python_itself(rules: list[str], path: str) -> None:
+    text = "\n".join(["User-agent: *", *(f"Disallow: {rule}" for rule in rules)])
+    theirs = RobotFileParser()
+    theirs.parse(text.splitlines())
+    path = f"/{path}".rstrip("?")
+    assert allowed(text, path) == theirs.can_fetch("newsift", SITE + path)
+
+
+def test_what_comes_after_so_many_bytes_does_not_count() -> None:
+    rules = "User-agent: *\n" + "#" * LARGEST + "\nDisallow: /"
+    assert allowed(rules, "/a")
+
+
+def test_so_many_rules_count_and_no_more() -> None:
+    rules = "User-agent: *\n" + "Allow: /\n" * MOST_RULES + "Disallow: /a"
+    assert allowed(rules, "/a")
+    assert len(Robots.read(rules.encode(), "newsift").rules) == MOST_RULES
+
+
+@pytest.mark.parametrize(
+    "rule", ["*a" * 200_000, "*" * 400_000, "a*" * 200_000 + "$", "\nDisallow: /b" * 40_000]
+)
+def test_a_hostile_file_takes_no_longer_than_others(rule: str) -> None:
+    """Not timed: a pattern that goes back would never end."""
+    assert allowed(f"User-agent: *\nDisallow: /x{rule}", f"/{'a' * 2000}b")
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read(junk: bytes) -> None:
+    rules = Robots.read(b"User-agent: *\n" + junk, "newsift")
+    assert 0 <= rules.delay <= LONGEST_DELAY
+    assert rules.allow(SITE) in (True, False)
+
+
+@dataclass
+class Clock:
+    """A clock that goes on only where somebody sleeps."""
+
+    now: float = 1000.0
+    slept: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with news_site() as found:
+        found.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
+        yield found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def web(clock: Clock) -> PoliteWeb:
+    bounds = Bounds(allow=lambda _: True, resolve=lambda *_: ["127.0.0.1"])
+    return PoliteWeb(bounds, clock=lambda: clock.now, sleep=clock.sleep)
+
+
+def robots(text: str) -> Reply:
+    return Reply(text.encode(), "text/plain")
+
+
+def test_between_two_requests_to_a_site_there_is_a_pause(
+    web: PoliteWeb, site: Site, clock: Clock
+) -> None:
+    for path in ("/a", "/b"):
+        web.get(site.url + path)
+    assert clock.slept == [PAUSE, PAUSE]  # robots.txt was the first
+    clock.now += 0.5
+    web.get(f"{site.url}/a")
+    assert clock.slept == [PAUSE, PAUSE, PAUSE - 0.5]
+
+
+def test_another_site_need_not_wait(web: PoliteWeb, site: Site, clock: Clock) -> None:
+    web.get(f"{site.url}/a")
+    web.get(f"{site.url.replace('127.0.0.1', 'other.test')}/a")
+    assert clock.slept == [PAUSE, PAUSE]
+    assert [path for path, _ in site.asked] == ["/robots.txt", "/a"] * 2
+
+
+@pytest.mark.parametrize(("delay", "pause"), [("9", 9.0), ("0.5", PAUSE), ("86400", 600.0)])
+def test_crawl_delay(web: PoliteWeb, site: Site, clock: Clock, delay: str, pause: float) -> None:
+    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {delay}")
+    for path in ("/a", "/b"):
+        web.get(site.url + path)
+    assert clock.slept[1] == pause
+
+
+def test_robots_are_asked_for_once_a_day(web: PoliteWeb, site: Site, clock: Clock) -> None:
+    for _ in range(3):
+        web.get(f"{site.url}/a")
+    assert [path for path, _ in site.asked].count("/robots.txt") == 1
+    clock.now += 86_401
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /")
+    with pytest.raises(InputError, match="robots"):
+        web.get(f"{site.url}/a")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_a_site_without_robots_may_be_read(web: PoliteWeb, site: Site, status: int) -> None:
+    site.replies["/robots.txt"] = Reply(status=status)
+    assert web.get(f"{site.url}/a").status == 200
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_site_whose_robots_fail_is_left_alone_and_asked_again(
+    web: PoliteWeb, site: Site, status: int
+) -> None:
+    site.replies["/robots.txt"] = Reply(status=status)
+    for _ in range(2):
+        with pytest.raises(StatusError) as caught:
+            web.get(f"{site.url}/a")
+        assert is_temporary(caught.value)
+    assert [path for path, _ in site.asked] == ["/robots.txt"] * 2
+    site.replies["/robots.txt"] = robots("")
+    assert web.get(f"{site.url}/a").status == 200
+
+
+def test_robots_that_stand_elsewhere(web: PoliteWeb, site: Site) -> None:
+    site.replies |= {
+        "/robots.txt": Reply(status=301, headers={"Location": "/r"}),
+        "/r": robots("User-agent: *\nDisallow: /a"),
+    }
+    with pytest.raises(InputError, match="robots"):
+        web.get(f"{site.url}/a")
+    assert web.get(f"{site.url}/b").status == 200
+
+
+def test_a_redirect_is_asked_of_the_robots_too(web: PoliteWeb, site: Site) -> None:
+    site.replies |= {
+        "/robots.txt": robots("User-agent: *\nDisallow: /b"),
+        "/hop": Reply(status=302, headers={"Location": "/b"}),
+    }
+    with pytest.raises(InputError, match="/b: the site's robots"):
+        web.get(f"{site.url}/hop")
+    assert [path for path, _ in site.asked] == ["/robots.txt", "/hop"]
+
+
+def in_a_minute() -> str:
+    return f"{datetime.now(UTC) + timedelta(seconds=60):%a, %d %b %Y %H:%M:%S} GMT"
+
+
+@pytest.mark.parametrize(
+    ("told", "least", "most"),
+    [("60", 60, 60), ("a date", 1, 60), ("soon", 0, 0), ("-5", 0, 0), ("", 0, 0)],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after(
+    web: PoliteWeb, site: Site, clock: Clock, status: int, told: str, least: float, most: float
+) -> None:
+    told = in_a_minute() if told == "a date" else told
+    site.replies["/a"] = Reply(status=status, headers={"Retry-After": told})
+    with pytest.raises(StatusError) as caught:
+        web.get(f"{site.url}/a")
+    assert least <= caught.value.wait <= most
+    assert web.closed(f"{site.url}/b") == bool(least)
+    site.asked.clear()
+    if least:
+        with pytest.raises(StatusError, match="is left alone for"):
+            web.get(f"{site.url}/b")
+        assert site.asked == []
+    clock.now += 61
+    assert not web.closed(f"{site.url}/b")
+    assert web.get(f"{site.url}/b").status == 200
+
+
+@pytest.mark.parametrize(
+    ("status", "later"),
+    [(400, False), (404, False), (408, True), (410, False), (429, True), (500, True), (503, True)],
+)
+def test_what_may_go_well_later(web: PoliteWeb, site: Site, status: int, later: bool) -> None:
+    site.replies["/a"] = Reply(status=status)
+    with pytest.raises(StatusError, match=f"answers {status}") as caught:
+        web.get(f"{site.url}/a")
+    assert is_temporary(caught.value) == later
+
+
+@pytest.mark.parametrize(
+    ("url", "later"),
+    [("http://127.0.0.1:1/", True), ("javascript:x", False), ("http://[::1", False)],
+)
+def test_what_is_no_site_or_not_there(web: PoliteWeb, url: str, later: bool) -> None:
+    with pytest.raises(InputError) as caught:
+        web.get(url)
+    assert is_temporary(caught.value) == later
+
+
+def test_a_site_that_does_not_answer_keeps_its_others_from_waiting(
+    web: PoliteWeb, clock: Clock
+) -> None:
+    dead = "http://127.0.0.1:1"
+    with pytest.raises(InputError, match="cannot be fetched"):
+        web.get(f"{dead}/a")
+    assert web.closed(f"{dead}/b")
+    with pytest.raises(StatusError, match="is left alone for 60 s"):
+        web.get(f"{dead}/b")
+    clock.now += 61
+    with pytest.raises(InputError, match="cannot be fetched"):
+        web.get(f"{dead}/b")
+
+
+def inside(site: Site, clock: Clock) -> PoliteWeb:
+    """A web whose feed stands in the own network, and some of whose sites are elsewhere."""
+    resolved = list[str]()
+
+    def resolve(host: str, _port: int) -> list[str]:
+        resolved.append(host)
+        return ["127.0.0.1"]
+
+    bounds = Bounds(allow=lambda _: resolved[-1] == "outside.test", resolve=resolve)
+    feed = web_address(f"{site.url}/feed")
+    return PoliteWeb(bounds, feed, clock=lambda: clock.now, sleep=clock.sleep)
+
+
+@contextmanager
+def outside(there: str) -> Iterator[str]:
+    """A site that is not in the own network, and what its page leads to."""
+    with news_site() as found:
+        found.replies["/hop"] = Reply(status=302, headers={"Location": there})
+        yield found.url.replace("127.0.0.1", "outside.test")
+
+
+def test_the_feed_s_host_may_be_inside_but_nothing_outside_leads_there(
+    site: Site, clock: Clock
+) -> None:
+    web = inside(site, clock)
+    site.replies["/hop"] = Reply(status=302, headers={"Location": "/a"})
+    assert web.get(f"{site.url}/hop").url == f"{site.url}/a"
+    with outside(f"{site.url}/a") as url:
+        before = len(site.asked)
+        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no address"):
+            web.get(f"{url}/hop")
+        assert len(site.asked) == before
+        site.replies["/out"] = Reply(status=302, headers={"Location": f"{url}/hop"})
+        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no address"):
+            web.get(f"{site.url}/out")
+
+
+def test_another_port_of_the_feed_s_host_is_not_inside(site: Site, clock: Clock) -> None:
+    with news_site() as other, pytest.raises(InputError, match="which is no address of the open"):
+        inside(site, clock).get(f"{other.url}/a")
+    assert other.asked == []
+
+
+def test_so_many_sites_are_known_and_no_more(
+    web: PoliteWeb, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.web.polite.MOST_SITES", 3)
+    for name in "abcd":
+        web.get(f"{site.url.replace('127.0.0.1', f'{name}.test')}/a")
+    assert len(web._sites) == 3

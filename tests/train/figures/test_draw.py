@@ -1,0 +1,396 @@
+"""What stands on the sheets: words, numbers and marks; and the command that writes them."""
+
+import sys
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterator
+from math import exp
+from pathlib import Path
+
+import entmax as published
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from scipy.integrate import quad
+from sklearn.manifold import trustworthiness
+from sklearn.metrics import (
+    confusion_matrix,
+    precision_score,
+    recall_score,
+)
+
+from encoder.errors import InputError
+from encoder.model_directory import write_model
+from tests.encoder.small import small_model
+from tests.train.folders import folder, write
+from tests.worker.fake import Command
+from tests.worker.small import small_encoder
+from train.data.readers import SkippedRows, TrainingArticle
+from train.figures import case
+from train.figures.case import confusion, judge, read_case
+from train.figures.draw import (
+    FIGURES,
+    MEAN_EXP,
+    attention_weights,
+    chosen,
+    distances,
+    draw,
+    layout,
+    most_shared,
+    random_logits,
+    simulate,
+)
+from train.figures.subject import Sheet, Subject, paper, rendered
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    root = tmp_path_factory.mktemp("figures")
+    write_model(root / "model", small_model(star="paper", layers=2))
+    data, case = folder(root / "data"), study(root / "case")
+    # No split: the few pairs of the test split are too few to be laid out.
+    return Subject(str(root / "model"), data, case, None, 0.01, "cpu")
+
+
+@pytest.fixture(autouse=True)
+def style() -> Iterator[None]:
+    with paper():
+        yield
+
+
+def words(figure: Figure) -> str:
+    """All that is written on a figure."""
+    return "\n".join(str(text.get_text()) for text in figure.findobj(Text))
+
+
+def sheets(name: str, subject: Subject) -> dict[str, Sheet]:
+    return {sheet.name: sheet for sheet in FIGURES[name](subject)}
+
+
+def test_bars_are_the_weights_and_differ_by_more_than_colour(subject: Subject) -> None:
+    figure = sheets("attention", subject)["attention"].figure
+    for axes, count in zip(figure.axes, (5, 25), strict=True):
+        weights = attention_weights(random_logits(count))
+        bars = [c for c in axes.containers if isinstance(c, BarContainer)]
+        for container, values in zip(bars, weights.values(), strict=True):
+            drawn = [bar.get_height() for bar in container]
+            assert drawn == pytest.approx(values[values > 0])
+        looks = {(bars[i][0].get_facecolor(), bars[i][0].get_hatch()) for i in range(3)}
+        assert len(looks) == 3
+        assert f"above 0: {count}, " in axes.get_title()
+        assert axes.get_ylabel() == "attention weight"
+
+
+def test_a_dot_for_every_head_lies_at_its_alpha(subject: Subject) -> None:
+    figure = sheets("alpha", subject)["alpha"].figure
+    weights = subject.encoder.model.weights
+    for i, axes in enumerate(figure.axes):
+        ring, star = (weights[f"layers.{i}.{part}.alpha"] for part in ("ring", "star"))
+        dots = {str(line.get_label()): line for line in axes.lines}
+        assert dots["ring"].get_ydata() == pytest.approx(ring)
+        assert dots["star"].get_ydata() == pytest.approx(star)
+        assert dots["ring"].get_marker() != dots["star"].get_marker()
+        assert f"star {star.mean():.2f}" in axes.get_title()
+    assert {"sparsemax", "softmax", "ring", "star"} <= set(words(figure).split("\n"))
+
+
+def test_the_matrix_says_every_count(subject: Subject) -> None:
+    assert subject.case is not None
+    made = sheets("case", subject)
+    axes = made["case-confusion"].figure.axes[0]
+    read = read_case(subject.case, SkippedRows())
+    table = confusion(judge(subject.encoder, read, subject.rate))
+    cells = {text.get_position(): text.get_text() for text in axes.texts}
+    assert cells == {(j, i): str(count) for (i, j), count in np.ndenumerate(table)}
+    rows = [text.get_text() for text in axes.get_yticklabels()]
+    assert rows == [*read.events, "no event"]
+
+
+def test_the_table_of_posts_shows_both_ends(subject: Subject) -> None:
+    drawn = words(sheets("case", subject)["case-posts"].figure)
+    for text in ("storm flood river", "a cat", "Most similar", "Least similar"):
+        assert text in drawn
+
+
+def test_posts_are_marked_by_article(subject: Subject, tmp_path: Path) -> None:
+    things = ("storm flood", "match game", "police fire")
+    rows = [
+        {"post": f"{thing} {i}", "title": f"about {thing} $1 $2", "article": thing}
+        for thing in things
+        for i in range(4)
+    ]
+    write(tmp_path / "pairs" / "shared.jsonl", rows)
+    one = Subject(subject.model, tmp_path, None, None, 0.01, "cpu")
+    figure = sheets("tsne", one)["tsne"].figure
+    axes = figure.axes[0]
+    assert len({line.get_marker() for line in axes.lines}) == 3
+    assert [len(np.asarray(line.get_xdata())) for line in axes.lines] == [4, 4, 4]
+    assert "about storm flood $1 $2 (4)" in words(figure)
+    assert "12 posts on the 3 most shared articles of shared" in words(figure)
+
+
+def test_the_appendix_draws_the_expectation(subject: Subject) -> None:
+    axes = sheets("appendix", subject)["appendix"].figure.axes[0]
+    line = next(line for line in axes.lines if str(line.get_label()).startswith("expectation"))
+    sizes, values = (np.asarray(x) for x in line.get_data())
+    assert values == pytest.approx(MEAN_EXP * sizes)
+    axes.figure.canvas.draw()
+    assert {"1", "10", "1,000"} <= {text.get_text() for text in axes.get_xticklabels()}
+
+
+def test_every_set_has_its_precision_and_its_numbers(subject: Subject) -> None:
+    figure = sheets("reliability", subject)["reliability"].figure
+    assert [axes.get_title() for axes in figure.axes[:2]] == ["flood", "small"]
+    event, pairs = figure.axes[2:4]
+    for axes, counted in (
+        (event, {"on topic": 20, "off topic": 20, "background": len(subject.crises[0].background)}),
+        (pairs, {"on topic": 60, "other articles": 60 * 59}),
+    ):
+        lines = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
+        assert {name: values.sum() for name, values in lines.items()} == counted
+    articles = subject.encoder.articles(subject.crises[0].seeds)
+    (cut,) = subject.encoder.thresholds(articles, subject.rate)
+    line = next(x for x in figure.axes[0].lines if x.get_label() == "automatic threshold")
+    assert np.asarray(line.get_xdata()) == pytest.approx([cut, cut])
+    assert "precision where one in 26 is on topic" in words(figure)
+
+
+@pytest.mark.parametrize("name", list(FIGURES))
+def test_a_figure_has_named_axes_and_the_same_bytes_each_time(name: str, subject: Subject) -> None:
+    once, again = FIGURES[name](subject), FIGURES[name](subject)
+    for sheet, other in zip(once, again, strict=True):
+        made = rendered(sheet)
+        assert made == rendered(other)
+        assert ET.fromstring(made["svg"]).tag.endswith("svg")
+        assert b"<dc:date>" not in made["svg"]
+        for axes in sheet.figure.axes:
+            assert not axes.axison or (axes.get_xlabel() and named_up(sheet.figure, axes))
+
+
+def named_up(figure: Figure, axes: Axes) -> bool:
+    """Whether a panel, or the first of its row, says what rises in it."""
+    return bool(axes.get_ylabel() or axes.get_title() or figure.axes[0].get_ylabel())
+
+
+def test_a_figure_without_its_data_is_passed_over(subject: Subject, tmp_path: Path) -> None:
+    said: list[str] = []
+    bare = Subject(subject.model, None, tmp_path / "none", None, 0.01, "cpu")
+    files = [file.name for file in draw(bare, list(FIGURES), tmp_path, said.append)]
+    assert {file.partition(".")[0] for file in files} == {"attention", "alpha", "appendix"}
+    assert [line.partition(":")[0] for line in said] == [
+        "tsne", "case", "reliability"
+    ]  # fmt: skip
+    assert all("needs --" in line for line in said)
+
+
+def test_the_command_writes_what_was_asked_for(
+    newsift: Command, subject: Subject, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "folder"
+    done = newsift(
+        "figures", subject.model, "--out", out, "--only", "alpha,tsne", "--device", "cpu"
+    )
+    assert done.code == 0
+    assert done.out.split() == [str(out / "alpha.svg"), str(out / "alpha.png")]
+    assert sorted(file.name for file in out.iterdir()) == ["alpha.png", "alpha.svg"]
+    assert done.err == "newsift: tsne: needs --data with a folder pairs/\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--only", "tsne"], "nothing to draw"),
+        (["--only", "alpah"], "--only: no figure 'alpah'"),
+        (["--data", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_drawn_ends_with_two(
+    newsift: Command, tmp_path: Path, options: list[str], said: str
+) -> None:
+    done = newsift("figures", "default", "--out", tmp_path / "out", *options)
+    assert done.code == 2
+    assert said in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_library_is_named_with_its_remedy(
+    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "train.figures.draw", None)
+    done = newsift("figures", "default", "--out", tmp_path)
+    assert done.code == 2
+    assert 'is not installed; figures need it: pip install "newsift[figures]"' in done.err
+
+
+def test_names_are_joined_by_commas() -> None:
+    assert chosen("alpha, case") == ["alpha", "case"]
+    assert chosen("") == list(FIGURES)
+
+
+@pytest.mark.parametrize("count", [5, 25])
+def test_attention_weights_are_those_of_the_published_functions(count: int) -> None:
+    z = random_logits(count)
+    weights = attention_weights(z)
+    assert (np.diff(z) <= 0).all()
+    assert len(z) == count
+    assert weights[1.0] == pytest.approx(np.exp(z) / np.exp(z).sum(), abs=1e-6)
+    assert weights[1.5] == pytest.approx(published.entmax15(torch.tensor(z)).numpy(), abs=1e-6)
+    assert weights[2.0] == pytest.approx(published.sparsemax(torch.tensor(z)).numpy(), abs=1e-6)
+    above = [np.count_nonzero(values) for values in weights.values()]
+    assert above[0] == count
+    assert above == sorted(above, reverse=True)
+
+
+def test_the_appendix_expects_what_the_integral_says_and_the_simulation_agrees() -> None:
+    first, second = (quad(lambda z, k=k: exp(k * z) / 2, -1, 1)[0] for k in (1, 2))
+    assert pytest.approx(first) == MEAN_EXP
+    assert f"{MEAN_EXP:.4f}" == "1.1752"
+    sizes = np.array([3, 40])
+    mean, low, high = simulate(sizes, draws=4000)
+    error = np.sqrt((second - first**2) * sizes / 4000)
+    assert (np.abs(mean - first * sizes) < 4 * error).all()
+    # Far from the ends the sum is as good as normal: the middle 95 % is ± 1.96 deviations.
+    spread = 1.96 * np.sqrt((second - first**2) * 40)
+    assert high[1] - low[1] == pytest.approx(2 * spread, rel=0.05)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 15)), min_size=1, unique=True))
+def test_the_most_shared_articles_are_those_a_counter_finds(own: list[tuple[int, int]]) -> None:
+    chosen = most_shared(np.array(sorted(own), np.int64), 3)
+    shared = Counter(story for _, story in own)
+    first = sorted(shared, key=lambda story: (-shared[story], story))[:3]
+    assert list(chosen.stories) == first
+    expected = {}
+    for post, _ in own:
+        mine = [place for place, story in enumerate(first) if (post, story) in own]
+        if mine:
+            expected[post] = mine[0]
+    assert dict(zip(chosen.posts.tolist(), chosen.group.tolist(), strict=True)) == expected
+
+
+def test_posts_are_laid_out_beside_those_the_model_finds_similar() -> None:
+    topics = ("storm flood river city", "match game music", "police fire the city")
+    texts = [f"{topic} {extra}" for topic in topics for extra in (*"aio.,!'", "the")]
+    apart = distances(small_encoder(), texts)
+    posts = small_encoder().posts(texts)
+    assert apart == pytest.approx(np.maximum(1 - posts.similarity(posts), 0), abs=1e-5)
+    assert (np.diag(apart) == 0).all()
+    assert (apart == apart.T).all()
+    places = layout(apart)
+    assert trustworthiness(apart, places, n_neighbors=5, metric="precomputed") > 0.85
+    assert (layout(apart) == places).all()
+
+
+def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarray]:
+    """Random scores of 60 posts with four articles on three events."""
+    rng = np.random.default_rng(seed)
+    scores = rng.uniform(0, 1, (60, 4)).astype(np.float32)
+    cuts, owner = rng.uniform(0.7, 0.9, 4).astype(np.float32), np.array([0, 1, 1, 2])
+    labels = rng.integers(-1, 3, 60)
+    events = ("flood", "fire", "match")
+    posts = tuple(
+        case.LabelledPost(f'post {i}, "quoted"\nin lines', None if e < 0 else events[e])
+        for i, e in enumerate(labels.tolist())
+    )
+    seeds = tuple((events[e], TrainingArticle("", "text")) for i, e in enumerate(owner.tolist()))
+    found = case.decide(scores, cuts, owner)
+    whole = case.Case(events, seeds, posts)
+    return case.Result(whole, scores.max(1), labels, found), scores, cuts, owner
+
+
+def test_a_post_is_found_for_the_best_article_that_it_reaches() -> None:
+    made, scores, cuts, owner = result()
+    for i, row in enumerate(scores.tolist()):
+        reached = [(s, j) for j, s in enumerate(row) if s >= cuts[j]]
+        assert made.matched[i] == (owner[max(reached)[1]] if reached else -1)
+    assert {-1, 0, 1, 2} == set(made.matched.tolist())
+
+
+def test_the_confusion_matrix_is_that_of_scikit_learn() -> None:
+    made = result()[0]
+    table = case.confusion(made)
+    expected = confusion_matrix(made.labelled, made.matched, labels=[0, 1, 2, -1])
+    assert table.tolist() == expected.tolist()
+    precision, recall = case.precision_and_recall(table)
+    options = {"labels": [0, 1, 2], "average": "micro"}
+    assert precision == pytest.approx(precision_score(made.labelled, made.matched, **options))
+    assert recall == pytest.approx(recall_score(made.labelled, made.matched, **options))
+    assert np.isnan(case.precision_and_recall(np.zeros((2, 2), np.int64))).all()
+
+
+def test_the_posts_at_either_end_are_listed_by_falling_score() -> None:
+    made, scores, _, _ = result()
+    best = scores.max(1)
+    order = sorted(range(60), key=lambda i: (-best[i], i))
+    lines = case.listed(made)
+    most, least = lines.index("Most similar"), lines.index("Least similar")
+    for start, ranked in ((most + 2, order[:10]), (least + 2, order[-10:])):
+        for line, i in zip(lines[start : start + 10], ranked, strict=True):
+            score, label, _, *words = line.split()
+            assert score == f"{best[i]:.4f}"
+            assert label == (made.case.posts[i].event or "none")
+            assert words[:2] == ["post", f"{i},"]
+    assert len(lines) == least + 12
+
+
+def study(root: Path) -> Path:
+    """Two articles on one event and one on another, posts of all kinds."""
+    texts = {
+        "flood/1": "# Flood\n\nstorm flood river",
+        "flood/2": "river city",
+        "game": "match game",
+    }
+    for name, text in texts.items():
+        file = root / "seeds" / f"{name}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    rows = [
+        {"text": "storm flood river", "event": "flood"},
+        {"text": "match game", "event": "game"},
+        {"text": "a cat", "event": None},
+        {"text": "storm of music", "event": "flood", "label": "off-topic"},
+        {"text": "who", "event": "war"},
+        {"text": ""},
+    ]
+    write(root / "posts.jsonl", rows)
+    return root
+
+
+def test_a_case_study_is_read_from_a_folder(tmp_path: Path) -> None:
+    passed = SkippedRows()
+    read = case.read_case(study(tmp_path), passed)
+    assert sorted(read.events) == ["flood", "game"]
+    assert {(event, story.title) for event, story in read.seeds} == {
+        ("flood", "Flood"), ("flood", ""), ("game", "")
+    }  # fmt: skip
+    assert [post.event for post in read.posts] == ["flood", "game", None, None]
+    assert passed.count == 2
+    assert "posts.jsonl:5: is about 'war', on which there is no article" in passed.examples
+
+
+def test_a_folder_without_articles_or_posts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"needs seeds/EVENT\.md and posts\.jsonl"):
+        case.read_case(tmp_path, SkippedRows())
+    study(tmp_path)
+    write(tmp_path / "posts.jsonl", [{"text": "who", "event": "war"}])
+    with pytest.raises(InputError, match="holds no post"):
+        case.read_case(tmp_path, SkippedRows())
+
+
+def test_a_case_is_judged_at_the_automatic_thresholds(tmp_path: Path) -> None:
+    enc = small_encoder()
+    read = case.read_case(study(tmp_path), SkippedRows())
+    made = case.judge(enc, read, 0.01)
+    articles = enc.articles([(story.title, story.text) for _, story in read.seeds])
+    cuts = enc.thresholds(articles, 0.01)
+    for i, post in enumerate(read.posts):
+        row = enc.posts([post.text]).similarity(articles)[0]
+        assert made.score[i] == pytest.approx(row.max(), abs=1e-6)
+        hits = [event for (event, _), s, c in zip(read.seeds, row, cuts, strict=True) if s >= c]
+        assert [*read.events, "none"][made.matched[i]] in (hits or ["none"])

@@ -1,0 +1,244 @@
+"""What a model learns from: nothing that tunes or judges, nor a near-copy of it, is in one."""
+
+import gzip
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.model.config import AstConfig, Side
+from encoder.score.lexical import SLOTS, Idf
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import WordPiece
+from tests.encoder.small import LINES
+from tests.train import tiny
+from tests.train.folders import EVENTS, THINGS, training_folder, write
+from train.data.corpus import Corpus, HeldOutKeys, read_corpus, read_everyday, read_streams, taught
+from train.data.readers import (
+    Pair,
+    SkippedRows,
+    TrainingArticle,
+    bare,
+    read_pairs,
+    split_of,
+    split_of_event,
+    story_key,
+)
+from train.loop.datasets import Dataset, concat_rows, make_datasets
+from train.teach import texts
+from train.teacher.minilm import WIDTH, chunks
+from train.teacher.store import VectorStore
+
+NOISE = ("{}", "RT @someone: {}", "{} https://t.co/abc", "@a {}!!", "{} ", "{} #")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return training_folder(tmp_path_factory.mktemp("data"))
+
+
+def rows(file: Path) -> list[dict[str, Any]]:
+    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    return [json.loads(line) for line in raw.splitlines()]
+
+
+def held(data: Path) -> tuple[set[str], set[str], set[str]]:
+    """Posts, titles and articles of dev and test, found by reading the files once more."""
+    posts: set[str] = set()
+    titles: set[str] = set()
+    articles: set[str] = set()
+    for name in ("small", "checked"):
+        for row in rows(data / "pairs" / f"{name}.jsonl.gz"):
+            if split_of(story_key(TrainingArticle(row["title"], row["article"]))) != "train":
+                posts.add(row["post"])
+                titles.add(row["title"])
+                articles.add(row["article"])
+    for row in rows(data / "crisis" / "events.jsonl"):
+        if split_of_event(row["event"]) != "train":
+            posts.add(row["text"])
+    return posts, titles, articles
+
+
+def test_nothing_of_dev_and_test_trains(data: Path) -> None:
+    posts, titles, articles = held(data)
+    assert len(posts) > 30
+    assert {split_of_event(event) for event in EVENTS} == {"train", "dev", "test"}
+    found = read_corpus(data, SkippedRows())
+    trained = [*found.posts, *(pair.post for pair in found.pairs)]
+    assert not {bare(post) for post in trained} & {bare(post) for post in posts}
+    stories = [
+        *found.articles,
+        *found.claims,
+        *((p.story.title, p.story.text) for p in found.pairs),
+    ]
+    assert not {title for title, _ in stories} & titles
+    assert not {text for _, text in stories} & articles
+    assert any(f"of {EVENTS[2]} " in post for post in found.posts)
+    assert len(found.pairs) > 60
+    assert len(found.claims) > len(THINGS)
+    assert len(found.articles) > 40
+
+
+def test_a_copy_of_a_held_out_text_is_found_wherever_it_stands(tmp_path: Path) -> None:
+    data = training_folder(tmp_path)
+    posts, titles, _ = held(data)
+    before = read_corpus(data, SkippedRows())
+    again = [{"text": form.format(post)} for post in posts for form in NOISE]
+    again += [{"text": title.upper()} for title in titles]
+    write(data / "tweets" / "again.jsonl", again)
+    stolen = [{"title": f"{title}!", "article": "another text"} for title in titles]
+    write(data / "articles" / "stolen.jsonl", stolen)
+    paired = [{"post": f"{p} @b", "title": f"new {i}", "article": f"new {i}"}
+              for i, p in enumerate(sorted(posts))]  # fmt: skip
+    write(data / "pairs" / "zz.jsonl", paired)
+    after = read_corpus(data, SkippedRows())
+    assert set(after.articles) == set(before.articles)
+    assert set(after.posts) == set(before.posts)
+    assert len(after.pairs) == len(before.pairs)
+
+
+def test_sentences_are_those_of_each_article_that_trains(data: Path) -> None:
+    found = read_corpus(data, SkippedRows())
+    every = {text: text.split(". ") for _, text in found.articles if text.count(". ") == 10}
+    assert len(every) == 40
+    for text, parts in every.items():
+        mine = {one.rstrip(".") for one in found.sentences if one in text}
+        assert mine == {part.rstrip(".") for part in parts if 6 <= len(part.split()) <= 45}
+        assert len(mine) > 8
+    assert len(set(found.sentences)) == len(found.sentences)
+    assert set(found.sentences) <= set(texts(read_corpus(data, SkippedRows())))
+
+
+def test_a_sentence_that_is_a_held_out_post_does_not_train(tmp_path: Path) -> None:
+    data = training_folder(tmp_path)
+    quote = "All who live by the river must leave at once"
+    article = f"It was said by the mayor today. {quote}! More is to come of it."
+    write(data / "articles" / "quoting.jsonl", [{"title": "quoted", "article": article}])
+    assert f"{quote}!" in read_corpus(data, SkippedRows()).sentences
+    title = next(f"t{i}" for i in count() if split_of(f"t{i}") == "test")
+    held_out = {"post": f"RT @mayor: {quote}", "title": title, "article": "of the test split"}
+    write(data / "pairs" / "held.jsonl", [held_out])
+    assert f"{quote}!" not in read_corpus(data, SkippedRows()).sentences
+
+
+@given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=20), st.sampled_from(NOISE))
+def test_whatever_a_text_is_made_of_its_near_copy_is_held_back(
+    posts: list[str], one: str, form: str
+) -> None:
+    away = HeldOutKeys([], [*posts, one], [TrainingArticle(one, "the body of it")])
+    copy = form.format(one)
+    assert bool(bare(copy)) == (not away.frees(copy))
+    assert not away.frees_story(TrainingArticle("x", "the body of it!"))
+
+
+def test_everyday_posts_fall_apart_into_those_that_train_and_those_that_judge(data: Path) -> None:
+    every = {row["text"] for row in rows(data / "tweets" / "everyday.jsonl.gz")}
+    train = set(read_streams(data, SkippedRows())[""])
+    judge = read_everyday(data, SkippedRows())[""]
+    assert train | judge == every
+    assert not train & judge
+    assert train == set(filter(taught, every))
+
+
+def test_everyday_posts_stand_by_the_language_that_they_tell(tmp_path: Path) -> None:
+    told = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
+    write(tmp_path / "tweets/a.jsonl", told)
+    found = read_corpus(tmp_path, SkippedRows())
+    taught_ones = [row for row in told if taught(row["text"])]
+    assert set(found.posts) == {row["text"] for row in taught_ones}
+    assert found.languages == {
+        code: [row["text"] for row in taught_ones if row["lang"] == code] for code in ("nl", "th")
+    }
+
+
+def reader() -> Tokenizer:
+    idf = Idf(np.ones(SLOTS, np.float32))
+    return Tokenizer(
+        WordPiece.from_lines(LINES), idf, AstConfig(post_tokens=32, article_tokens=128)
+    )
+
+
+def test_datasets_hold_each_text_with_its_own_vector(data: Path, tmp_path: Path) -> None:
+    found = read_corpus(data, SkippedRows())
+    store = VectorStore(tiny.taught(data, tmp_path), WIDTH)
+    datasets = make_datasets(found, reader(), store)
+    for i in (0, 5, len(found.posts) - 1):
+        assert tokens(datasets.posts, i) == ids(found.posts[i], Side.POST)
+        own = store.get([found.posts[i]])[0]
+        assert datasets.posts.taught is not None
+        assert np.allclose(datasets.posts.taught[i], own / np.linalg.norm(own), atol=1e-6)
+    for post, article in datasets.own.tolist():
+        pair = found.pairs[post]
+        assert tokens(datasets.pair_posts, post) == ids(pair.post, Side.POST)
+        assert tokens(datasets.pair_articles, article) == ids(
+            (pair.story.title, pair.story.text), Side.ARTICLE
+        )
+    headed = [(title, text) for title, text in found.articles if title in set(found.posts)]
+    assert len(headed) == len(datasets.headlines) > 20
+    for body, ((title, text), post) in enumerate(zip(headed, datasets.headlines, strict=True)):
+        assert found.posts[post] == title
+        assert tokens(datasets.bodies, body) == ids(text, Side.ARTICLE)
+
+
+def tokens(dataset: Dataset, i: int) -> list[int]:
+    return list(dataset.tokens.ids[dataset.tokens.offsets[i] : dataset.tokens.offsets[i + 1]])
+
+
+def ids(text: str | tuple[str, str], side: Side) -> list[int]:
+    cap = 32 if side is Side.POST else 128
+    return [one for word in reader().words(text, side) for one in word.ids][:cap]
+
+
+def test_an_article_is_taught_by_its_chunks_the_lead_twice(tmp_path: Path) -> None:
+    long = " ".join(f"w{i}" for i in range(400))
+    store = VectorStore(tmp_path, WIDTH)
+    parts = chunks("title", long)
+    store.add(parts, tiny.vectors(parts))
+    unit = [row / np.linalg.norm(row) for row in store.get(parts)]
+    expected = unit[0] + sum(unit)
+    found = make_datasets(
+        Corpus([], [TrainingArticle("title", long)], [], []), reader(), store
+    ).articles.taught
+    assert found is not None
+    assert torch.allclose(
+        found[0], torch.tensor(expected / np.linalg.norm(expected)).float(), atol=1e-5
+    )
+
+
+def test_copies_of_an_article_have_one_number(tmp_path: Path) -> None:
+    same = [TrainingArticle("A Title", "one text"), TrainingArticle("a title!", "another text")]
+    pairs = [Pair("p", story) for story in (*same, TrainingArticle("other", "one text more"))]
+    numbers = make_datasets(Corpus([], [], [], pairs), reader(), None).pair_articles.story
+    assert numbers[0] == numbers[1] != numbers[2]
+
+
+def test_the_head_of_a_text_is_taken_and_tokens_are_left_out(data: Path) -> None:
+    dataset = make_datasets(read_corpus(data, SkippedRows()), reader(), None).articles
+    rng = np.random.default_rng(0)
+    chosen = np.array([3, 0, 3])
+    whole, head = (concat_rows((dataset, chosen)).take(0, rng, cap) for cap in (None, 10))
+    assert list(whole.ids) == [*tokens(dataset, 3), *tokens(dataset, 0), *tokens(dataset, 3)]
+    assert list(head.ids) == [
+        *tokens(dataset, 3)[:10],
+        *tokens(dataset, 0)[:10],
+        *tokens(dataset, 3)[:10],
+    ]
+    left = len(dataset.take(0.25, rng).ids) / len(dataset.take(0, rng).ids)
+    assert 0.7 < left < 0.8
+    assert list(concat_rows((dataset, np.array([], np.int64))).take(0.5, rng).offsets) == [0]
+
+
+def test_the_teacher_is_asked_for_all_that_trains_and_nothing_else(data: Path) -> None:
+    posts, titles, articles = held(data)
+    asked = set(texts(read_corpus(data, SkippedRows())))
+    assert not asked & (posts | titles | articles)
+    trained = [
+        p for p in read_pairs(data / "pairs" / "small.jsonl.gz", SkippedRows()) if p.post in asked
+    ]
+    assert len(trained) > 60

@@ -1,0 +1,120 @@
+"""The ranking against scikit-learn and against sorting all pairs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from encoder.model.weights import F32
+from train.protocol.metrics import (
+    Bool,
+    ap_figure,
+    ap_of,
+    auc_figure,
+    auc_of,
+    clusters_of,
+    compared,
+    draw_counts,
+    pair_auc_of,
+    r_precisions,
+)
+
+
+def drawn(seed: int, posts: int, articles: int, steps: int) -> tuple[F32, Bool]:
+    """Scores on a grid, so that many are equal, higher where a pair belongs together."""
+    rng = np.random.default_rng(seed)
+    label = rng.random((posts, articles)) < 0.1
+    label[0, 0], label[0, -1] = True, False
+    raw = rng.random((posts, articles)) + 0.3 * label
+    return (np.round(raw * steps) / steps).astype(np.float32), label
+
+
+@given(
+    st.integers(0, 9999), st.integers(2, 30), st.integers(2, 30), st.sampled_from([3, 40, 10**6])
+)
+def test_ap_and_auc_equal_scikit_learn(seed: int, posts: int, articles: int, steps: int) -> None:
+    score, label = drawn(seed, posts, articles, steps)
+    expected = average_precision_score(label.ravel(), score.ravel())
+    assert ap_of(score, label) == pytest.approx(expected)
+    expected = roc_auc_score(label.ravel(), score.ravel())
+    assert auc_of(score[label], score[~label]) == pytest.approx(expected)
+    assert pair_auc_of(score, label) == auc_of(score[label], score[~label])
+
+
+@pytest.mark.parametrize("steps", [40, 10**6])
+def test_r_precision_is_the_share_of_the_highest_pairs(steps: int) -> None:
+    score, label = drawn(1, 40, 50, steps)
+    found = r_precisions(score, label)
+    order = sorted(range(2000), key=lambda i: -score.ravel()[i])  # equal ones stay in their order
+    ranked = label.ravel()[order]
+    for r in (50, 100, 200, 500, 1000, 2000):
+        assert found[r] == pytest.approx(sum(ranked[:r]) / r)
+    assert np.isnan(found[3000])
+
+
+def test_where_all_pairs_belong_together_there_is_no_auc() -> None:
+    score, label = np.ones((1, 1), np.float32), np.ones((1, 1), np.bool_)
+    assert np.isnan(auc_of(score[label], score[~label]))
+    assert np.isnan(pair_auc_of(score, label))
+    assert ap_of(score, label) == 1
+
+
+@pytest.mark.parametrize("part", [1, 7, 1999, 2000])
+def test_parts_change_nothing(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    score, label = drawn(2, 40, 50, 40)
+    whole = [ap_of(score, label), pair_auc_of(score, label), *r_precisions(score, label).values()]
+    monkeypatch.setattr("train.protocol.metrics.PART", part)
+    parts = [ap_of(score, label), pair_auc_of(score, label), *r_precisions(score, label).values()]
+    np.testing.assert_array_equal(whole, parts)
+
+
+def test_copies_of_a_text_are_one_cluster() -> None:
+    texts = ["Flood in Calgary", "RT @x: flood in calgary! https://t.co/y", "Fire"]
+    assert clusters_of(texts).tolist() == [0, 0, 1]
+
+
+def test_a_cluster_is_drawn_whole() -> None:
+    cluster = np.array([0, 0, 1, 2, 2, 2])
+    for seed in range(20):
+        counts = draw_counts(cluster, np.random.default_rng(seed))
+        assert counts[0] == counts[1]
+        assert counts[3] == counts[4] == counts[5]
+        assert counts[0] + counts[2] + counts[3] == 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_count_a_pair_so_many_times(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    score = np.round(rng.random((9, 6)) * 8).astype(np.float32)
+    label = rng.random((9, 6)) < 0.3
+    rows, columns = rng.integers(0, 4, 9), rng.integers(0, 4, 6)
+    weight = np.outer(rows, columns).ravel()
+    expected = average_precision_score(label.ravel(), score.ravel(), sample_weight=weight)
+    assert ap_figure(score, label)(rows, columns) == pytest.approx(expected)
+    on, other = score[:4].ravel(), score[4:].ravel()
+    both = np.arange(54) < len(on)
+    expected = roc_auc_score(both, np.concatenate([on, other]), sample_weight=weight)
+    found = auc_figure(on, other)(weight[: len(on)], weight[len(on) :])
+    assert found == pytest.approx(expected)
+
+
+def test_a_scorer_does_not_differ_from_itself() -> None:
+    rng = np.random.default_rng(3)
+    label = np.eye(20, dtype=np.bool_)
+    score = (rng.random((20, 20)) + label).astype(np.float32)
+    worse = rng.random((20, 20)).astype(np.float32)
+    each = np.arange(20)
+    mine, other = ap_figure(score, label), ap_figure(worse, label)
+    same, drawn = (compared([mine, one], each, each, 50) for one in (mine, other))
+    own, apart = same[1]
+    assert (apart.value, apart.low, apart.high) == (0, 0, 0)
+    assert own.low <= own.value <= own.high + 0.1
+    assert drawn[1][1].high < 0
+    on, others = rng.random(300) + 0.2, rng.random(300)
+    figure = auc_figure(on.astype(np.float32), others.astype(np.float32))
+    (value, _), (_, none) = compared([figure] * 2, np.arange(300), np.arange(300), 200)
+    assert value.low < value.value < value.high
+    assert (none.low, none.high) == (0, 0)
+    # the standard error of an AUC near 0.69 of 300 against 300 is about 0.021
+    assert 0.04 < value.high - value.low < 0.13

@@ -1,0 +1,165 @@
+"""Precision by score against scipy's Wilson interval and a stream that is counted out."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+import encoder
+from encoder.model_directory import write_model
+from tests.encoder.small import small_model
+from tests.train.folders import write
+from train.data.readers import TrainingArticle
+from train.protocol.trust import (
+    KINDS,
+    carrier,
+    heaviest,
+    highest_wrong,
+    kinds_of,
+    marks,
+    names_of,
+    news_words,
+    recall_by_group,
+    reliability,
+    share_of,
+)
+
+
+@pytest.mark.parametrize(("found", "count"), [(0, 7), (7, 7), (3, 10), (1, 4000), (250, 300)])
+def test_the_interval_of_a_share_is_scipys(found: int, count: int) -> None:
+    expected = binomtest(found, count).proportion_ci(0.95, method="wilson")
+    made = share_of(found, count)
+    assert made.value == pytest.approx(found / count)
+    assert (made.low, made.high) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_nothing_seen_leaves_everything_possible() -> None:
+    made = share_of(0, 0)
+    assert np.isnan(made.value)
+    assert (made.low, made.high) == (0, 1)
+
+
+def test_a_bin_holds_its_scores_and_is_as_precise_as_a_stream() -> None:
+    on = np.array([0.11, 0.12, 0.31, -0.01], np.float32)
+    other = np.array([0.13, 0.01, 0.02, 0.03, -0.04, -0.01], np.float32)
+    bins = {one.low: one for one in reliability(on, other)}
+    counted = {low: (one.on, one.other) for low, one in bins.items()}
+    assert counted == {-0.05: (1, 2), 0.0: (0, 3), 0.1: (2, 1), 0.3: (1, 0)}
+    # 26 × 60 posts, 60 of them on topic: half of those and a sixth of the others lie in the bin
+    hits, alarms = 60 * 2 / 4, 25 * 60 / 6
+    assert bins[0.1].precision.value == pytest.approx(hits / (hits + alarms))
+    assert (bins[0.0].precision.value, bins[0.3].precision.value) == (0, 1)
+    for one in bins.values():
+        assert one.precision.low <= one.precision.value <= one.precision.high
+
+
+def test_a_score_on_the_edge_belongs_to_the_bin_above() -> None:
+    edges = np.array([0.05, 0.1, 0.15, 0.3, 0.35], np.float32)
+    assert [one.low for one in reliability(edges, edges)] == [0.05, 0.1, 0.15, 0.3, 0.35]
+
+
+def test_a_word_of_the_news_stands_there_often_enough(tmp_path: Path) -> None:
+    rows = [{"title": "Floods", "article": "The river’s flood isn't over, flood"}] * 2
+    write(tmp_path / "articles" / "some.jsonl", [*rows, {"article": "THE FLOOD and rain"}])
+    assert news_words(tmp_path) == {"the", "flood"}
+    assert news_words(tmp_path / "none") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("mark", "shows", "hides"),
+    [
+        (
+            "a word that no news has",
+            "the flud is here",
+            "the #flud @flud of Flud: http://t.co/flud",
+        ),
+        ("written as spoken (u, gonna, sooo)", "Sooo wet", "So wet"),
+        ("written as spoken (u, gonna, sooo)", "are U ok", "The USA is ok"),
+        ("written as spoken (u, gonna, sooo)", "Runnin' home", "Within minutes"),
+        ("no capital letter", "flood http://t.co/ABC", "Flood"),
+        ("at most 7 words", "a b c d e f g", "a b c d e f g h"),
+        ("a hashtag", "#flood", "flood http://t.co/#a"),
+        ("a retweet", "RT @a: flood", "ART @a"),
+    ],
+)
+def test_a_mark_shows_in_one_post_and_not_in_the_other(mark: str, shows: str, hides: str) -> None:
+    seen = marks(frozenset({"the", "is", "here", "of"}))[mark]
+    assert seen(shows)
+    assert not seen(hides)
+
+
+def test_recall_is_the_share_of_each_group() -> None:
+    posts = ["Flood", "flood", "#flood", "Rain today"]
+    found = np.array([True, False, True, True])
+    made = recall_by_group(posts, [2016, 2016, None, 2018], found, frozenset())
+    counted = {name: (one.posts, one.recall.value) for name, one in made.items()}
+    assert counted == {
+        "all": (4, 0.75),
+        "2016": (2, 0.5),
+        "2018": (1, 1),
+        "no capital letter": (2, 0.5),
+        "at most 7 words": (4, 0.75),
+        "a hashtag": (1, 1),
+    }
+
+
+POSTS = ("flood city", "flood storm", "music match", "police fire", "flood river city")
+STORIES = (
+    TrainingArticle("flood", "a flood in the city"),
+    TrainingArticle("fire", "police and fire"),
+)
+
+
+@pytest.fixture(scope="module")
+def enc(tmp_path_factory: pytest.TempPathFactory) -> encoder.Encoder:
+    path = tmp_path_factory.mktemp("model") / "small"
+    write_model(path, small_model())
+    return encoder.load(path, device="cpu")
+
+
+def test_the_wrong_ones_above_the_threshold_come_by_falling_score(enc: encoder.Encoder) -> None:
+    articles = enc.articles(STORIES)
+    score = enc.posts(POSTS).similarity(articles)
+    cuts = np.sort(score, axis=0)[1]  # all but the lowest reach it
+    right = np.zeros(score.shape, np.bool_)
+    right[0, 0] = True
+    found = highest_wrong(enc, POSTS, STORIES, score, cuts, right)
+    expected = []
+    for i, post in enumerate(POSTS):
+        reached = [(score[i, k], k) for k in (0, 1) if score[i, k] >= cuts[k] and not right[i, k]]
+        if reached:
+            best, k = max(reached)
+            expected.append((float(best), float(cuts[k]), STORIES[k].title, post))
+    assert [(one.score, one.threshold, one.title, one.post) for one in found] == sorted(
+        expected, key=lambda one: -one[0]
+    )
+    for one in found:
+        k = [story.title for story in STORIES].index(one.title)
+        told = heaviest(enc.explain(one.post, articles, k)[:-1])
+        assert [word for word, _ in one.words] == [word for word, _ in told]
+    assert sum(kinds_of(found).values()) == len(found)
+    nothing = highest_wrong(enc, POSTS, STORIES, score, cuts, np.ones_like(right))
+    assert nothing == []
+
+
+def test_a_word_that_stands_twice_gives_all_that_it_gives() -> None:
+    parts = [("Flood", 0.1), ("city", 0.15), ("flood", 0.1)]
+    assert [word for word, _ in heaviest(parts)] == ["flood", "city"]
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("Calgary", 0),
+        ("#calgary", 0),
+        ("2013", 1),
+        ("river", 2),
+        ("Flood", 2),
+        ("snow", 3),
+        ("", 3),
+    ],
+)
+def test_what_is_shared_is_seen_in_the_article(word: str, kind: int) -> None:
+    text = "Flood in a city: in 2013 the river hit Calgary, and Flood wardens saw a flood."
+    assert carrier(word, names_of(TrainingArticle("Calgary's River", text))) == KINDS[kind]

@@ -1,0 +1,151 @@
+"""Our tails and quantiles are scipy's."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from worker.match.bursts import (
+    ENOUGH,
+    HISTORY,
+    LATE,
+    LEAST,
+    SURE,
+    Burst,
+    Bursts,
+    beta_below,
+    beta_quantile,
+    binomial_tail,
+    chi_square_below,
+    chi_square_quantile,
+    clopper_pearson,
+    log_beta,
+)
+
+CLOSE = 1e-9
+
+
+@pytest.mark.parametrize("n", [1, 2, 11, 60, 400, 20_000])
+@pytest.mark.parametrize("p", [0.001, 0.5, 0.795, 0.999])
+def test_the_binomial_tail_is_scipys(n: int, p: float) -> None:
+    for least in {0, 1, n // 2, int(n * p), n - 1, n, n + 1}:
+        expected = stats.binom.sf(least - 1, n, p)
+        assert binomial_tail(n, p, least) == pytest.approx(expected, rel=1e-8, abs=1e-200)
+
+
+def test_the_beta_distribution_is_scipys_far_and_wide() -> None:
+    random = np.random.default_rng(1)
+    for a, b in np.exp(random.uniform(-1, 12, (300, 2))):
+        x = stats.beta.ppf(random.uniform(), a, b)
+        assert beta_below(x, a, b) == pytest.approx(stats.beta.cdf(x, a, b), abs=CLOSE)
+        assert log_beta(a, b) == pytest.approx(special.betaln(a, b), rel=1e-9, abs=CLOSE)
+
+
+def test_the_chi_square_distribution_is_scipys_far_and_wide() -> None:
+    random = np.random.default_rng(2)
+    for freedom in np.exp(random.uniform(-1, 11, 300)):
+        x = stats.chi2.ppf(random.uniform(), freedom)
+        assert chi_square_below(x, freedom) == pytest.approx(stats.chi2.cdf(x, freedom), abs=CLOSE)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.05, 0.5, 0.95, 0.999])
+def test_quantiles_are_scipys(share: float) -> None:
+    for a, b in ((1, 1), (0.5, 40.0), (18, 2), (3.7, 2_000.0)):
+        expected = stats.beta.ppf(share, a, b)
+        assert beta_quantile(share, a, b) == pytest.approx(expected, rel=1e-8)
+    for freedom in (1.0, 2.0, 7.3, 900.0):
+        expected = stats.chi2.ppf(share, freedom)
+        assert chi_square_quantile(share, freedom) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(("positives", "n"), [(0, 20), (1, 20), (13, 20), (20, 20), (180, 200)])
+def test_the_interval_of_a_share_is_scipys(positives: int, n: int) -> None:
+    expected = stats.binomtest(positives, n).proportion_ci(0.9, "exact")
+    assert clopper_pearson(positives, n, 0.1) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize(("x", "below"), [(-1, 0), (0, 0), (1, 1), (2, 1)])
+def test_nothing_lies_beyond_the_ends(x: float, below: float) -> None:
+    assert beta_below(x, 2, 3) == below
+    assert chi_square_below(-1, 2) == 0
+
+
+BEGUN = 1_000_000
+
+
+def told(counts: dict[int, int], now: int, bursts: Bursts | None = None) -> list[Burst]:
+    """What is told of an event with so many stories by minute after the beginning."""
+    bursts = Bursts(BEGUN) if bursts is None else bursts
+    stories = Counter({("e", BEGUN + minute): count for minute, count in counts.items()})
+    return bursts.add(stories, BEGUN + now)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.3, 1.0, 7.0])
+@pytest.mark.parametrize("minutes", [ENOUGH, HISTORY])
+def test_a_steady_rate_is_told_as_a_burst_as_seldom_as_promised(rate: float, minutes: int) -> None:
+    """The probability over all pairs of a minute and its history, summed up."""
+    total = 0.0
+    for before in range(int(stats.poisson.isf(1e-12, rate * minutes)) + 1):
+        least = LEAST
+        while Burst("e", 0, least, before, minutes).chance >= SURE:
+            least += 1
+        alarm = stats.poisson.sf(least - 1, rate)
+        total += stats.poisson.pmf(before, rate * minutes) * alarm
+    assert total <= SURE
+
+
+@given(st.integers(1, 300), st.integers(0, 5000), st.integers(ENOUGH, HISTORY))
+def test_the_chance_is_the_binomial_tail(stories: int, before: int, minutes: int) -> None:
+    expected = stats.binom.sf(stories - 1, stories + before, 1 / (minutes + 1))
+    assert Burst("e", 0, stories, before, minutes).chance == pytest.approx(expected, rel=1e-6)
+
+
+def test_five_stories_after_a_silent_hour_are_a_burst_and_are_told_once() -> None:
+    bursts = Bursts(BEGUN)
+    assert told({61: 4}, 61, bursts) == []
+    assert told({61: 1}, 61, bursts) == [Burst("e", BEGUN + 61, 5, 0, 60)]
+    assert told({61: 50}, 61, bursts) == []
+    assert told({62: 90}, 62, bursts) == []
+    assert told({61 + HISTORY: 5}, 61 + HISTORY, bursts) == []  # the hour before was not silent
+    assert told({62 + HISTORY: 990}, 62 + HISTORY, bursts) != []
+
+
+def test_a_busy_event_needs_more() -> None:
+    steady = dict.fromkeys(range(1, 61), 2)
+    assert told(steady | {61: 9}, 61) == []
+    assert [burst.stories for burst in told(steady | {61: 16}, 61)] == [16]
+
+
+def test_a_short_history_says_nothing_and_the_first_minute_is_none() -> None:
+    assert told({ENOUGH: 1000}, ENOUGH) == []
+    assert told({ENOUGH + 1: 1000, 0: 9}, ENOUGH + 1) == [Burst("e", BEGUN + 11, 1000, 0, 10)]
+
+
+def test_what_comes_late_is_history_and_what_comes_early_is_now() -> None:
+    bursts = Bursts(BEGUN)
+    assert told({61: 100}, 62 + LATE, bursts) == []
+    assert told({62 + LATE: 5}, 62 + LATE, bursts) == []
+    assert told({900: 5}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]  # a clock that is wrong
+    assert told({-5: 100}, 61) == []
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-200, 200), st.integers(1, 9))))
+def test_what_is_kept_is_bounded_by_events_and_minutes(news: list[tuple[str, int, int]]) -> None:
+    bursts = Bursts(BEGUN)
+    for now, (event, minute, count) in enumerate(news, 100):
+        bursts.add({(event, BEGUN + minute): count}, BEGUN + now)
+        kept = [minute for counts in bursts._counts.values() for minute in counts]
+        assert len(bursts._counts) <= 2
+        assert all(now - HISTORY - LATE <= minute - BEGUN <= now for minute in kept)
+    bursts.add({}, BEGUN + 10_000)
+    assert (bursts._counts, bursts._reported) == ({}, {})
+
+
+def test_each_event_is_tested_by_itself() -> None:
+    rng = np.random.default_rng(1)
+    news = Counter({("calm", BEGUN + m): int(rng.poisson(3)) for m in range(1, 62)})
+    found = Bursts(BEGUN).add(news + Counter({("loud", BEGUN + 61): 7}), BEGUN + 61)
+    assert [burst.event for burst in found] == ["loud"]

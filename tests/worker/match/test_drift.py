@@ -1,0 +1,160 @@
+"""Drift against a list of everything that was counted; and a stream that is told apart."""
+
+from math import nan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import worker.match.drift
+from encoder.embeddings import Embeddings
+from encoder.model.weights import F32
+from tests.worker.small import ARTICLES, book_of, seed_set, small_encoder
+from worker.match.drift import HIGH, LEAST_SAMPLED, PROMISED, Drift, Drifting, in_a_sentence
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedSet
+
+RATE = 0.01
+
+
+def cuts(rows: Embeddings) -> F32:
+    return small_encoder().thresholds(rows, HIGH)
+
+
+def drift_of(*sets: SeedSet) -> Drift:
+    """What watches the seeds of these sets, one after the other."""
+    drift = Drift(cuts, RATE, None)
+    for seeds in sets:
+        drift.prepare(seeds)
+    return drift
+
+
+def seeds_of(**more: float) -> SeedSet:
+    """The four articles, two of them of one event; some with a threshold of their own."""
+    events = {"flood": "water", "raid": "water"}
+    records = {
+        name: {"text": text} | ({"event": events[name]} if name in events else {})
+        | ({"threshold": more[name]} if name in more else {})
+        for name, text in ARTICLES.items()
+    }  # fmt: skip
+    return SeedEmbedder(small_encoder(), RATE, None).make(book_of(**records).snapshot())
+
+
+batches = st.lists(
+    st.tuples(
+        st.integers(1, 4000), st.lists(st.integers(0, 99), min_size=4, max_size=4),
+        st.integers(0, 99), st.lists(st.sampled_from(list(ARTICLES.values())), max_size=300),
+    ),
+    min_size=1, max_size=6,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=40)
+@given(batches)
+def test_what_is_told_is_what_was_counted(
+    given_batches: list[tuple[int, list[int], int, list[str]]],
+) -> None:
+    seeds, enc = seeds_of(pets=0.5), small_encoder()
+    drift = drift_of(seeds)
+    posts, told, texts = 0, 0, list[str]()
+    hits = np.zeros(4, np.int64)
+    for count, found, water, sample in given_batches:
+        drift.add(seeds, count, np.array(found), {"water": water}, enc.posts(sample))
+        posts, told, texts = posts + count, told + water, texts + sample
+        hits += found
+    scores = enc.posts(texts).similarity(seeds.embeddings).reshape(-1, 4) >= cuts(seeds.embeddings)
+    high = scores.mean(axis=0) if len(texts) >= LEAST_SAMPLED else np.full(4, nan)
+    each = hits / (posts * RATE) if posts * RATE >= PROMISED else np.full(4, nan)
+    both = told / (posts * RATE * 2) if posts * RATE * 2 >= PROMISED else nan
+    rows = {(row.event, row.seed): (row.passes, row.high) for row in drift.drifting()}
+    names = ["flood", "game", "pets", "raid"]
+    assert [seed.id for seed in seeds.seeds] == names
+    expected = {
+        ("water", "flood"): (each[0], high[0]), ("game", "game"): (each[1], high[1]),
+        ("pets", "pets"): (nan, high[2]), ("water", "raid"): (each[3], high[3]),
+        ("water", ""): (both, (high[0] + high[3]) / 2), ("pets", ""): (nan, high[2]),
+    }  # fmt: skip
+    known = {name: pytest.approx(pair, nan_ok=True) for name, pair in expected.items()}
+    assert {name: rows[name] for name in expected} == known
+
+
+def test_who_stays_as_it_was_keeps_what_was_counted() -> None:
+    before, after, enc = seeds_of(), seeds_of(pets=0.5), small_encoder()
+    drift = drift_of(before)
+    drift.add(before, 2000, np.array([7, 8, 9, 10]), {}, enc.posts([]))
+    drift.prepare(after)
+    drift.add(after, 2000, np.array([7, 8, 9, 10]), {}, enc.posts([]))
+    found = {row.seed: row.passes for row in drift.drifting() if row.seed}
+    assert found == pytest.approx(
+        {"flood": 0.35, "game": 0.4, "pets": nan, "raid": 0.5}, nan_ok=True
+    )
+
+
+def test_a_batch_of_seeds_that_are_over_is_not_counted() -> None:
+    first, second, enc = seeds_of(), seeds_of(), small_encoder()
+    drift, hits = drift_of(first), np.full(4, 30)
+    assert drift.drifting() == []
+    drift.add(first, 2000, hits, {}, enc.posts([]))
+    drift.prepare(second)
+    drift.add(first, 2000, hits, {}, enc.posts([]))  # still in force: the next one is only ready
+    drift.add(second, 2000, hits, {}, enc.posts([]))
+    drift.add(first, 2000, hits * 100, {}, enc.posts([]))
+    assert {row.passes for row in drift.drifting() if row.seed} == {1.5}
+
+
+def test_only_what_is_new_is_calibrated() -> None:
+    asked = list[int]()
+
+    def counted(rows: Embeddings) -> F32:
+        asked.append(len(rows))
+        return cuts(rows)
+
+    drift = Drift(counted, RATE, None)
+    sample = small_encoder().posts(list("abcd") * 200)
+    for seeds in (seeds_of(), seeds_of(pets=0.5), seeds_of(pets=0.5), seeds_of(pets=0.5, raid=0.5)):
+        drift.prepare(seeds)
+        calibrated = list(asked)
+        drift.add(seeds, 1, np.zeros(4, np.int64), {}, sample)
+        assert asked == calibrated, "a batch waits for no calibration"
+    assert asked == [4, 1, 0, 1]
+    expected = (sample.similarity(seeds.embeddings) >= cuts(seeds.embeddings)).mean(axis=0)
+    found = [row.high for row in drift.drifting() if row.seed][:2]
+    assert found == pytest.approx(expected[:2].tolist())
+
+
+def test_the_past_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.match.drift, "POSTS", 10_000)
+    seeds, none = seed_set(), np.zeros(4, np.int64)
+    drift = drift_of(seeds)
+    for hits in (100, 0, 0, 0, 0, 0, 0, 0):
+        drift.add(seeds, 9_999, none + hits, {}, small_encoder().posts([]))
+    assert all(row.passes < 0.05 for row in drift.drifting() if row.seed)
+
+
+def test_only_some_seeds_are_watched_and_none_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.match.drift, "WATCHED", 2)
+    seeds, nothing = seeds_of(), SeedSet.empty(small_encoder())
+    drift = drift_of(nothing)
+    sample = small_encoder().posts(["flood"])
+    drift.add(nothing, 1, np.zeros(0, np.int64), {}, sample)
+    assert drift.drifting() == []
+    drift.prepare(seeds)
+    drift.add(seeds, 5_000, np.full(4, 50), {}, sample)
+    assert {(row.event, row.seed) for row in drift.drifting()} == {
+        ("water", "flood"), ("game", "game"), ("water", ""), ("game", ""),
+    }  # fmt: skip
+
+
+def test_it_is_said_in_a_sentence() -> None:
+    calm = [Drifting("fire", "f", 1.5, 0.12), Drifting("fire", "", nan, 0.2)]
+    assert in_a_sentence([]) == in_a_sentence([Drifting("fire", "f")]) == ""
+    assert in_a_sentence(calm).startswith("none:")
+    assert in_a_sentence([*calm, Drifting("flood", "", 31.4, 0.1)]).startswith(
+        "event flood passes 31 times the promised rate"
+    )
+    alone = in_a_sentence([Drifting("flood", "", 31.4)])
+    assert alone == "event flood passes 31 times the promised rate"
+    assert in_a_sentence([*calm, Drifting("game", "g", 31.4, 0.42)]).startswith(
+        "42% of the posts score as high with seed g as 10% of the background"
+    )

@@ -1,0 +1,120 @@
+"""The near misses that are kept are drawn at random, of one worker or of several."""
+
+import numpy as np
+import pytest
+
+from worker.match.reservoir import (
+    MOST_CHARS,
+    MOST_ID,
+    MOST_REST,
+    ROOM,
+    NearMiss,
+    NearMisses,
+    Stratum,
+    merged,
+)
+from worker.posts.outcome import Post
+
+POSTS = [Post(str(name), "x", f"post {name}") for name in range(3_000)]
+RANDOM = np.random.default_rng(7)
+EVENTS, STRATA = RANDOM.integers(0, 2, (2, len(POSTS)))
+SCORES = RANDOM.uniform(0.1, 0.3, len(POSTS)).astype(np.float32)
+
+
+def add(near: NearMisses, places: np.ndarray) -> None:
+    """A batch of some of the posts, each a near miss of one event."""
+    posts = [POSTS[n] for n in places]
+    at = np.arange(len(posts))
+    near.add(posts, at, EVENTS[places], STRATA[places], SCORES[places])
+
+
+def places(event: int, stratum: int) -> list[int]:
+    """The posts of a stratum."""
+    return [n for n in range(len(POSTS)) if (EVENTS[n], STRATA[n]) == (event, stratum)]
+
+
+def names(stratum: Stratum) -> list[int]:
+    """The posts that are kept."""
+    return [int(near.post.id) for near in stratum.kept]
+
+
+@pytest.mark.parametrize("batch", [1, 57, 3_000])
+def test_as_many_as_there_is_room_for_are_kept_once_and_all_are_counted(batch: int) -> None:
+    near = NearMisses(["fire", "flood"])
+    order = RANDOM.permutation(len(POSTS))
+    for begin in range(0, len(order), batch):
+        add(near, order[begin : begin + batch])
+        add(near, order[begin : begin + 1])  # redelivered: counted again, and kept once
+    again = -(-len(order) // batch)
+    for event, name in enumerate(near.events):
+        for number, stratum in enumerate(near.strata(name)):
+            own = places(event, number)
+            assert len(own) <= stratum.count <= len(own) + again
+            assert len(set(names(stratum))) == len(stratum.kept) == ROOM
+            assert set(names(stratum)) <= set(own)
+            assert list(stratum.priorities) == sorted(stratum.priorities)
+            assert len(stratum.priorities) == ROOM
+            assert all(each.score == SCORES[int(each.post.id)] for each in stratum.kept)
+
+
+def test_another_nonce_keeps_others() -> None:
+    kept = []
+    for nonce in "ab":
+        near = NearMisses(["fire", "flood"], nonce=nonce)
+        add(near, np.arange(len(POSTS)))
+        kept.append(set(names(near.strata("fire")[0])))
+    assert len(kept[0] & kept[1]) < ROOM
+
+
+def test_every_near_miss_is_as_likely_to_be_kept_by_several_workers_together() -> None:
+    own, times = places(1, 0), np.zeros(len(POSTS))
+    for draw in range(60):
+        workers = [NearMisses(["fire", "flood"], nonce=f"{draw} {n}") for n in range(3)]
+        for number, worker in enumerate(workers):
+            add(worker, np.arange(number, len(POSTS), 3))
+        found = merged([worker.strata("flood")[0] for worker in workers])
+        assert len(set(names(found))) == len(found.kept) == ROOM
+        times[names(found)] += 1
+    wanted = 60 * ROOM / len(own)
+    spread = np.sqrt(wanted * (1 - ROOM / len(own)))
+    assert (np.abs(times[own] - wanted) < 5 * spread).all()
+    assert merged([]) == Stratum(0, ())
+
+
+def test_a_post_may_just_miss_several_events() -> None:
+    near = NearMisses(["fire", "flood"])
+    two = np.array([0, 1])
+    near.add(POSTS[:1], np.array([0, 0]), two, two[::-1].copy(), np.array([0.25, 0.5], np.float32))
+    for event, kept in (("fire", [(), (0.25,)]), ("flood", [(0.5,), ()])):
+        found = near.strata(event)
+        assert [stratum.kept for stratum in found] == [
+            tuple(NearMiss(POSTS[0], score) for score in scores) for scores in kept
+        ]
+        assert [stratum.count for stratum in found] == [len(scores) for scores in kept]
+
+
+def test_events_that_go_on_keep_what_they_have() -> None:
+    before = NearMisses(["fire", "flood"])
+    add(before, np.arange(1_500))
+    after = NearMisses(["storm", "flood"], before)
+    assert after.strata("flood") == before.strata("flood")
+    assert after.strata("storm") == (Stratum(0, ()), Stratum(0, ()))
+    held = before.strata("flood")
+    late = np.flatnonzero(EVENTS == 1)[-50:]
+    at = np.arange(50)
+    after.add([POSTS[n] for n in late], at, np.ones(50, np.int64), STRATA[late], SCORES[late])
+    assert before.strata("flood") == held
+    assert sum(stratum.count for stratum in after.strata("flood")) == 50 + sum(
+        stratum.count for stratum in held
+    )
+
+
+def test_long_strings_are_cut_and_what_no_label_can_name_is_only_counted() -> None:
+    near = NearMisses(["fire"])
+    posts = [Post("1", "x", "a" * 10**6, author="b" * 10**6), Post("2" * (MOST_ID + 1), "x", "c")]
+    zeros = np.zeros(2, np.int64)
+    near.add(posts, np.arange(2), zeros, zeros, np.array([0.5, 0.5], np.float32))
+    stratum, _ = near.strata("fire")
+    assert stratum.count == 2
+    cut = Post("1", "x", "a" * MOST_CHARS, author="b" * MOST_REST)
+    assert stratum.kept == (NearMiss(cut, 0.5),)

@@ -1,0 +1,453 @@
+"""The state of the control topic: a function of the latest record of each key, however it came."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.worker.learned import profile, profile_value, vector_of
+from tests.worker.small import ARTICLES, ControlTopic, Mail, same, small_encoder, value
+from worker.config.limits import Limits
+from worker.seeds.background import sides_of
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.profile import EventVector, Profile, read_record
+from worker.seeds.record import RefusedSeed, Seed
+from worker.seeds.set import NEVER, SeedSet, seed_set_digest
+from worker.seeds.state import OVERHEAD, ControlReducer, ControlState, ModelFacts, control_state
+
+Record = tuple[bytes | None, bytes | None]
+PROFILE = b"profile|storm"
+LONG = b"k" * 100_000
+
+keys = st.sampled_from([None, b"", b"a", b"b", b"\xff", LONG + b"a", LONG + b"b", PROFILE])
+values = st.one_of(
+    st.none(),
+    st.binary(max_size=9),
+    st.builds(
+        lambda text, event, paused: value(text=text, event=event, paused=paused),
+        st.sampled_from(list(ARTICLES.values())), st.sampled_from(["storm", "other"]),
+        st.booleans(),
+    ),
+    st.sampled_from([
+        profile_value("storm", {"a": ARTICLES["flood"]}),
+        profile_value("storm", {"a": ARTICLES["flood"]}, promise={"precision": 0.8}),
+    ]),
+)  # fmt: skip
+logs = st.lists(st.tuples(keys, values), max_size=12)
+limits = st.builds(Limits, seeds=st.integers(1, 3))
+
+
+def state_of(records: Sequence[Record], limits: Limits | None = None) -> ControlState:
+    topic = ControlTopic(limits or Limits())
+    for record in records:
+        topic.put(*record)
+    return topic.snapshot()
+
+
+def feed(reducer: ControlReducer, log: Sequence[Record]) -> None:
+    mails: list[Any] = [Mail(value, key=key, offset=at) for at, (key, value) in enumerate(log)]
+    reducer.apply(mails)
+
+
+def by_hand(log: Sequence[Record], limits: Limits) -> tuple[set[str], set[str], list[str]]:
+    """The ids of seeds, the events of profiles and the ids of what is refused, by slow reading."""
+    latest = {key or b"": value for key, value in log}
+    contents = [read_record(key, value, limits) for key, value in latest.items()]
+    seeds = sorted(each.id for each in contents if isinstance(each, Seed) and not each.paused)
+    profiles = sorted(each.event for each in contents if isinstance(each, Profile))
+    refused = [each.id for each in contents if isinstance(each, RefusedSeed)]
+    refused += seeds[limits.seeds :] + [f"profile|{n}" for n in profiles[limits.seeds :]]
+    paused = {each.id for each in contents if isinstance(each, Seed) and each.paused}
+    return {*seeds[: limits.seeds], *paused}, set(profiles[: limits.seeds]), sorted(refused)
+
+
+@given(logs, limits)
+def test_it_is_what_a_slow_reading_of_the_latest_records_says(
+    log: list[Record], limits: Limits
+) -> None:
+    state = state_of(log, limits)
+    refused = sorted(each.id for each in state.refused.values())
+    assert (set(state.seeds), set(state.profiles), refused) == by_hand(log, limits)
+    latest = {key: value for key, value in {k or b"": v for k, v in log}.items() if value}
+    kept = {record.key or b"": record.value for record in state.records.values() if record.value}
+    assert kept == latest
+
+
+@given(logs, limits, st.randoms(use_true_random=False), st.sets(st.integers(0, 11)))
+def test_any_order_of_the_same_latest_records_gives_the_same_state(
+    log: list[Record], limits: Limits, random: Random, dropped: set[int]
+) -> None:
+    state = state_of(log, limits)
+    latest = list({key or b"": (key, value) for key, value in log}.values())
+    random.shuffle(latest)
+    other = state_of(latest, limits)
+    assert (other.seeds, other.profiles, other.refused, other.digest) == (
+        state.seeds, state.profiles, state.refused, state.digest,
+    )  # fmt: skip
+    last = {key or b"": at for at, (key, _) in enumerate(log)}
+    stays = [each for at, each in enumerate(log) if at not in dropped or last[each[0] or b""] == at]
+    assert state_of(stays, limits) == state
+
+
+@given(logs, limits, st.sets(st.integers(0, 11)))
+def test_one_by_one_is_all_at_once_and_a_snapshot_never_changes(
+    log: list[Record], limits: Limits, looks: set[int]
+) -> None:
+    at_once, topic, states = (
+        ControlReducer(limits),
+        ControlTopic(limits),
+        list[tuple[int, ControlState]](),
+    )
+    feed(at_once, log)
+    for at, record in enumerate(log):
+        topic.put(*record)
+        if at in looks:
+            states.append((at, topic.snapshot()))
+    assert topic.snapshot() == at_once.snapshot()
+    assert topic.snapshot().digest == at_once.snapshot().digest
+    assert topic.snapshot().offset == at_once.snapshot().offset == len(log)
+    assert all(state == state_of(log[: at + 1], limits) for at, state in states)
+
+
+@given(logs)
+def test_without_values_it_says_the_same_and_keeps_less(log: list[Record]) -> None:
+    bare = ControlReducer(values=False)
+    feed(bare, log)
+    state, whole = bare.snapshot(), state_of(log)
+    assert (state.seeds, state.refused) == (whole.seeds, whole.refused)
+    assert state.records == {}
+    for event, kept in state.profiles.items():
+        assert kept == whole.profiles[event].bare()
+        assert (kept.made, kept.before, kept.promise) == ({}, (), None)
+        assert kept.vector.encoded() == whole.profiles[event].vector.encoded()
+
+
+def test_records_that_were_read_before_have_no_effect() -> None:
+    reducer = ControlReducer()
+    log: list[Record] = [(b"a", value(text=text)) for text in ("dam", "fire")]
+    feed(reducer, log)
+    before = reducer.snapshot()
+    feed(reducer, log[:1])
+    assert reducer.snapshot() is before
+    assert before.seeds["a"].text == "fire"
+
+
+def test_the_digest_is_of_keys_and_values_alone() -> None:
+    one = control_state({b"a": b"bc", b"d": b""})
+    rows = [hashlib.sha256(b"1:abc").digest(), hashlib.sha256(b"1:d").digest()]
+    assert one.digest == hashlib.sha256(b"".join(sorted(rows))).hexdigest()
+    assert control_state({b"ab": b"c", b"d": b""}).digest != one.digest
+    assert control_state({}).digest == hashlib.sha256(b"").hexdigest()
+
+
+def test_of_too_many_the_first_by_their_ids_stay_whatever_came_first() -> None:
+    names = [f"s{n}" for n in (3, 1, 2, 0)]
+    for order in (names, names[::-1]):
+        topic = ControlTopic(Limits(seeds=2))
+        for name in order:
+            topic.put(name.encode(), value(text=name))
+        state = topic.snapshot()
+        assert set(state.seeds) == {"s0", "s1"}
+        assert state.refused.keys() == {b"s2", b"s3"}
+        assert {each.reason.split(":")[0] for each in state.refused.values()} == {"limits.seeds"}
+        topic.put(b"s0", None)
+        assert set(topic.snapshot().seeds) == {"s1", "s2"}
+
+
+def test_a_paused_seed_is_neither_compared_with_nor_counted() -> None:
+    topic = ControlTopic(Limits(seeds=1))
+    topic.put(b"a", value(text="Dam", paused=True))
+    topic.put(b"b", value(text="Fire", paused=False))
+    made = SeedEmbedder(small_encoder(), 0.01, 0.4).make(topic.snapshot())
+    assert [seed.id for seed in made.seeds] == ["b"]
+    assert [seed.id for seed in made.paused] == ["a"]
+    assert made.refused == ()
+    alone = control_state({b"b": value(text="Fire")})
+    assert made.digest == SeedEmbedder(small_encoder(), 0.01, 0.4).make(alone).digest
+
+
+def test_keys_of_any_length_are_told_apart_and_cost_little() -> None:
+    topic = ControlTopic()
+    for end in (b"a", b"b"):
+        topic.put(LONG + end, value(text="Dam"))
+    state = topic.snapshot()
+    assert len(state.refused) == 2
+    assert max(map(len, state.refused)) <= 256
+    assert state.value(LONG + b"a") == value(text="Dam")
+    topic.put(LONG + b"a", None)
+    assert len(topic.snapshot().refused) == 1
+
+
+@given(logs, st.integers(0, 4000))
+def test_the_latest_of_each_key_stands_within_the_room(log: list[Record], room: int) -> None:
+    reducer = ControlReducer(room=room)
+    feed(reducer, log)
+    state, latest = reducer.snapshot(), {k or b"": v for k, v in log if v is not None}
+    sizes = [OVERHEAD + len(key) + len(r.value or b"") for key, r in state.records.items()]
+    assert sum(sizes) <= room
+    assert all(record.value == latest[record.key or b""] for record in state.records.values())
+    assert state.left_out or state == state_of(log)
+
+
+STATUSES = [
+    ("live", 1_999, "live"), ("ends", 1_999, "live"), ("ends", 2_000, "expired"),
+    ("paused", 0, "paused"), ("broken", 0, "refused"), ("profile|no", 0, "refused"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "at", "expected"), STATUSES)
+def test_the_status_by_records_alone(name: str, at: int, expected: str) -> None:
+    state = control_state({
+        b"live": value(text="dam"), b"paused": value(text="dam", paused=True),
+        b"ends": value(text="dam", expires_at="1970-01-01T00:00:02Z"), b"broken": b"{",
+        b"profile|no": b"{}",
+    })  # fmt: skip
+    assert state.status(name, at).state == expected
+    assert state.resolve(None).status(name, at) == state.status(name, at)
+
+
+def test_the_status_by_a_model() -> None:
+    seeds, enc = {"flood": ARTICLES["flood"]}, small_encoder()
+    rows = {b"flood": value(text=seeds["flood"], event="storm", expires_at="1970-01-01T00:00:02Z")}
+    rows |= {b"profile|storm": profile_value("storm", seeds)}
+    rows |= {b"profile|gone": profile_value("gone", {"x": "y"})}
+    state = control_state(rows)
+
+    def statuses(model: ModelFacts | None, at: int) -> list[str]:
+        resolution = state.resolve(model)
+        return [resolution.status(name.decode(), at).state for name in rows]
+
+    facts = ModelFacts(enc.digest, enc.dim, enc.mix)
+    assert statuses(facts, 1_999) == ["replaced", "live", "stale"]
+    assert statuses(facts, 2_000) == ["replaced", "expired", "stale"]
+    assert statuses(None, 1_999) == ["live", "unknown", "unknown"]
+    assert statuses(ModelFacts(enc.digest, 3, enc.mix), 0) == ["live", "refused", "stale"]
+    by_rate = ModelFacts(enc.digest, enc.dim, enc.mix, lambda profile: "matching.background_rate")
+    resolution = state.resolve(by_rate)
+    assert [each.reason for each in resolution.refused] == ["matching.background_rate"]
+    assert [each.id for each in resolution.stale] == ["profile|gone"]
+
+
+def test_what_is_no_record_at_all_is_counted() -> None:
+    reducer = ControlReducer()
+    feed(reducer, [(b"a", value(text="dam"))])
+    reducer.skip(7)
+    assert (reducer.snapshot().unreadable, reducer.snapshot().complete) == (7, False)
+    reducer.finish()
+    assert reducer.snapshot().complete
+
+
+KEY = b"profile|storm"
+SEEDS = {name: ARTICLES[name] for name in ("flood", "raid")}
+NARROW = EventVector.of(np.ones(3, np.float32), np.zeros(0, np.int32), np.zeros(0, np.float32))
+Records = Mapping[bytes, bytes | None]
+
+
+def records(**changes: Any) -> Records:
+    """Two seeds of an event, one of another, and the profile that stands for the two."""
+    own = {name.encode(): value(text=text, event="storm") for name, text in SEEDS.items()}
+    pets = {b"pets": value(text=ARTICLES["pets"])}
+    return {**own, **pets, KEY: profile_value("storm", SEEDS, **changes)}
+
+
+def made(found: Records, limits: Limits | None = None, **more: Any) -> SeedSet:
+    book = ControlTopic(limits or Limits())
+    for record in found.items():
+        book.put(*record)
+    given = {"background_rate": 0.01, "threshold": None} | more
+    return SeedEmbedder(small_encoder(), **given).make(book.snapshot())
+
+
+def ids(found: SeedSet) -> list[str]:
+    return [seed.id for seed in found.seeds]
+
+
+def test_it_takes_the_place_of_its_seeds() -> None:
+    found = made(records())
+    assert (ids(found), found.refused, found.stale) == (["pets", "profile|storm"], (), ())
+    row = vector_of(list(SEEDS.values()), [ARTICLES["game"]]).as_row(0.6, small_encoder().digest)
+    np.testing.assert_array_equal(found.embeddings.dense[1:], row.dense)
+    np.testing.assert_array_equal(found.embeddings[1:].lexical.weights, row.lexical.weights)
+    assert (row.lexical.weights < 0).any()
+    plain = made({name: record for name, record in records().items() if name != KEY})
+    assert ids(plain) == ["flood", "pets", "raid"]
+    assert found.thresholds[0] == plain.thresholds[1]
+    assert found.digest == seed_set_digest(found.seeds, None, 0.01) != plain.digest
+    vectors = profile("storm", SEEDS)["vectors"]
+    assert found.seeds[1].version == hashlib.sha256(vectors.encode()).hexdigest()[:12]
+
+
+def test_of_too_many_profiles_the_first_by_their_ids_stay_stale_or_not() -> None:
+    stale = {f"profile|{name}".encode(): profile_value(name, SEEDS) for name in ("a", "b", "z")}
+    found = made({**stale, **records()}, Limits(seeds=3))
+    assert [each.id for each in found.stale] == ["profile|a", "profile|b"]
+    assert ids(found) == ["pets", "profile|storm"]
+    assert [each.id for each in found.refused] == ["profile|z"]
+    crowded = made({**stale, **records()}, Limits(seeds=2))
+    assert [each.id for each in crowded.refused] == ["profile|storm", "profile|z", "raid"]
+    assert all(each.reason.startswith("limits.seeds: 2 are allowed") for each in crowded.refused)
+    assert ids(crowded) == ["flood", "pets"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({b"raid": None}, "seeds: 'raid' stands no more"),
+        ({b"raid": b"{"}, "seeds: 'raid' stands no more"),
+        ({b"raid": value(text="police", event="storm")}, "seeds: 'raid' has changed since"),
+        ({b"raid": value(text=SEEDS["raid"])}, "seeds: 'raid' is of another event now"),
+        ({b"raid": value(text=SEEDS["raid"], event="storm", paused=True)}, "seeds: 'raid' is"),
+        (
+            {KEY: profile_value("storm", SEEDS, model="0" * 64)},
+            "model: learned with '00000",
+        ),
+        ({KEY: profile_value("storm", SEEDS | {"gone": "a"})}, "seeds: 'gone' stands no more"),
+        ({KEY: profile_value("storm", SEEDS | {"pets": ARTICLES["pets"]})}, "seeds: 'pets' is of"),
+        ({KEY: profile_value("storm", {"profile|storm": "a"})}, "seeds: 'profile|storm' stands no"),
+    ],
+)
+def test_a_stale_one_lets_the_seeds_serve(changed: Records, why: str) -> None:
+    found, plain = made({**records(), **changed}), made({**records(), **changed, KEY: None})
+    assert [(profile.id, profile.reason[: len(why)]) for profile in found.stale] == [
+        ("profile|storm", why)
+    ]
+    assert (ids(found), found.digest, found.refused) == (ids(plain), plain.digest, plain.refused)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "why"),
+    [
+        (NARROW.encoded(), "vectors: 3 axes, the model has 12"),
+        ("A" * 400_000, "vectors: 400000 characters"),
+        ("A" * 10_000_000, "limits.article_bytes: 100"),
+        (np.nan, "vectors: a number"),
+    ],
+)
+def test_a_refused_one_lets_the_seeds_serve(vectors: object, why: str) -> None:
+    found = made(records(vectors=vectors))
+    assert ids(found) == ["flood", "pets", "raid"]
+    (refused,) = found.refused
+    assert (refused.id, refused.reason[: len(why)]) == ("profile|storm", why)
+
+
+def test_words_for_a_model_without_are_refused() -> None:
+    enc = small_encoder(0.0)
+    book = ControlTopic()
+    for record in records(model=enc.digest).items():
+        book.put(*record)
+    found = SeedEmbedder(enc, 0.01, None).make(book.snapshot())
+    assert ids(found) == ["flood", "pets", "raid"]
+    assert found.refused[0].reason.startswith("vectors: has words, which the model does not read")
+
+
+def test_one_beyond_the_limit_on_seeds_does_not_stand() -> None:
+    found = made(records(), Limits(seeds=2))
+    assert ids(found) == ["flood", "pets"]
+    assert found.stale[0].reason == "seeds: 'raid' stands no more"
+    assert ids(made(records(), Limits(seeds=3))) == ["pets", "profile|storm"]
+
+
+def test_seeds_added_later_match_beside_it() -> None:
+    later = value(text="storm music", event="storm")
+    assert ids(made({**records(), b"later": later})) == ["later", "pets", "profile|storm"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "last"),
+    [
+        ((1000, 2000), 2000),
+        ((2000, 1000), 2000),
+        ((1000, None), NEVER),
+        ((None, None), NEVER),
+        ((1000, 1000), 1000),
+    ],
+)
+def test_it_ends_with_its_last_seed(ends: Sequence[int | None], last: int) -> None:
+    found = dict(records())
+    for (name, text), end in zip(SEEDS.items(), ends, strict=True):
+        expires = None if end is None else f"1970-01-01T00:00:0{end // 1000}Z"
+        found[name.encode()] = value(text=text, event="storm", expires_at=expires)
+    assert made(found).expiry.tolist() == [NEVER, last]
+
+
+def test_its_threshold_is_its_own_or_the_configured_or_automatic() -> None:
+    assert made(records(threshold=0.7)).thresholds[1] == np.float32(0.7)
+    assert made(records(threshold=0.7), threshold=0.3).thresholds[1] == np.float32(0.7)
+    assert made(records(), threshold=0.3).thresholds.tolist() == [np.float32(0.3)] * 2
+    calibrating = sides_of(small_encoder().background)[1]
+    for rate in (0.01, 0.2):
+        vector = EventVector.read(profile("storm", SEEDS)["vectors"])
+        reached = sorted(vector.scores(calibrating).tolist())[-round(rate * len(calibrating))]
+        assert made(records(), background_rate=rate).thresholds[1] == np.float32(reached)
+
+
+def test_a_rate_that_its_side_of_the_background_cannot_tell_refuses_the_automatic_alone() -> None:
+    rate = 0.55 / len(small_encoder().background)
+    found = made(records(), background_rate=rate)
+    assert ids(found) == ["flood", "pets", "raid"]
+    assert found.refused[0].reason.startswith("matching.background_rate: ")
+    assert ids(made(records(threshold=0.7), background_rate=rate)) == ["pets", "profile|storm"]
+
+
+def test_no_order_of_records_makes_a_difference() -> None:
+    wanted = made(records())
+    for order in permutations(records().items()):
+        assert same(made(dict(order)), wanted)
+
+
+texts = st.sampled_from([None, SEEDS["flood"], SEEDS["raid"], "storm"])
+changes = st.one_of(
+    st.tuples(
+        st.sampled_from([b"flood", b"raid"]),
+        st.builds(
+            lambda text, event, paused: text and value(text=text, event=event, paused=paused),
+            texts, st.sampled_from(["storm", "other"]), st.booleans(),
+        ),
+    ),
+    st.tuples(
+        st.just(KEY),
+        st.sampled_from([
+            None, b"{", profile_value("storm", SEEDS), profile_value("storm", SEEDS, model="m"),
+            profile_value("storm", {"flood": SEEDS["flood"]}, threshold=0.5),
+        ]),
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(changes, max_size=14), st.sets(st.integers(0, 13)), st.sets(st.integers(0, 13)))
+def test_any_batching_and_compaction_ends_in_the_same_set(
+    log: list[tuple[bytes, bytes | None]], dropped: set[int], pauses: set[int]
+) -> None:
+    last = {key: at for at, (key, _) in enumerate(log)}
+    embedder, book = SeedEmbedder(small_encoder(), 0.01, None), ControlTopic()
+    for at, (key, record) in enumerate(log):
+        if at not in dropped or last[key] == at:
+            book.put(key, record)
+        if at in pauses:
+            embedder.make(book.snapshot())
+    found = embedder.make(book.snapshot())
+    latest = dict(reversed(list(dict(log).items())))
+    assert same(found, made(latest))
+    assert [name for name in ids(found) if name.startswith("profile|")] == read_by_hand(latest)
+
+
+def read_by_hand(latest: Records) -> list[str]:
+    """The contract's sentence, read over the latest records by hand."""
+    told = latest.get(KEY)
+    if told in (None, b"{"):
+        return []
+    record = json.loads(told or b"")
+    for name, version in record["seeds"].items():
+        seed = json.loads(latest.get(name.encode()) or b"{}")
+        stands = seed.get("event") == "storm" and not seed["paused"]
+        if not stands or seed["text"] != SEEDS[name] or len(version) != 12:
+            return []
+    return ["profile|storm"] if record["model"] == small_encoder().digest else []

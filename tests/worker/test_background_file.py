@@ -1,0 +1,121 @@
+"""The file of a background: read by its model alone, named by its bytes, wide enough."""
+
+import hashlib
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newsift.statistics.background import FACTOR, speak_of_seeds
+from tests.worker.small import ARTICLES, WORDS, book_of, mail, small_encoder
+from worker.assembly import assembled
+from worker.background_file import read_background
+from worker.config import Config, MatchingConfig
+from worker.errors import ConfigError
+from worker.seeds.background import sides_of, spread_of, tail_of
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import seed_set_digest
+
+
+def texts(count: int, seed: int = 1) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(list(WORDS), 5)) for _ in range(count)]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "own.safetensors"
+    small_encoder().posts(texts(500)).save(path)
+    return path
+
+
+def configured(file: Path | None, **more: object) -> Config:
+    return Config(matching=MatchingConfig(background=file, background_rate=0.01, **more))  # type: ignore[arg-type]
+
+
+def test_thresholds_are_found_on_it_and_the_set_names_it(file: Path) -> None:
+    enc, book = small_encoder(), book_of(**{name: {"text": t} for name, t in ARTICLES.items()})
+    mark = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    made = assembled(enc, configured(file))[1].make(book.snapshot())
+    usual = assembled(enc, configured(None))[1].make(book.snapshot())
+
+    scores = np.sort(made.embeddings.similarity(enc.posts(texts(500))), axis=1)  # [k, 500]
+    np.testing.assert_allclose(made.thresholds, scores[:, -5], atol=1e-6)
+    assert made.thresholds.tolist() != usual.thresholds.tolist()
+    rows = [[s.id, s.version, f"auto 0.010000 {mark}"] for s in made.seeds]
+    text = str(rows).replace("'", '"').replace(", ", ",")
+    assert made.digest == hashlib.sha256(text.encode()).hexdigest()[:12]
+    assert made.digest == seed_set_digest(made.seeds, None, 0.01, mark) != usual.digest
+    assert read_background(file, enc, 0.01).mark == mark
+
+
+def test_own_thresholds_do_not_name_it(file: Path) -> None:
+    enc, book = small_encoder(), book_of(flood={"text": "storm flood", "threshold": 0.5})
+    found = [assembled(enc, configured(each))[1].make(book.snapshot()) for each in (file, None)]
+    assert found[0].digest == found[1].digest
+
+
+def test_it_calibrates_profiles_by_the_half_that_nobody_was_told_apart_from(file: Path) -> None:
+    enc = small_encoder()
+    own = read_background(file, enc, 0.01)
+    calibrating = SeedEmbedder(enc, 0.01, None, own)._calibrating
+    assert calibrating.dense.tolist() == sides_of(enc.posts(texts(500)))[1].dense.tolist()
+
+
+def test_what_is_refused_names_the_key_the_file_and_the_remedy(file: Path, tmp_path: Path) -> None:
+    enc = small_encoder()
+    other, broken, few = (tmp_path / f"{n}.safetensors" for n in ("other", "broken", "few"))
+    small_encoder(mix=0.3).posts(texts(500)).save(other)
+    broken.write_bytes(b"\x08\0\0\0\0\0\0\0{}      ")
+    enc.posts(texts(200)).save(few)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, said in {
+        tmp_path / "gone": "cannot be read (No such file or directory); build one with",
+        tmp_path: "is no regular file; build one with",
+        pipe: "is no regular file; build one with",
+        broken: "cannot be read as embeddings",
+        other: "made with model",
+        few: "200 posts are too few for matching.background_rate 0.01, with 2 of them",
+    }.items():
+        with pytest.raises(ConfigError, match=f"^matching.background: {path}") as error:
+            assembled(enc, configured(path))
+        assert said in str(error.value)
+        assert "\n" not in str(error.value)
+    with pytest.raises(ConfigError, match="; 300 are needed"):
+        assembled(enc, configured(few))
+
+
+def test_the_width_of_a_threshold() -> None:
+    assert [tail_of(posts, 0.001) for posts in (400, 1000, 20_000)] == [0, 1, 20]
+    assert spread_of(10) == pytest.approx(0.316, abs=1e-3)
+    rng = np.random.default_rng(1)
+    for tail in (10, 40):  # how the share above the cut of 1,000 samples varies
+        shares = [np.sort(rng.random(20_000))[-tail] for _ in range(1000)]
+        deviation = np.std([(1 - cut) * 20_000 / tail for cut in shares])
+        assert deviation == pytest.approx(spread_of(tail), rel=0.15)
+    assert math.isinf(spread_of(0))
+
+
+def test_posts_near_a_seed_are_those_well_above_its_threshold() -> None:
+    enc, said = small_encoder(), texts(300)
+    posts, seeds = enc.posts(said), enc.articles(list(ARTICLES.values()))
+    cuts = enc.thresholds(seeds, 0.05)
+    slow = [any(row >= FACTOR * cuts) for row in posts.similarity(seeds)]
+    found = speak_of_seeds(posts, seeds, enc, 0.05)
+    assert found.tolist() == slow
+    assert 0 < sum(slow) < 300
+    assert not speak_of_seeds(posts, seeds[:0], enc, 0.05).any()
+    assert len(speak_of_seeds(posts, seeds, enc, 1e-9)) == 300  # finer than the model's can tell
+
+
+def test_a_batch_matches_alike_whoever_reads_the_file(file: Path) -> None:
+    enc, book = small_encoder(), book_of(**{name: {"text": t} for name, t in ARTICLES.items()})
+    mails = [mail(str(i), text, i) for i, text in enumerate(texts(100, seed=2))]
+    found = []
+    for _ in range(2):
+        pipeline, embedder = assembled(enc, configured(file))
+        found.append(pipeline.run(mails, embedder.make(book.snapshot()), lambda: "now").records)
+    assert found[0] == found[1] != []

@@ -1,0 +1,106 @@
+"""The worker's log: a line a record, nothing that steers, no flood, at the level asked for."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from worker.config import LogConfig
+from worker.errors import ConfigError
+from worker.log import AUDIT, MINUTE, MOST, JsonLine, LogLimit, OneLine, set_up
+
+
+@pytest.fixture
+def logs() -> Iterator[None]:
+    """The logging of this process, put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers = []
+    ours = {name: logging.getLogger(name) for name in ("newsift", "aiokafka")}
+    levels = {name: logger.level for name, logger in ours.items()}
+    yield
+    for handler in root.handlers:
+        handler.close()
+    root.handlers = handlers
+    root.setLevel(level)
+    for name, logger in ours.items():
+        logger.setLevel(levels[name])
+
+
+@pytest.mark.usefixtures("logs")
+@pytest.mark.parametrize(
+    ("asked", "root", "newsift"),
+    [
+        ("info", logging.INFO, logging.INFO),
+        ("INFO", logging.INFO, logging.INFO),
+        ("warn", logging.WARNING, logging.WARNING),
+        ("Crit", logging.CRITICAL, logging.WARNING),
+        (logging.DEBUG, logging.DEBUG, logging.DEBUG),
+        (None, logging.WARNING, logging.WARNING),
+    ],
+)
+def test_every_level_of_the_command_line_is_known(
+    asked: int | str | None, root: int, newsift: int
+) -> None:
+    set_up(LogConfig("warning"), asked)
+    assert logging.getLogger().level == root
+    assert logging.getLogger("newsift").level == newsift
+
+
+def record(said: str, at: float = 0.0, line: int = 1) -> logging.LogRecord:
+    made = logging.LogRecord("newsift.x", logging.INFO, __file__, line, said, None, None)
+    made.created = at
+    return made
+
+
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_a_record_steers_nothing(debug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEWSIFT_DEBUG", debug)
+    told = OneLine("%(message)s").format(record("seed \x1b]0;x\x07\u202e\x9b\r refused"))
+    assert told == "seed \\x1b]0;x\\x07\\u202e\\x9b  refused"
+
+
+def test_one_place_cannot_flood_the_log_and_others_go_on() -> None:
+    spare = LogLimit()
+    assert sum(spare.filter(record("again", at=n / 1000)) for n in range(1000)) == MOST
+    assert spare.filter(record("another", at=1, line=2))
+    later = record("again", at=MINUTE + 1)
+    assert spare.filter(later)
+    assert later.getMessage() == f"again ({1000 - MOST} more were not logged)"
+    assert spare.filter(record("again", at=2 * MINUTE + 2))
+
+
+def test_each_line_of_the_audit_is_logged() -> None:
+    spare = LogLimit()
+    made = [record("done") for _ in range(1000)]
+    for each in made:
+        each.name = AUDIT
+    assert all(map(spare.filter, made))
+
+
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_as_json_a_record_is_an_object_on_a_line(
+    debug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_DEBUG", debug)
+    made = record("seed \u202e\x9b\n refused")
+    made.exc_info = (ZeroDivisionError, ZeroDivisionError("x"), None)
+    line = JsonLine().format(made)
+    assert line.isascii()
+    found = json.loads(line)
+    assert found.pop("traceback", "0") == {"0": "0", "1": "ZeroDivisionError: x"}[debug]
+    assert found == {
+        "time": "1970-01-01T00:00:00.000Z", "level": "info", "logger": "newsift.x",
+        "message": "seed \u202e\x9b\n refused",
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("logs")
+def test_the_log_goes_to_a_file_that_can_be_written(tmp_path: Path) -> None:
+    set_up(LogConfig(format="json"), "info", str(tmp_path / "log"))
+    logging.getLogger("newsift.x").info("here")
+    assert json.loads((tmp_path / "log").read_text())["message"] == "here"
+    with pytest.raises(ConfigError, match=r"--logfile: .*none/log cannot be written"):
+        set_up(LogConfig(), "info", str(tmp_path / "none" / "log"))

@@ -1,0 +1,41 @@
+"""What steers a terminal never gets through, and JSON keeps its meaning."""
+
+import json
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.text import escaped, escaped_json, one_line, printable
+
+STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+WILD = st.text(st.characters(), max_size=40) | st.text(
+    st.sampled_from("a\x1b[\x9b\x07\r\n\t\u202e\u2066\u200f\u2028\ufeff\ud800\U000e0041\xa0é"),
+    max_size=20,
+)
+
+
+def steers(text: str) -> list[str]:
+    return [char for char in text if unicodedata.category(char) in STEERING]
+
+
+@given(WILD)
+def test_nothing_that_steers_gets_through(text: str) -> None:
+    for shown in (one_line(text), printable(text), escaped(text)):
+        assert not steers(shown)
+
+
+@given(WILD)
+def test_json_means_the_same_and_stays_on_its_line(text: str) -> None:
+    line = escaped_json(json.dumps({text: [text]}, ensure_ascii=False))
+    assert not steers(line)
+    assert json.loads(line) == {text: [text]}
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "M", "Zs"])))
+def test_what_can_be_seen_stays(text: str) -> None:
+    assert escaped(text) == escaped_json(text) == text
+
+
+def test_an_escape_is_told_as_one() -> None:
+    assert escaped("a\x1b[31m\u202eb\nc") == "a\\x1b[31m\\u202eb c"

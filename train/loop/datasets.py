@@ -1,0 +1,156 @@
+"""What a model learns from: texts as tokens, with the teacher's vectors where there are any."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from encoder.embeddings import unit_rows
+from encoder.model.weights import I32, I64
+from encoder.score.lexical import SparseRows
+from encoder.text.tokenizer import Tokenizer, Tokens
+from train.data.corpus import Corpus
+from train.data.readers import TrainingArticle, story_key
+from train.loop.token_rows import Flat
+from train.model.start import StartingPoint
+from train.teacher.minilm import whole
+from train.teacher.store import TokenTargets, VectorStore
+
+SHORTEST = 3  # tokens of which none is left out
+FEWEST_STATES = 5  # of a token that begins at their mean
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Texts of one kind: their tokens, their words, and what the teacher makes of them."""
+
+    tokens: Tokens
+    taught: Tensor | None  # [n, teacher], unit
+    story: I64  # [n], the same for copies of one article
+    states: I64 | None = None  # [n], where the teacher's states of the tokens begin, or -1
+
+    def __len__(self) -> int:
+        return len(self.tokens.offsets) - 1
+
+    @property
+    def words(self) -> SparseRows:
+        """The lexical rows of the texts."""
+        return self.tokens.lexical
+
+    def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> Flat:
+        """The texts from their head, some tokens left out at random."""
+        places = self.places(drop, rng, cap)
+        return flat([ids[place] for ids, place in zip(self.texts(), places, strict=True)])
+
+    def texts(self) -> list[I32]:
+        """The tokens of each text."""
+        return np.split(self.tokens.ids, self.tokens.offsets[1:-1])[: len(self)]
+
+    def places(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> list[I64]:
+        """The places of the tokens of each text, some left out at random."""
+        places = [np.arange(len(ids))[:cap] for ids in self.texts()]
+        if drop:
+            places = [p[rng.random(len(p)) >= drop] if len(p) > SHORTEST else p for p in places]
+        return places
+
+
+def concat_rows(*parts: tuple[Dataset, I64]) -> Dataset:
+    """Chosen texts of several datasets, one after the other."""
+    ids = flat([
+        dataset.tokens.ids[dataset.tokens.offsets[i] : dataset.tokens.offsets[i + 1]]
+        for dataset, chosen in parts
+        for i in chosen
+    ])  # fmt: skip
+    words = SparseRows.concat([dataset.words[chosen] for dataset, chosen in parts])
+    taught = [
+        dataset.taught[torch.from_numpy(c)] for dataset, c in parts if dataset.taught is not None
+    ]
+    return Dataset(
+        Tokens(ids.ids, ids.offsets, words),
+        torch.cat(taught) if len(taught) == len(parts) else None,
+        np.concatenate([dataset.story[chosen] for dataset, chosen in parts]),
+        states_of(parts),
+    )
+
+
+def states_of(parts: Sequence[tuple[Dataset, I64]]) -> I64 | None:
+    """Where the states of chosen texts begin, if every dataset has some."""
+    starts = [dataset.states[chosen] for dataset, chosen in parts if dataset.states is not None]
+    return np.concatenate(starts) if len(starts) == len(parts) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Datasets:
+    """Everything a recipe may draw from; an empty dataset if the data has none of that kind."""
+
+    posts: Dataset
+    sentences: Dataset
+    articles: Dataset
+    claims: Dataset
+    pair_posts: Dataset
+    pair_articles: Dataset
+    bodies: Dataset
+    own: I64  # [pairs, 2]: of the pairs' posts and of their articles
+    headlines: I64  # [bodies]: of the posts, which is the title of a body
+
+
+def make_datasets(
+    texts: Corpus, reader: Tokenizer, store: VectorStore | None, targets: TokenTargets | None = None
+) -> Datasets:
+    """The texts as tokens, with the teacher's vectors if a store is given, and states if any."""
+    numbers: dict[str, int] = {}  # of articles, one for all of one title or one beginning
+
+    def posts(own: Sequence[str]) -> Dataset:
+        taught = None if store is None else torch.from_numpy(unit_rows(store.get(own)))
+        dataset = Dataset(reader.posts(own), taught, np.arange(len(own)))
+        return (
+            dataset if targets is None else replace(dataset, states=targets.starts(dataset.texts()))
+        )
+
+    def articles(own: Sequence[TrainingArticle], read: Sequence[TrainingArticle | str]) -> Dataset:
+        taught = None if store is None else torch.from_numpy(whole(own, store.get))
+        number = [numbers.setdefault(story_key(story), len(numbers)) for story in own]
+        return Dataset(reader.articles(read), taught, np.array(number, np.int64))
+
+    pair_articles = list(dict.fromkeys(texts.pair_stories))
+    place = {article: i for i, article in enumerate(pair_articles)}
+    own = [(i, place[story]) for i, story in enumerate(texts.pair_stories)]
+    at = {post: i for i, post in enumerate(texts.posts)}
+    headed = [article for article in texts.articles if article.title in at]
+    return Datasets(
+        posts(texts.posts),
+        posts(texts.sentences),
+        articles(texts.articles, texts.articles),
+        articles(texts.claims, texts.claims),
+        posts(texts.pair_posts),
+        articles(pair_articles, pair_articles),
+        articles(headed, [text for _, text in headed]),  # the titles stand beside them as posts
+        np.array(own, np.int64).reshape(-1, 2),
+        np.array([at[title] for title, _ in headed], np.int64),
+    )
+
+
+def start_in_context(
+    start: StartingPoint, datasets: Datasets, targets: TokenTargets
+) -> StartingPoint:
+    """A start whose tokens begin at the mean of the teacher's states, where there are a few."""
+    assert start.directions is not None
+    total = np.zeros((len(start.vectors), len(start.directions)), np.float32)
+    count = np.zeros(len(total))
+    for dataset in (datasets.posts, datasets.sentences):
+        assert dataset.states is not None
+        for row, ids in zip(dataset.states.tolist(), dataset.texts(), strict=True):
+            if row >= 0:
+                np.add.at(total, ids, targets.read(row, ids, np.arange(len(ids))))
+                np.add.at(count, ids, 1)
+    mean = unit_rows(total @ start.directions.numpy())
+    often = (count >= FEWEST_STATES)[:, None]
+    return replace(start, vectors=np.where(often, mean, start.vectors))
+
+
+def flat(parts: Sequence[I32]) -> Flat:
+    """Lists of ids as flat tokens."""
+    ends = np.cumsum([0, *map(len, parts)]).astype(np.int64)
+    return Flat(np.concatenate([np.zeros(0, np.int32), *parts]), ends)

@@ -1,0 +1,24 @@
+"""Builds the pipeline of a configuration, for the worker, `filter` and `backfill`."""
+
+from collections.abc import Callable
+
+from encoder.encoder import Encoder
+from worker.background_file import read_background
+from worker.config import Config
+from worker.match.pipeline import Pipeline
+from worker.posts.languages import Languages
+from worker.seeds.embedder import SeedEmbedder
+
+
+def assembled(
+    enc: Encoder, config: Config, timer: Callable[[], float] = lambda: 0.0
+) -> tuple[Pipeline, SeedEmbedder]:
+    """The pipeline and the builder of its seed sets."""
+    matching, posts = config.matching, config.posts
+    pipeline = Pipeline(
+        enc, posts.format, config.limits, matching.max_matches, matching.why, timer,
+        Languages.of(posts.langs),
+    )  # fmt: skip
+    rate, file = matching.background_rate, matching.background
+    own = read_background(file, enc, rate) if file else None
+    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own)

@@ -1,0 +1,48 @@
+"""The file of a background: embeddings of posts and their source."""
+
+import hashlib
+from pathlib import Path
+
+from encoder.embeddings import Embeddings
+from encoder.encoder import Encoder
+from encoder.errors import InputError, MismatchError
+from worker.errors import ConfigError
+from worker.seeds.background import OwnBackground, refuse_small
+
+MARK = 12  # digits
+KEY = "matching.background"
+REMEDY = "build one with `newsift background build`"
+
+
+def refuse_other(file: str | Path, posts: Embeddings, enc: Encoder) -> None:
+    """Refuse a background that was made with another model."""
+    if (posts.digest, posts.mix) != (enc.digest, enc.mix):
+        raise MismatchError(
+            f"{file}: made with model {posts.digest[:12]} (λ {posts.mix:g}), the configuration's "
+            f"is {enc.digest[:12]} (λ {enc.mix:g}); {REMEDY}"
+        )
+
+
+def read_background(file: str | Path, enc: Encoder, rate: float) -> OwnBackground:
+    """The background in a file, checked against this model and this rate."""
+    try:
+        mark = digest_of(file)
+        posts = Embeddings.load(file)
+        if digest_of(file) != mark:
+            raise InputError(f"{file}: was replaced while it was read; start again")
+        refuse_other(file, posts, enc)
+        refuse_small(file, len(posts), rate)
+    except (InputError, MismatchError) as error:
+        raise ConfigError(f"{KEY}: {error}") from error
+    return OwnBackground(posts, mark)
+
+
+def digest_of(file: str | Path) -> str:
+    """The first digits of the SHA-256 of a file, as in seed_set."""
+    if Path(file).exists() and not Path(file).is_file():
+        raise InputError(f"{file}: is no regular file; {REMEDY}")
+    try:
+        with Path(file).open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()[:MARK]
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror}); {REMEDY}") from error

@@ -1,5 +1,0 @@
-"""A Kafka broker in Python: one node, in memory, for the demo, for tests and for trying out."""
-
-from worker.broker.server import Broker
-
-__all__ = ["Broker"]

@@ -1,1 +1,0 @@
-"""The commands of `newsift seeds`: articles from files and pages to the control topic and back."""

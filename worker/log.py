@@ -1,0 +1,116 @@
+"""The worker's log: one escaped line a record, as text or JSON, with a rate limit."""
+
+import json
+import logging
+import os
+import sys
+import time
+
+from worker.config import LogConfig
+from worker.errors import ConfigError
+from worker.posts.times import rfc3339
+from worker.text import escaped
+
+LEVELS = {"CRIT": "CRITICAL"}  # as Faust's command line has it, and as the log has it
+FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+MOST = 60  # records a minute from one line of the code
+MINUTE = 60.0
+AUDIT = "newsift.audit"  # what people did: each of its lines is logged
+
+
+def set_up(config: LogConfig, level: int | str | None, file: str | None = None) -> None:
+    """Log to stderr or a file, with one level for newsift and one for libraries."""
+    handler = sparing_handler(formatter(config), file)
+    handler.addFilter(is_logged)
+    if isinstance(level, str):
+        level = LEVELS.get(level.upper(), level.upper())
+    logging.basicConfig(handlers=[handler], level=level or "WARN", force=True)
+    others = logging.root.level
+    logging.getLogger("newsift").setLevel(min(logging.getLevelName(config.level.upper()), others))
+    if others > logging.INFO:
+        # In an outage it says the same many times a second; the worker says it once.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
+def last_line(message: str, config: LogConfig) -> None:
+    """Print the reason of the exit on standard error, wherever the log goes."""
+    if config.format == "json":
+        facts = {"name": "newsift", "levelname": "CRITICAL", "msg": message, "created": time.time()}
+        print(JsonLine().format(logging.makeLogRecord(facts)), file=sys.stderr)  # noqa: T201
+    else:
+        print(f"newsift: {escaped(message)}", file=sys.stderr)  # noqa: T201
+
+
+def formatter(config: LogConfig) -> logging.Formatter:
+    return JsonLine() if config.format == "json" else OneLine(FORMAT)
+
+
+def sparing_handler(form: logging.Formatter, file: str | None = None) -> logging.Handler:
+    """A handler for standard error or a file, with a rate limit."""
+    try:
+        handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler()
+    except OSError as error:
+        raise ConfigError(
+            f"--logfile: {file} cannot be written ({error.strerror}); give a file that can"
+        ) from error
+    handler.setFormatter(form)
+    handler.addFilter(LogLimit())
+    return handler
+
+
+def is_logged(record: logging.LogRecord) -> bool:
+    """Whether to log a record. Faust's report of a crash is left out: the exit has its line."""
+    quiet = record.name.startswith(("mode", "faust")) and record.exc_info
+    return not quiet or debugging()
+
+
+def debugging() -> bool:
+    """Whether tracebacks are shown."""
+    return os.environ.get("NEWSIFT_DEBUG") == "1"
+
+
+class OneLine(logging.Formatter):
+    """A formatter that escapes control characters and hides tracebacks without NEWSIFT_DEBUG."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if debugging():
+            return "\n".join(map(escaped, super().format(record).split("\n")))
+        record = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None})
+        return escaped(super().format(record))
+
+
+class JsonLine(logging.Formatter):
+    """A formatter that makes an ASCII JSON object of a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": rfc3339(round(record.created * 1000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if debugging() and record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+class LogLimit(logging.Filter):
+    """Passes a limited number of records a minute from each line of code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[tuple[str, int], tuple[float, int]] = {}  # since when, how many
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log a record; the first one after a pause says how many were left out."""
+        if record.name == AUDIT:
+            return True
+        place = record.pathname, record.lineno
+        began, count = self._counts.get(place, (record.created, 0))
+        if record.created - began >= MINUTE:
+            if count > MOST:
+                record.msg = f"{record.getMessage()} ({count - MOST} more were not logged)"
+                record.args = None
+            began, count = record.created, 0
+        self._counts[place] = began, count + 1
+        return count < MOST

@@ -1,0 +1,192 @@
+"""The binomial, beta and chi-square distributions: tails and quantiles, to ten digits or more."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+CLOSE = 1e-15  # where another term changes nothing but by rounding
+TERMS = 100_000  # of a fraction: it takes some √a + √b of them
+TINY = 1e-300  # in the place of a zero that would be divided by
+REMEMBERED = 2**14  # answers: each look at labels asks for those of the looks before
+HALVINGS = 200  # more than a float can tell apart
+
+
+@lru_cache(REMEMBERED)
+def binomial_tail(n: int, p: float, least: int) -> float:
+    """The probability of at least `least` successes in n trials."""
+    if not 0 < least <= n:
+        return float(least <= 0)
+    return beta_below(p, least, n - least + 1)
+
+
+def beta_below(x: float, a: float, b: float) -> float:
+    """The probability that a beta variable is at most x."""
+    if not 0 < x < 1:
+        return float(x >= 1)
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta(a, b))
+    if x < (a + 1) / (a + b + 2):
+        return front * _beta_fraction(x, a, b) / a
+    return 1 - front * _beta_fraction(1 - x, b, a) / b
+
+
+def log_beta(a: float, b: float) -> float:
+    """The logarithm of the beta function."""
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def beta_quantile(share: float, a: float, b: float) -> float:
+    """The value below which a beta variable lies with this probability."""
+    return _root(lambda x: beta_below(x, a, b), share, 0.0, 1.0)
+
+
+def chi_square_below(x: float, freedom: float) -> float:
+    """The probability that a chi-square variable is at most x; the degrees need not be whole."""
+    a, x = freedom / 2, x / 2
+    if x <= 0:
+        return 0.0
+    front = math.exp(a * math.log(x) - x - math.lgamma(a))
+    return front * _gamma_series(a, x) if x < a + 1 else 1 - front * _gamma_fraction(a, x)
+
+
+def chi_square_quantile(share: float, freedom: float) -> float:
+    """The value below which a chi-square variable lies with this probability."""
+    high = freedom + 1
+    while chi_square_below(high, freedom) < share:
+        high *= 2
+    return _root(lambda x: chi_square_below(x, freedom), share, 0.0, high)
+
+
+def clopper_pearson(positives: float, n: float, alpha: float) -> tuple[float, float]:
+    """The exact confidence interval of a share; each end misses with at most alpha / 2."""
+    rest = n - positives
+    low = beta_quantile(alpha / 2, positives, rest + 1) if positives > 0 else 0.0
+    high = beta_quantile(1 - alpha / 2, positives + 1, rest) if rest > 0 else 1.0
+    return low, high
+
+
+def _root(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
+    """The argument at which a rising function reaches a value, by bisection."""
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if rising(middle) < value:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        before = value
+        for term in (even, odd):
+            d, c = 1 / _not_zero(1 + term * d), _not_zero(1 + term / c)
+            value *= d * c
+        if abs(value - before) <= CLOSE * abs(value):
+            break
+    return value
+
+
+def _gamma_series(a: float, x: float) -> float:
+    """The sum of x^n / (a·(a + 1)…(a + n)), for x below a + 1."""
+    term = total = 1 / a
+    while term > CLOSE * total:
+        a += 1
+        term *= x / a
+        total += term
+    return total
+
+
+def _gamma_fraction(a: float, x: float) -> float:
+    """The continued fraction of the upper incomplete gamma function, for x above a."""
+    b = x + 1 - a
+    c, d = 1 / TINY, 1 / _not_zero(b)
+    value = d
+    for n in range(1, TERMS):
+        b += 2
+        term = -n * (n - a)
+        d, c = 1 / _not_zero(term * d + b), _not_zero(b + term / c)
+        before = value
+        value *= d * c
+        if abs(value - before) <= CLOSE * abs(value):
+            break
+    return value
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > TINY else TINY
+
+
+SURE = 1e-6  # the chance of a false alarm, for one event in one minute
+LEAST = 5  # stories
+HISTORY = 60  # minutes; a burst is told once in so many
+ENOUGH = 10  # minutes of history, at least
+LATE = 5  # minutes; what comes later is history and no news
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """The story groups of an event in one minute and in the minutes before it."""
+
+    event: str
+    minute: int  # since 1970
+    stories: int
+    before: int
+    minutes: int
+
+    @property
+    def chance(self) -> float:
+        """The probability of at least this many stories in this minute at a steady rate."""
+        return binomial_tail(self.stories + self.before, 1 / (self.minutes + 1), self.stories)
+
+
+class Bursts:
+    """The new story groups of each event, minute by minute, since the first observed minute."""
+
+    def __init__(self, begun: int) -> None:
+        self._begun = self._now = begun
+        self._counts: dict[str, Counter[int]] = {}
+        self._reported: dict[str, int] = {}
+
+    def add(self, stories: Mapping[tuple[str, int], int], now: int) -> list[Burst]:
+        """Count stories by event and minute; returns the bursts, one an hour for each event."""
+        if now > self._now:
+            self._now = now
+            self._forget(now - HISTORY - LATE)
+        for (event, minute), count in stories.items():
+            if minute > self._begun and minute >= now - HISTORY - LATE:
+                self._counts.setdefault(event, Counter())[min(minute, now)] += count
+        minutes = {(event, min(minute, now)) for event, minute in stories}
+        bursts = [self._burst(event, minute) for event, minute in sorted(minutes)]
+        return [burst for burst in bursts if burst is not None]
+
+    def _burst(self, event: str, minute: int) -> Burst | None:
+        counts: Counter[int] = self._counts.get(event, Counter())
+        stories, minutes = counts[minute], min(HISTORY, minute - self._begun - 1)
+        if stories < LEAST or minutes < ENOUGH or minute < self._now - LATE:
+            return None
+        if minute < self._reported.get(event, minute - HISTORY) + HISTORY:
+            return None
+        before = sum(counts[past] for past in range(minute - minutes, minute))
+        burst = Burst(event, minute, stories, before, minutes)
+        if burst.chance >= SURE:
+            return None
+        self._reported[event] = minute
+        return burst
+
+    def _forget(self, first: int) -> None:
+        """Drop the minutes before this one."""
+        for event, counts in list(self._counts.items()):
+            recent = Counter({minute: count for minute, count in counts.items() if minute >= first})
+            self._counts[event] = recent
+            if not recent:
+                del self._counts[event]
+        self._reported = {event: at for event, at in self._reported.items() if at >= first}

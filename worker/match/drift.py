@@ -1,0 +1,180 @@
+"""Drift: whether a stream scores higher than the background that the thresholds come from.
+
+Two measures for each seed and event: its pass rate divided by the rate of its automatic threshold
+(an event on the stream raises it too), and the share of all posts that score higher than nine
+tenths of the background. Few posts are on an event, so the second measure describes all the others.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.embeddings import Embeddings
+from encoder.model.weights import F32, I64
+from worker.seeds.profile import Compared
+from worker.seeds.set import SeedSet
+
+WATCHED = 100  # seeds, the first by their ids
+HIGH = 0.1  # the share of the background that scores so high
+POSTS = 200_000  # after which what was counted counts half, so that the past is forgotten
+SAMPLED = 2_000  # likewise
+PROMISED = 10  # passes; fewer tell no rate
+LEAST_SAMPLED = 500  # posts; fewer tell no share
+MANY_PASSES = 10.0  # times the promised rate: here the alerts begin
+MANY_HIGH = 0.3
+
+F64 = NDArray[np.float64]
+Cuts = Callable[[Embeddings], F32]
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drifting:
+    """The drift of a seed, or of an event as a whole."""
+
+    event: str
+    seed: str  # empty for the event
+    passes: float = nan  # in parts of the promised rate; NaN where none is, or too few posts came
+    high: float = nan  # the share of posts that score as high as a tenth of the background
+
+    @property
+    def name(self) -> str:
+        """The seed or the event."""
+        return f"seed {self.seed}" if self.seed else f"event {self.event}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """The seeds of a set whose drift is measured, with the counts."""
+
+    seeds: SeedSet
+    vectors: Embeddings  # [w]
+    cuts: F32  # [w] the score that a tenth of the background reaches
+    events: tuple[str, ...]  # [e]
+    event: I64  # [w] the place of each one's event
+    rates: F64  # [w + e] the shares of posts that are promised to pass
+    keys: tuple[Key, ...]  # [w + e] what stays the same while counts may go on
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The event and the seed of each row."""
+        own = [(seed.event, seed.id) for seed in self.seeds.seeds[: len(self.vectors)]]
+        return own + [(event, "") for event in self.events]
+
+
+class Drift:
+    """The counts of some seeds and their events, for as long as these do not change."""
+
+    def __init__(self, cuts: Cuts, rate: float, threshold: float | None) -> None:
+        self._cuts_of, self._rate, self._threshold = cuts, rate, threshold
+        self._lock = Lock()
+        self._watched: Watched | None = None
+        self._ready: Watched | None = None
+        self._counts = np.zeros((4, 0))
+
+    def prepare(self, seeds: SeedSet) -> None:
+        """Calibrate a new seed set; only new seeds are compared with the background."""
+        first = seeds.seeds[:WATCHED]
+        events = sorted({seed.event for seed in first})
+        of_event: defaultdict[str, float] = defaultdict(float)
+        for seed in seeds.seeds:
+            of_event[seed.event] += self._promised(seed)
+        rates = [*map(self._promised, first), *(of_event[event] for event in events)]
+        keys: list[Key] = [(seed.id, seed.event, seed.content, seed.threshold) for seed in first]
+        vectors = seeds.embeddings[: len(first)]
+        self._ready = Watched(
+            *(seeds, vectors, self._calibrated(keys, vectors), tuple(events)),
+            np.searchsorted(events, [seed.event for seed in first]),
+            np.array(rates, np.float64),
+            (*keys, *((event, str(of_event[event])) for event in events)),
+        )
+
+    def add(
+        self,
+        seeds: SeedSet,
+        posts: int,
+        hits: I64,
+        posts_by_event: Mapping[str, int],
+        sample: Embeddings,
+    ) -> None:
+        """Count posts: how many match each seed [k] and event, and the scores of a sample.
+
+        Posts that were matched with an older seed set are not counted.
+        """
+        with self._lock:
+            if (watched := self._in_force(seeds)) is None or not len(watched.vectors):
+                return
+            high = (sample.similarity(watched.vectors) >= watched.cuts).sum(axis=0)  # [w]
+            of_events = np.bincount(watched.event, high) / np.bincount(watched.event)  # [e]
+            passes = hits[: len(watched.vectors)].tolist()
+            self._counts[0] += posts
+            self._counts[1] += [
+                *passes,
+                *(posts_by_event.get(event, 0) for event in watched.events),
+            ]
+            self._counts[2] += len(sample)
+            self._counts[3] += [*high, *of_events]
+            self._counts[:2, self._counts[0] >= POSTS] /= 2
+            self._counts[2:, self._counts[2] >= SAMPLED] /= 2
+
+    def drifting(self) -> list[Drifting]:
+        """The drift of each seed and event."""
+        with self._lock:
+            if self._watched is None:
+                return []
+            posts, passes, sampled, high = self._counts
+            promised = posts * self._watched.rates
+            promised = np.where(promised >= PROMISED, promised, np.nan)
+            enough = np.where(sampled >= LEAST_SAMPLED, sampled, np.nan)
+            rows = zip(self._watched.names, passes / promised, high / enough, strict=True)
+            return [Drifting(*name, float(x), float(y)) for name, x, y in rows]
+
+    def _calibrated(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
+        """The cuts of these seeds; those of earlier seeds are reused."""
+        cuts: dict[Key, np.float32] = {}
+        for before in filter(None, (self._watched, self._ready)):
+            cuts |= dict(zip(before.keys, before.cuts, strict=False))
+        new = [row for row, key in enumerate(keys) if key not in cuts]
+        fresh = self._cuts_of(vectors[new])
+        cuts |= {keys[row]: cut for row, cut in zip(new, fresh, strict=True)}
+        return np.array([cuts[key] for key in keys], np.float32)  # [w]
+
+    def _in_force(self, seeds: SeedSet) -> Watched | None:
+        """The watched seeds of a set; seeds that did not change keep their counts."""
+        watched, ready = self._watched, self._ready
+        if watched is not None and watched.seeds is seeds:
+            return watched
+        if ready is None or ready.seeds is not seeds:
+            return None
+        columns = dict(zip(watched.keys if watched else (), self._counts.T, strict=True))
+        rows = [columns.get(key, np.zeros(4)) for key in ready.keys]
+        self._counts = np.array(rows).reshape(-1, 4).T.copy()  # [4, w + e]
+        self._watched = ready
+        return ready
+
+    def _promised(self, seed: Compared) -> float:
+        """The rate of an automatic threshold; NaN for one that a person set."""
+        return self._rate if self._threshold is None and seed.threshold is None else nan
+
+
+def in_a_sentence(drifting: Iterable[Drifting]) -> str:
+    """A sentence on the drift; empty if too few posts were seen."""
+    measured = [each for each in drifting if not (isnan(each.passes) and isnan(each.high))]
+    if not measured:
+        return ""
+    high = max(measured, key=lambda each: -1 if isnan(each.high) else each.high)
+    passes = max(measured, key=lambda each: -1 if isnan(each.passes) else each.passes)
+    if high.high >= MANY_HIGH:
+        return (
+            f"{high.high:.0%} of the posts score as high with {high.name} as {HIGH:.0%} of the "
+            f"background: the stream is unlike it; give it a background of its own"
+        )
+    if passes.passes >= MANY_PASSES:
+        rest = "" if isnan(high.high) else ", while most posts score as they should"
+        return f"{passes.name} passes {passes.passes:,.0f} times the promised rate{rest}"
+    return "none: scores and pass rates are about as promised"

@@ -1,0 +1,150 @@
+"""A random sample of the near misses of each event.
+
+They lie in two strata, by how much of the background scores as high. All are counted; the sample
+holds those of lowest priority. A priority is a hash of the post's name, keyed by a nonce of the
+worker, so that nobody who chooses ids can choose the sample. The lowest priorities of several
+workers' samples are a sample of all.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+
+import msgspec
+import numpy as np
+
+from encoder.model.weights import F32, I64
+from worker.posts.outcome import Post, PostId
+from worker.seeds.record import digest
+
+RATES = (0.003, 0.01)  # of the background: where the first stratum ends, and the second
+ROOM = 200  # of each stratum
+MOST_CHARS = 2_000  # of a text that is kept
+MOST_REST = 300  # of each of the other strings
+MOST_ID = 1_000  # characters; a post of a longer name is counted, and never kept
+NEVER = np.iinfo(np.uint64).max
+
+
+def draw_key(post_id: PostId, nonce: str = "") -> str:
+    """The position of a post in the draw with this nonce: 64 hex digits."""
+    return digest([nonce, *post_id] if nonce else list(post_id))
+
+
+class NearMiss(msgspec.Struct, frozen=True):
+    """A post below the threshold, and its score."""
+
+    post: Post
+    score: float
+
+
+class Stratum(msgspec.Struct, frozen=True):
+    """The near misses of one stratum: their number, and those of lowest priority."""
+
+    count: int
+    kept: tuple[NearMiss, ...]
+    priorities: tuple[int, ...] = ()  # of those that are kept, in the worker's draw
+
+
+class NearAnswer(msgspec.Struct, frozen=True):
+    """A worker's answer at /near."""
+
+    event: str
+    seed_set: str
+    edges: dict[str, tuple[float, ...]]  # of each seed: its threshold, and the strata's lower ends
+    strata: tuple[Stratum, ...]  # the one next to the threshold first
+    seen: int = 0  # posts that they are of, matches included
+
+    @property
+    def threshold(self) -> float:
+        """The lowest score that matches."""
+        return min(edges[0] for edges in self.edges.values())
+
+
+def merged(parts: Sequence[Stratum]) -> Stratum:
+    """One stratum of several workers with different posts."""
+    every = [pair for part in parts for pair in _with_places(part)]
+    misses: dict[PostId, tuple[NearMiss, int]] = {}
+    for near, priority in sorted(every, key=lambda pair: pair[1]):
+        misses.setdefault((near.post.platform, near.post.id), (near, priority))
+    lowest = list(misses.values())[:ROOM]
+    count = sum(part.count for part in parts)
+    return Stratum(count, tuple(near for near, _ in lowest), tuple(place for _, place in lowest))
+
+
+def _with_places(part: Stratum) -> Iterator[tuple[NearMiss, int]]:
+    return zip(part.kept, chain(part.priorities, repeat(0)), strict=False)
+
+
+class NearMisses:
+    """The near misses of every event, in bounded memory."""
+
+    def __init__(
+        self, events: Iterable[str], before: "NearMisses | None" = None, nonce: str = ""
+    ) -> None:
+        """`before` holds the samples of events that continue, made with the same nonce."""
+        self.events = tuple(events)
+        self._nonce = nonce
+        self._cells = {event: slice(2 * n, 2 * n + 2) for n, event in enumerate(self.events)}
+        self._count = np.zeros(2 * len(self.events), np.int64)
+        self._post_counts = dict.fromkeys(self.events, 0)
+        self._last = np.full(2 * len(self.events), NEVER, np.uint64)  # below it one is kept
+        self._samples: list[dict[int, NearMiss]] = [{} for _ in self._count]
+        if before is not None:
+            for event in before._cells.keys() & self._cells.keys():
+                self._post_counts[event] = before._post_counts[event]
+                self._take_over(self._cells[event], before, before._cells[event])
+
+    def add(self, posts: Sequence[Post], which: I64, events: I64, strata: I64, scores: F32) -> None:
+        """Add the near misses of a batch: positions of post, event and stratum, and scores."""
+        cells = 2 * events + strata  # [m]
+        np.add.at(self._count, cells, 1)
+        keys = np.zeros(len(posts), np.uint64)
+        for n in np.unique(which).tolist():
+            keys[n] = self._priority(posts[n])
+        taken = np.flatnonzero(keys[which] < self._last[cells])
+        bounded = {n: _bounded(posts[n]) for n in set(which[taken].tolist())}
+        for n in taken.tolist():
+            post = int(which[n])
+            self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
+
+    def look(self, posts: int) -> None:
+        """Count posts that were compared, near or not."""
+        for event in self._post_counts:
+            self._post_counts[event] += posts
+
+    def seen(self, event: str) -> int:
+        """The number of posts that were compared with an event."""
+        return self._post_counts[event]
+
+    def strata(self, event: str) -> tuple[Stratum, ...]:
+        """The strata of an event, the one next to its threshold first."""
+        cells = self._cells[event]
+        strata_of_event = []
+        for count, own in zip(self._count[cells].tolist(), self._samples[cells], strict=True):
+            places = tuple(sorted(own))
+            strata_of_event.append(Stratum(count, tuple(own[place] for place in places), places))
+        return tuple(strata_of_event)
+
+    def _priority(self, post: Post) -> int:
+        """The priority of a post, the same each time; 53 bits, which JSON preserves."""
+        if len(post.id) > MOST_ID:
+            return int(NEVER)
+        return int(draw_key((post.platform, post.id), self._nonce)[:16], 16) >> 11
+
+    def _keep(self, cell: int, key: int, near: NearMiss) -> None:
+        misses = self._samples[cell]
+        misses[key] = near
+        if len(misses) > ROOM:
+            del misses[max(misses)]
+        if len(misses) == ROOM:
+            self._last[cell] = max(misses)
+
+    def _take_over(self, cells: slice, before: "NearMisses", theirs: slice) -> None:
+        self._count[cells], self._last[cells] = before._count[theirs], before._last[theirs]
+        self._samples[cells] = [dict(misses) for misses in before._samples[theirs]]
+
+
+def _bounded(post: Post) -> Post:
+    """The post with its strings cut to the limit; its name stays whole."""
+    rest = (post.author, post.created_at, post.lang, post.url)
+    cut = (value and value[:MOST_REST] for value in rest)
+    return Post(post.id, post.platform, post.text[:MOST_CHARS], *cut)

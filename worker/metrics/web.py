@@ -1,0 +1,251 @@
+"""A small web server for long-running processes: /metrics, /healthz and /readyz."""
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from worker.config import WebConfig
+from worker.errors import ConfigError
+from worker.metrics.registry import CONTENT_TYPE, Metrics
+from worker.metrics.visits import (
+    ACCEPTED,
+    HEAD_BYTES,
+    QUEUE,
+    Connections,
+    Visit,
+    asks_for_loopback,
+    is_loopback,
+)
+from worker.posts.times import rfc3339
+from worker.seeds.profile import Compared, Profile
+from worker.seeds.set import NEVER, SeedSet
+
+PORT = 6066
+TRIES = 100  # ports after the default one
+GRACE_S = 1.0  # for answers under way when the process ends
+LINGER_S = 1.0  # for the rest of a body that nobody reads, so that the client reads the answer
+FRESH = {"Cache-Control": "no-store"}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = logging.getLogger("newsift.web")
+
+
+class Site:
+    """The server, on the event loop that starts it."""
+
+    host_key, port_key = "web.host", "web.port"  # what refusals name
+    first_port = PORT
+    body_bytes = 2**14  # of a request: nothing here reads one
+
+    def __init__(
+        self, config: WebConfig, render: Callable[[], bytes], not_ready: Callable[[], str]
+    ) -> None:
+        """`render` gives the metrics; `not_ready` why the process is not ready, or None."""
+        self._config, self._render, self._not_ready = config, render, not_ready
+        self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._connections = Connections()
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listen on the configured port, or on the first free one from the default on."""
+        app = web.Application(middlewares=[self._for_this_machine], client_max_size=self.body_bytes)
+        app.on_response_prepare.append(_close)
+        self.prepare(app)
+        app.add_routes(self.routes())
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=GRACE_S,
+            lingering_time=LINGER_S,
+            max_field_size=HEAD_BYTES,
+        )
+        await self._runner.setup()
+        assert self._runner.server is not None
+        try:
+            make = partial(Visit, self._runner.server, self._connections, self.body_bytes)
+            self._server = await self._listen(make)
+        except ConfigError:
+            await self.stop()
+            raise
+        self.port = self._server.sockets[0].getsockname()[1]
+        if self._config.port is None and self.port != self.first_port:
+            log.warning("web: port %d is taken; listening on %d", self.first_port, self.port)
+        self.began()
+
+    def began(self) -> None:
+        """Log the address."""
+        log.info("web: http://%s:%d/metrics", self._config.host, self.port)
+
+    def prepare(self, app: web.Application) -> None:
+        """Configure the application beyond its routes."""
+
+    def routes(self) -> Iterable[web.AbstractRouteDef]:
+        return [
+            web.get("/metrics", self._get_metrics), web.get("/healthz", self._get_health),
+            web.get("/readyz", self._get_ready),
+        ]  # fmt: skip
+
+    async def stop(self) -> None:
+        """Stop listening; may be called without `start`."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._connections.end()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _listen(self, make: Callable[[], Visit]) -> asyncio.Server:
+        loop, host, fixed = asyncio.get_running_loop(), self._config.host, self._config.port
+        first = self.first_port
+        for port in range(first, first + TRIES) if fixed is None else [fixed]:
+            try:
+                server = await loop.create_server(make, host, port, backlog=ACCEPTED)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise self._refusal(port, error) from error
+            else:
+                # asyncio accepts as many at once as the kernel keeps: let that keep more.
+                for each in server.sockets:
+                    with socket.socket(fileno=os.dup(each.fileno())) as listening:
+                        listening.listen(QUEUE)
+                return server
+        taken = f"{fixed} is taken; free it, or give another"
+        none = f"null: ports {first} to {port} are all taken; set web.port to a free one"
+        raise ConfigError(f"{self.port_key}: {none if fixed is None else taken}")
+
+    def _refusal(self, port: int, error: OSError) -> ConfigError:
+        if error.errno == errno.EACCES:
+            reason_text = f"{port} is not allowed for this user; give 1024 or more"
+            return ConfigError(f"{self.port_key}: {reason_text}")
+        reason = error.strerror or error
+        reason_text = f"{self._config.host} is no address of this host ({reason})"
+        return ConfigError(f"{self.host_key}: {reason_text}; give 127.0.0.1, or 0.0.0.0 for all")
+
+    async def _get_metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _get_health(self, _request: web.Request) -> web.Response:
+        return verdict("healthy", "")
+
+    async def _get_ready(self, _request: web.Request) -> web.Response:
+        return verdict("ready", self._not_ready())
+
+    @web.middleware
+    async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse requests by a foreign page if only this machine may be served."""
+        hosts = request.headers.getall("Host", [])
+        if is_loopback(self._config.host) and not all(map(asks_for_loopback, hosts)):
+            return json_answer({"reason": "Host: is not this machine; ask for 127.0.0.1"}, 421)
+        return await handler(request)
+
+
+def verdict(word: str, reason: str, **more: str) -> web.Response:
+    """Whether a process is healthy or ready, and why not."""
+    return json_answer({word: not reason, "reason": reason, **more}, 503 if reason else 200)
+
+
+def json_answer(content: dict[str, Any], status: int = 200) -> web.Response:
+    """A JSON response that must not be cached."""
+    return web.json_response(content, status=status, headers=FRESH)
+
+
+async def _close(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Connection"] = "close"
+    response.force_close()
+
+
+JSON = "application/json; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of the worker: why it is not ready, if so, its seeds, and its cluster and group."""
+
+    not_ready: str = ""
+    seeds: SeedSet | None = None
+    cluster_id: str = ""  # Kafka's, as far as it is known
+    group: str = ""
+
+
+class Web(Site):
+    """The worker's web server, on the event loop that starts it."""
+
+    def __init__(
+        self, config: WebConfig, metrics: Metrics, state: Callable[[], Health],
+        near: Callable[[str], bytes | None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        super().__init__(config, metrics.render, lambda: state().not_ready)
+        self._state, self._near = state, near
+        self._listing = asyncio.Lock()
+        self._listed: tuple[SeedSet, bytes] | None = None
+
+    def routes(self) -> Iterable[web.AbstractRouteDef]:
+        mine = [web.get("/seeds", self._get_seeds), web.get("/near", self._get_near)]
+        return [*super().routes(), *mine]
+
+    async def _get_ready(self, _request: web.Request) -> web.Response:
+        """Also names the cluster and the group, since a caller may expect another worker."""
+        now = self._state()
+        return verdict("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
+
+    async def _get_seeds(self, _request: web.Request) -> web.Response:
+        seeds = self._state().seeds
+        if seeds is None:
+            return json_answer({"reason": "the control topic is not yet read to its end"}, 503)
+        async with self._listing:  # once for each set, away from the loop: there may be many seeds
+            if self._listed is None or self._listed[0] is not seeds:
+                self._listed = seeds, await asyncio.to_thread(listed_bytes, seeds)
+        return web.Response(body=self._listed[1], headers=FRESH | {"Content-Type": JSON})
+
+    async def _get_near(self, request: web.Request) -> web.Response:
+        """The near misses of an event, for `labels ask` and the desk."""
+        answer = await asyncio.to_thread(self._near, request.query.get("event", ""))
+        if answer is None:
+            reason = "keeps no near misses of it: there is no such event in force, or too many"
+            return json_answer({"reason": f"event: this worker {reason}"}, 404)
+        return web.Response(body=answer, headers=FRESH | {"Content-Type": JSON})
+
+
+def listed_bytes(seeds: SeedSet) -> bytes:
+    """A seed set as /seeds sends it, seed by seed, so that other tasks get their turn."""
+    listed = seeds_listed(seeds)
+    lists = [
+        f'"{name}": [{", ".join(json.dumps(row) for row in listed[name])}]'
+        for name in ("live", "paused", "refused", "stale")
+    ]
+    return f'{{"seed_set": {json.dumps(listed["seed_set"])}, {", ".join(lists)}}}'.encode()
+
+
+def seeds_listed(seeds: SeedSet) -> dict[str, Any]:
+    """A seed set as /seeds shows it: what each seed compares with, and why some are refused."""
+    live = [
+        _described(seed) | {
+            "threshold": round(float(threshold), 6),
+            "expires_at": None if expiry == NEVER else rfc3339(int(expiry)),
+        }
+        for seed, threshold, expiry in zip(seeds.seeds, seeds.thresholds, seeds.expiry, strict=True)
+    ]  # fmt: skip
+    paused = [_described(seed) for seed in seeds.paused]
+    refused = [{"id": seed.id, "reason": seed.reason} for seed in seeds.refused]
+    stale = [{"id": profile.id, "reason": profile.reason} for profile in seeds.stale]
+    return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused,
+            "stale": stale}  # fmt: skip
+
+
+def _described(seed: Compared) -> dict[str, Any]:
+    """A seed, or a profile with the seeds that it replaces."""
+    entry = {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
+            "version": seed.version}  # fmt: skip
+    return entry | ({"seeds": seed.seeds} if isinstance(seed, Profile) else {})

@@ -1,0 +1,132 @@
+"""The worker's process: command line, signals and exit code."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from dataclasses import replace
+from typing import Any, ClassVar, NoReturn
+
+import faust
+from aiokafka.errors import KafkaError
+from faust.cli import worker as faust_cli
+from faust.cli.base import now_builtin_worker_options, option
+from faust.cli.params import TCPPort
+
+from encoder.errors import NewsiftError
+from worker import log
+from worker.config import Config
+from worker.errors import RunError
+from worker.kafka.settings import broker_error
+from worker.text import escaped
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+SLACK_S = 2.0  # beyond the time for a shutdown, before the process is ended as it is
+FAUSTS = {"store", "datadir", "appdir", "  web"}  # rows of the banner about what is not used here
+
+
+class worker(faust_cli.worker):  # type: ignore[misc]
+    """Start the worker."""
+
+    redirect_stdouts = False
+    options: ClassVar = [  # Faust's others are about its own web server
+        option("--web-port", "-p", type=TCPPort(), help="Port of the web server."),
+        option("--web-bind", "-b", help="Address on which the web server listens."),
+        *now_builtin_worker_options,
+    ]
+
+    def _init_worker_options(
+        self, *args: Any, web_port: int | None, web_bind: str | None, **options: Any
+    ) -> None:
+        """Apply --web-port and --web-bind to the worker's own web server."""
+        web_options = {"port": web_port, "host": web_bind}
+        web = {name: value for name, value in web_options.items() if value is not None}
+        self.app.config = replace(self.app.config, web=replace(self.app.config.web, **web))
+
+    def _banner_data(self, worker: Any) -> list[tuple[str, str]]:
+        rows = super()._banner_data(worker)
+        return [row for row in rows if row[0] not in FAUSTS]
+
+
+class Worker(faust.Worker):  # type: ignore[misc]
+    """Faust's worker with an exit of our own: always one line, never a traceback, never a hang."""
+
+    def __init__(self, app: Any, *services: Any, **options: Any) -> None:
+        options |= {"redirect_stdouts": False, "override_logging": False}
+        super().__init__(app, *services, **options)
+        self.spinner = None
+        self._config: Config = app.config
+        self._why: BaseException | None = None
+        self._leaving = asyncio.Event()
+        app.leave = self.leave
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """Begin to stop; the first reason is the one that is reported."""
+        if not self._leaving.is_set():
+            self._why = error
+            self._leaving.set()
+
+    def execute_from_commandline(self) -> NoReturn:
+        """Run until there is a reason to stop, shut down in order and end the process."""
+        try:
+            self.app.check()
+            log.set_up(self._config.log, self.loglevel, self.logfile)
+            self.loop.run_until_complete(self._live())
+        except BaseException as error:  # noqa: BLE001 - there is no other way out
+            self.leave(error)
+        end_process(self._why, self._config)
+
+    def install_signal_handlers(self) -> None:
+        """Stop on SIGTERM and Ctrl-C."""
+        self.loop.add_signal_handler(signal.SIGTERM, self.leave)
+        self.loop.add_signal_handler(signal.SIGINT, self.leave, KeyboardInterrupt())
+
+    async def on_execute(self) -> None:
+        """Print nothing on standard output: the log has it."""
+
+    async def _live(self) -> None:
+        """Run until the worker ends or is told to stop; then stop within the time limit."""
+        starting = asyncio.ensure_future(self.start())
+        leaving = asyncio.ensure_future(self._leaving.wait())
+        await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            self.leave(starting.exception() or self.crash_reason or RunError("it just stopped"))
+        in_time = self._config.stream.shutdown_s + SLACK_S
+        late = RunError(
+            f"the worker did not stop within {in_time:g} s (stream.shutdown_s); it is ended"
+        )
+        overdue = threading.Timer(in_time, end_process, (self._why or late, self._config))
+        overdue.daemon = True
+        overdue.start()
+        await self.stop()
+        overdue.cancel()
+
+
+def end_process(error: BaseException | None, config: Config) -> NoReturn:
+    """Print the reason in one line and end the process, whatever its threads do."""
+    code = DONE
+    if error is not None:
+        code, message = verdict(error, config)
+        if log.debugging():
+            for text in "".join(traceback.format_exception(error)).splitlines():
+                print(escaped(text), file=sys.stderr)  # noqa: T201
+        log.last_line(message, config.log)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def verdict(error: BaseException, config: Config) -> tuple[int, str]:
+    """The exit code of an error, and its message in one line."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, "interrupted"
+    if isinstance(error, KafkaError):
+        error = broker_error(error, config)  # which names the broker and the remedy
+    message = " ".join(str(error).split())
+    if isinstance(error, NewsiftError):
+        return error.exit_code, message
+    return FAILED, f"{type(error).__name__}: {message}"

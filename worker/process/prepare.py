@@ -1,0 +1,190 @@
+"""Everything that must exist before the first post: model, topics, seeds, output."""
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+from aiokafka import ConsumerRecord
+
+import encoder
+from encoder.embeddings import Embeddings
+from encoder.encoder import Encoder
+from encoder.model.weights import F32
+from worker import crashpoint
+from worker.assembly import assembled
+from worker.config import Config
+from worker.kafka.consumers import group_consumer, in_time, lone_consumer
+from worker.kafka.delivery import Delivery
+from worker.kafka.producer import KafkaProducer
+from worker.kafka.settings import aiokafka_producer_settings
+from worker.kafka.topics import ensure_topics, refuse_unfit
+from worker.match.drift import HIGH, Drift
+from worker.match.near import NearWatch
+from worker.match.pipeline import Pipeline
+from worker.match.records import encode_json
+from worker.metrics.registry import Metrics
+from worker.metrics.web import Health, Web
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedSet
+from worker.seeds.state import control_state
+from worker.stream.control import Control
+from worker.stream.flow import Flow, Grouping, RejectedBytes, now
+from worker.stream.ingest import Ingest
+from worker.stream.ledger import Batch, Ledger
+from worker.stream.offsets import Positions
+
+CALIBRATING = 2_000  # background posts
+LEAVE_S = 2.0  # of the time for a shutdown, for each part
+SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
+log = logging.getLogger("newsift.stream")
+
+
+class Parts:
+    """The parts of a worker, built from a configuration; `start` makes them ready."""
+
+    flow: Flow
+    embedder: SeedEmbedder
+
+    def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:
+        self._config, self._ledger, self._stalled = config, ledger, False
+        self.missing = "it is starting"  # why the worker is not ready
+        topics, size = config.topics, config.stream
+        self.metrics = metrics = Metrics()
+        self.web = Web(config.web, metrics, self._state, self._near)
+        self.control = Control(
+            lone_consumer(config), topics.seeds, metrics, config.limits,
+            lambda: refuse_unfit(config), self._seeds_are_lost,
+        )  # fmt: skip
+        self.delivery = Delivery(
+            lambda: KafkaProducer(aiokafka_producer_settings(config)),
+            (topics.matches, topics.rejected), size.produce_deadline_s, self._output_stalls,
+        )  # fmt: skip
+        self.rejected_bytes = RejectedBytes(config.limits.rejected_bytes)
+        consumer = group_consumer(config, self.rejected_bytes.note)
+        self.positions = Positions(consumer, topics.posts, ledger, metrics, fail)
+        self.ingest = Ingest(
+            consumer, topics.posts, self.positions, ledger, metrics,
+            posts=size.batch_posts, size=size.batch_bytes,
+        )  # fmt: skip
+
+    @property
+    def paused(self) -> bool:
+        """Whether the worker waits for something outside of it."""
+        return self._stalled or bool(self.control.lost)
+
+    async def start(self) -> None:
+        """Start every part in order, then begin to read."""
+        config = self._config
+        await self.web.start()
+        model = config.model
+        loading = asyncio.ensure_future(
+            asyncio.to_thread(encoder.load, model.name, model.device, model.threads)
+        )
+        self.missing = "the broker has not answered"
+        await asyncio.to_thread(ensure_topics, config)
+        self.missing = "the control topic is not yet read to its end"
+        await self.control.start()
+        self.missing = "the output has not answered"
+        await self.delivery.start()
+        self.missing = "the model is being loaded"
+        enc = await loading
+        self.missing = "the seeds are being embedded"
+        await self._embed(enc)
+        await self.ingest.start()
+        sys.setswitchinterval(SWITCH_S)
+        gc.freeze()  # what the start has made stays, so nobody looks through it
+        self.missing = ""
+        self.metrics.ready(True)
+        log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)
+
+    async def stop(self, *, settle: bool) -> None:
+        """Stop reading; finish what is in flight if `settle`; commit and leave the group."""
+        self.missing = "it is leaving"
+        self.metrics.ready(False)
+        self.ingest.close()
+        if settle and not self.control.lost:
+            seconds = self._config.stream.shutdown_s - 2 * LEAVE_S  # the rest is for the others
+            await self.positions.settle(max(0.0, seconds))
+        await in_time(self.positions.commit(), LEAVE_S)
+        parts = (self.ingest, self.delivery, self.control, self.web)
+        await asyncio.gather(*(in_time(part.stop(), LEAVE_S) for part in parts))
+
+    async def _embed(self, enc: Encoder) -> None:
+        """Embed the seeds and take one match through all stages."""
+        config = self._config
+        self.metrics.model(enc.digest, enc.path, enc.model.mix)
+        pipeline, self.embedder = assembled(enc, config, perf_counter)
+        await self.control.embed(self.embedder)
+        await asyncio.to_thread(warm_up, enc, config.matching.why)
+        matching = config.matching
+        background = self.embedder.background
+        cuts = partial(high_cuts, enc, background)
+        drift = Drift(cuts, matching.background_rate, matching.threshold)
+        self.flow = Flow(
+            *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
+            drift, NearWatch(partial(near_cuts, enc, background)), self.rejected_bytes,
+        )  # fmt: skip
+        self.control.prepare = self.flow.prepare
+        await asyncio.to_thread(self.flow.prepare, self._seeds())
+
+    def _seeds(self) -> SeedSet:
+        assert self.control.seeds is not None
+        return self.control.seeds
+
+    def _state(self) -> Health:
+        control, group = self.control, self._config.kafka.group
+        return Health(self.missing or control.lost, control.seeds, control.cluster_id, group)
+
+    def _near(self, event: str) -> bytes | None:
+        """The near misses of an event as JSON, once posts are being read."""
+        answer = None if self.missing else self.flow.near.answer(event)
+        return None if answer is None else encode_json(answer)
+
+    def _seeds_are_lost(self, why: str) -> None:
+        """Pause the posts for a reason; None resumes them."""
+        self._ledger.pause(bool(why))
+        self.metrics.ready(not why and not self.missing)
+        self._tell_paused("control", bool(why))
+
+    def _output_stalls(self, stalls: bool) -> None:
+        if self._stalled and not stalls:
+            log.info("the output answers again")
+        if self._stalled != stalls:
+            self._tell_paused("output", stalls)
+        self._stalled = stalls
+
+    def _tell_paused(self, what: str, paused: bool) -> None:
+        tell = self.metrics.paused if paused else self.metrics.resumed
+        tell(what)
+
+
+def near_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float) -> F32:
+    """The score of each seed that this share of the background reaches."""
+    if len(background) * rate < 1:
+        return np.full(len(seeds), np.inf, np.float32)  # no stratum: nobody can tell
+    return enc.thresholds(seeds, rate, background)
+
+
+def high_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
+    """The score of each seed that a tenth of the background reaches, from a sample."""
+    every = background[:: max(1, len(background) // CALIBRATING)]
+    if len(every) * HIGH < 1:
+        return np.full(len(seeds), np.nan, np.float32)
+    return enc.thresholds(seeds, HIGH, every)
+
+
+def warm_up(enc: Encoder, why: bool) -> None:
+    """Take an invented match through all stages, so that everything is compiled."""
+    state = control_state({b"warm": b'{"text": "warm up"}'})
+    seeds = SeedEmbedder(enc, 0.5, 0.01).make(state)
+    value = b'{"id": "1", "text": "warm up"}'
+    message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
+    with crashpoint.unwatched():
+        edges = NearWatch(partial(near_cuts, enc, enc.background)).edges(seeds)
+        outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
+        Grouping().place(Batch(0, [message]), outcome)

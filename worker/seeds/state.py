@@ -1,0 +1,396 @@
+"""The state of the control topic as one value: the latest record of each key counts.
+
+`ControlReducer` applies records in offset order. `ControlState` is the result at one moment.
+`Resolution` says which profiles replace their seeds with a given model.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from worker.config.limits import DEFAULT_LIMITS, Limits
+from worker.seeds.profile import Compared, Profile, read_record
+from worker.seeds.record import KEY_BYTES, PREFIX, RefusedSeed, Seed
+
+OVERHEAD = 512  # bytes of room that a record takes beside its key and value
+NO_MODEL = "the model that profiles are compared by is not known"
+
+
+class ControlMessage(Protocol):
+    """A record of the control topic, as any of the Kafka clients returns it."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """The latest record of a key, as published."""
+
+    key: bytes | None
+    value: bytes
+    timestamp: int = -1  # milliseconds, Kafka's
+    offset: int = field(default=0, compare=False)
+    partition: int = field(default=0, compare=False)
+
+
+class Status(NamedTuple):
+    """Whether posts are compared with a seed or profile at some time."""
+
+    state: str  # live | expired | paused | replaced | stale | refused | unknown
+    reason: str = ""  # of the last three
+    by: str = ""  # the profile in the seed's place
+    ends_at: int | None = None  # milliseconds; None for never
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StaleProfile:
+    """A profile that is not in force, with the reason; its seeds are used instead."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What decides whether a model can use a profile."""
+
+    digest: str
+    dim: int
+    mix: float
+    # why the profile's automatic threshold cannot be told at the configured rate; else empty
+    rate_error: Callable[[Profile], str] = lambda profile: ""
+
+
+@dataclass(frozen=True)
+class ControlState:
+    """The control topic at one moment; immutable.
+
+    Seeds and profiles beyond `limits.seeds` are refused: the first by id stay. Paused seeds do not
+    count; profiles are counted on their own, stale or not.
+    """
+
+    seeds: Mapping[str, Seed]  # the valid ones, paused or not, by id
+    profiles: Mapping[str, Profile]  # the valid ones by event
+    refused: Mapping[bytes, RefusedSeed]  # by key; one that is too long by its SHA-512
+    records: Mapping[bytes, ControlRecord] = field(repr=False)  # empty where values are not kept
+    left_out: int = 0  # records without room
+    unreadable: int = 0  # records in batches that could not be read
+    complete: bool = False  # read to the end that the topic had when the reading began
+    offsets: Mapping[int, int] = field(default_factory=dict, compare=False)  # next, by partition
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of all keys and values, in any order, in hex."""
+        digests = sorted(_record_digest(record) for record in self.records.values())
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+
+    @property
+    def offset(self) -> int:
+        """The next offset; the sum for several partitions."""
+        return sum(self.offsets.values())
+
+    @property
+    def version(self) -> str:
+        """A name for people: how far the topic was read, and the digest."""
+        return f"offset {self.offset}, {self.digest[:12]}"
+
+    @cached_property
+    def paused(self) -> tuple[Seed, ...]:
+        """The paused seeds, sorted by id."""
+        paused = (seed for seed in self.seeds.values() if seed.paused)
+        return tuple(sorted(paused, key=lambda seed: seed.id))
+
+    def content(self, key: bytes) -> Compared | RefusedSeed | None:
+        """The content of the latest record of a key."""
+        if refused := self.refused.get(table_key(key)):
+            return refused
+        name = key.decode("utf-8", "replace")
+        if name.startswith(PREFIX):
+            return self.profiles.get(name.removeprefix(PREFIX))
+        return self.seeds.get(name)
+
+    def of_events(self, events: Set[str]) -> "ControlState":
+        """The state of these events alone."""
+        seeds = (each for each in self.seeds.values() if each.event in events)
+        return state_of([*seeds, *(self.profiles[name] for name in events & self.profiles.keys())])
+
+    def of_one(self, content: Compared) -> "ControlState":
+        """The state of one seed, or of a profile and the seeds that it replaces."""
+        names = content.seeds if isinstance(content, Profile) else ()
+        return state_of([content, *(self.seeds[name] for name in names if name in self.seeds)])
+
+    def with_seeds(self, seeds: Iterable[Seed]) -> "ControlState":
+        """The state after these seeds were added or replaced."""
+        new = {seed.id: seed for seed in seeds}
+        refused = {key: each for key, each in self.refused.items() if each.id not in new}
+        return replace(self, seeds={**self.seeds, **new}, refused=refused)
+
+    def with_profiles(self, profiles: Iterable[Profile]) -> "ControlState":
+        """The state after these profiles replaced those of their events."""
+        new = {profile.event: profile for profile in profiles}
+        ids = {profile.id for profile in new.values()}
+        refused = {key: each for key, each in self.refused.items() if each.id not in ids}
+        return replace(self, profiles={**self.profiles, **new}, refused=refused)
+
+    def value(self, key: bytes) -> bytes | None:
+        """The latest value of a key, or None."""
+        record = self.records.get(table_key(key))
+        return None if record is None else record.value
+
+    def resolve(self, model: ModelFacts | None, unknown: str = NO_MODEL) -> "Resolution":
+        """Which profiles are in force with this model; without a model that is unknown."""
+        compared: dict[str, Compared] = {
+            name: each for name, each in self.seeds.items() if not each.paused
+        }
+        ends = {name: seed.expires_at for name, seed in self.seeds.items()}
+        idle: dict[str, Status] = {}
+        for profile in self.profiles.values():
+            if model is None:
+                idle[profile.id] = Status("unknown", unknown)
+            elif why := stale_reason(profile, self.seeds, model.digest):
+                idle[profile.id] = Status("stale", why)
+            elif why := profile_error(profile, model):
+                idle[profile.id] = Status("refused", why)
+            else:
+                for name in profile.seeds:
+                    del compared[name]
+                    idle[name] = Status("replaced", by=profile.id, ends_at=ends[name])
+                compared[profile.id] = profile
+                ends[profile.id] = last_end(ends[name] for name in profile.seeds)
+        return Resolution(self, compared, {name: ends[name] for name in compared}, idle)
+
+    def status(self, name: str, at_ms: int) -> Status:
+        """The status of an existing seed, as far as the records alone decide it."""
+        if (seed := self.seeds.get(name)) is None:
+            return Status("refused", self.refused[table_key(name.encode())].reason)
+        end = seed.expires_at
+        if seed.paused:
+            return Status("paused", ends_at=end)
+        return Status("expired" if end is not None and end <= at_ms else "live", ends_at=end)
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The profiles in force with a model, and those that are not."""
+
+    state: ControlState
+    compared: Mapping[str, Compared]  # by id: profiles in force, and seeds that none stands for
+    ends: Mapping[str, int | None]  # of these: milliseconds, a profile's with its last seed
+    _idle: Mapping[str, Status]  # profiles not in force, and seeds that one stands for
+
+    @cached_property
+    def stale(self) -> tuple[StaleProfile, ...]:
+        """The profiles whose seeds or model have changed, sorted by id."""
+        stale = (pair for pair in self._idle.items() if pair[1].state == "stale")
+        return tuple(sorted(StaleProfile(name, status.reason) for name, status in stale))
+
+    @cached_property
+    def refused(self) -> tuple[RefusedSeed, ...]:
+        """The profiles that the model cannot use, sorted by id."""
+        refused = (pair for pair in self._idle.items() if pair[1].state == "refused")
+        return tuple(sorted(RefusedSeed(name, status.reason) for name, status in refused))
+
+    def status(self, name: str, at_ms: int) -> Status:
+        """The status of a seed or profile at some time."""
+        if idle := self._idle.get(name):
+            return idle
+        if isinstance(self.compared.get(name), Profile):
+            end = self.ends[name]
+            return Status("expired" if end is not None and end <= at_ms else "live", ends_at=end)
+        return self.state.status(name, at_ms)
+
+
+class ControlReducer:
+    """Applies the records of the control topic; the cost of a record is constant."""
+
+    def __init__(
+        self, limits: Limits = DEFAULT_LIMITS, room: int | None = None, values: bool = True
+    ) -> None:
+        """`room` bounds the bytes of all records, if given.
+
+        Without `values` only what matching needs is stored: no bytes of records, and no history,
+        promise or provenance of a profile.
+        """
+        self._limits, self._room, self._values = limits, room, values
+        self._seeds: dict[str, Seed] = {}
+        self._profiles: dict[str, Profile] = {}
+        self._refused: dict[bytes, RefusedSeed] = {}
+        self._records: dict[bytes, ControlRecord] = {}
+        self._sizes: dict[bytes, int] = {}  # where there is a room
+        self._next: dict[int, int] = {}  # offsets by partition
+        self._resumed = 0  # seeds that are not paused
+        self._left_out = self._unreadable = 0
+        self._complete = False
+        self._last: ControlState | None = None
+        self._shared = False  # the tables are those of a state that somebody holds
+
+    def apply(self, records: Iterable[ControlMessage]) -> None:
+        """Apply records; one that was applied before has no effect."""
+        for record in records:
+            if record.offset >= self._next.get(record.partition, 0):
+                self._next[record.partition] = record.offset + 1
+                self._put(record)
+                self._last = None
+
+    def skip(self, records: int) -> None:
+        """Count the records of an unreadable batch."""
+        self._unreadable += records
+        self._last = None
+
+    def finish(self) -> None:
+        """Record that the topic was read to the end that it had at the start."""
+        if not self._complete:
+            self._complete, self._last = True, None
+
+    def snapshot(self) -> ControlState:
+        """The current state; the same object until a record changes it."""
+        if self._last is None:
+            self._shared = True
+            seeds, profiles, refused = self._within_limits()
+            self._last = ControlState(
+                MappingProxyType(seeds), MappingProxyType(profiles), MappingProxyType(refused),
+                MappingProxyType(self._records), self._left_out, self._unreadable, self._complete,
+                MappingProxyType(self._next.copy()),
+            )  # fmt: skip
+        return self._last
+
+    def _put(self, record: ControlMessage) -> None:
+        self._own_tables()
+        key, value = table_key(record.key or b""), record.value
+        self._remove(key)
+        if value is None:
+            return
+        if self._room is not None:
+            size = OVERHEAD + len(key) + len(value)
+            if size > self._room:
+                self._left_out += 1
+                return
+            self._room -= size
+            self._sizes[key] = size
+        if self._values:
+            self._records[key] = ControlRecord(
+                record.key, value, record.timestamp, record.offset, record.partition
+            )
+        content = read_record(record.key, value, self._limits)
+        if isinstance(content, Seed):
+            self._seeds[content.id] = content
+            self._resumed += not content.paused
+        elif isinstance(content, Profile):
+            self._profiles[content.event] = content if self._values else content.bare()
+        elif content is not None:
+            self._refused[key] = content
+
+    def _remove(self, key: bytes) -> None:
+        self._records.pop(key, None)
+        if self._room is not None:
+            self._room += self._sizes.pop(key, 0)
+        if self._refused.pop(key, None):
+            return
+        name = key.decode("utf-8", "surrogateescape")  # which no id holds
+        if name.startswith(PREFIX):
+            self._profiles.pop(name.removeprefix(PREFIX), None)
+        elif seed := self._seeds.pop(name, None):
+            self._resumed -= not seed.paused
+
+    def _own_tables(self) -> None:
+        """Copy the tables before the next change, since a state shares them."""
+        if self._shared:
+            self._seeds, self._profiles = self._seeds.copy(), self._profiles.copy()
+            self._refused, self._records = self._refused.copy(), self._records.copy()
+            self._shared = False
+
+    def _within_limits(
+        self,
+    ) -> tuple[dict[str, Seed], dict[str, Profile], dict[bytes, RefusedSeed]]:
+        seeds, profiles, most = self._seeds, self._profiles, self._limits.seeds
+        if self._resumed <= most and len(profiles) <= most:
+            return seeds, profiles, self._refused
+        over = sorted(name for name, seed in seeds.items() if not seed.paused)[most:]
+        over += sorted(profile.id for profile in profiles.values())[most:]
+        why = f"limits.seeds: {most} are allowed, and as many come before it by their ids"
+        beyond = {name: RefusedSeed(name, why) for name in over}
+        return (
+            {name: seed for name, seed in seeds.items() if name not in beyond},
+            {name: each for name, each in profiles.items() if each.id not in beyond},
+            self._refused | {name.encode(): each for name, each in beyond.items()},
+        )
+
+
+def control_state(values: Mapping[bytes, bytes], limits: Limits = DEFAULT_LIMITS) -> ControlState:
+    """The state of a control topic with these values by key."""
+    reducer = ControlReducer(limits)
+    reducer.apply(
+        ControlRecord(key, value, offset=at) for at, (key, value) in enumerate(values.items())
+    )
+    reducer.finish()
+    return reducer.snapshot()
+
+
+def state_of(contents: Iterable[Compared]) -> ControlState:
+    """The state of a control topic with these seeds and profiles; the last one of an id counts."""
+    seeds, profiles = dict[str, Seed](), dict[str, Profile]()
+    for each in contents:
+        if isinstance(each, Seed):
+            seeds[each.id] = each
+        else:
+            profiles[each.event] = each
+    return ControlState(seeds, profiles, {}, {}, complete=True)
+
+
+def table_key(key: bytes) -> bytes:
+    """A key as tables store it: one that is too long for a seed is replaced by its digest."""
+    return key if len(key) <= KEY_BYTES else hashlib.sha512(key).digest()
+
+
+def profile_error(profile: Profile, model: ModelFacts) -> str:
+    """Why this model cannot use a profile; empty if it can."""
+    axes = len(profile.vector.dense)
+    if axes != model.dim:
+        return f"vectors: {axes} axes, the model has {model.dim}; learn the event anew"
+    if len(profile.vector.slots) and not model.mix:
+        return "vectors: has words, which the model does not read; learn the event anew"
+    return model.rate_error(profile)
+
+
+def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str:
+    """Why a profile does not fit its seeds; empty if it does."""
+    if profile.model != model:
+        return f"model: learned with {profile.model[:12]!r}, the worker's is {model[:12]!r}"
+    for name, version in sorted(profile.seeds.items()):
+        quoted, seed = repr(name[:60]), seeds.get(name)
+        if seed is None:
+            return f"seeds: {quoted} stands no more"
+        if seed.version != version:
+            return f"seeds: {quoted} has changed since"
+        if seed.event != profile.event:
+            return f"seeds: {quoted} is of another event now"
+        if seed.paused:
+            return f"seeds: {quoted} is paused"
+    return ""
+
+
+def last_end(ends: Iterable[int | None]) -> int | None:
+    """The latest of several end times; None if one has no end."""
+    last = 0
+    for index, end in enumerate(ends):
+        if end is None:
+            return None
+        last = end if index == 0 else max(last, end)
+    return last
+
+
+def _record_digest(record: ControlRecord) -> bytes:
+    key = record.key or b""
+    return hashlib.sha256(b"%d:%b" % (len(key), key) + record.value).digest()
