@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import SystemRandom
 
 from newsift.cli.signals import defer_interrupts
 from newsift.operations.workers import WRONG, answer_of
@@ -20,6 +21,7 @@ COMMAND = ("-A", "worker", "worker")
 PASSED_ON = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")  # of the user's own settings
 START_S = 120.0  # the first start compiles
 END_S = 15.0
+PORTS = (15_000, 32_000)
 LAST = 500  # characters of the log's last line, which an error quotes
 
 
@@ -108,6 +110,10 @@ def faust() -> list[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    """Below the ports from which systems take those of outgoing connections: none can occupy it
+    before the caller binds it."""
+    for port in SystemRandom().sample(range(*PORTS), 100):
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise RunError(f"no free port: 100 between {PORTS[0]} and {PORTS[1]} are in use")

@@ -7,10 +7,11 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from encoder.support.files import cache_root
+from newsift.cli.processes import free_port
 from tests.broker.secure import PROTOCOLS, Doors
 
 HERE = Path(__file__).parent
@@ -101,12 +102,11 @@ def fetch(folder: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Different ports of this machine that nobody listens on."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return list(ports)
 
 
 class ApacheKafka:
