@@ -11,7 +11,14 @@ from newsift.broker.server import running
 from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
 from worker.config import Config, KafkaConfig, StreamConfig
-from worker.kafka.consumers import REBALANCE_S, REVOKE_S, Consumer, group_consumer, lone_consumer
+from worker.kafka.consumers import (
+    REBALANCE_S,
+    REVOKE_S,
+    Consumer,
+    group_consumer,
+    in_time,
+    lone_consumer,
+)
 
 PARTITIONS = 64
 POST = b"x" * 500
@@ -110,7 +117,7 @@ def test_a_partition_without_a_leader_or_an_answer_hides_no_others(
             return await consumer.bounds()
         finally:
             monkeypatch.undo()
-            await consumer.stop()
+            await in_time(consumer.stop(), 5)  # a fetch that waits for the false leader cancels it
 
     found = asyncio.run(run())
     assert {place.partition: bound for place, bound in found.items()} == dict.fromkeys(
