@@ -110,8 +110,7 @@ def faust() -> list[str]:
 
 
 def free_port() -> int:
-    """Below the ports from which systems take those of outgoing connections: none can occupy it
-    before the caller binds it."""
+    """A port below those of outgoing connections, so that none takes it before the caller does."""
     for port in SystemRandom().sample(range(*PORTS), 100):
         with socket.socket() as listener, suppress(OSError):
             listener.bind(("127.0.0.1", port))
