@@ -15,7 +15,7 @@ from worker.match.drift import HIGH
 
 POSTS, ARTICLES = 20_000, 200  # in a background, and of each source
 RATE = 0.001
-RARE = (0, 500, 200, 50)  # one post in so many is on the event
+RARE = (0, 500, 200, 50)  # one post in this many is on the event
 FACTORS = (1.1, 1.2, 1.3)  # times the automatic threshold, from which posts are left out
 
 HEADER = ("articles", "background", "threshold", "passes", "10 %", "90 %", "high", "most")

@@ -32,7 +32,7 @@ class CrisisScene:
     on: int
 
     def draw(self, one_in: int, seed: int) -> "CrisisDraw":
-        """Half of the news, one in so many on the event (none at 0); all else judges."""
+        """Half of the news, with one in `rare` on the event (none at 0); the rest judges."""
         rng = np.random.default_rng(seed)
         news = rng.permutation(self.news)
         on = self.news + rng.permutation(self.on)
@@ -59,7 +59,7 @@ class CrisisDraw:
         return (places >= first) & (places < first + self.scene.on)
 
     def precision(self, scores: F32, one_in: int) -> float:
-        """The precision at 80 % recall where one post in so many is on the event."""
+        """The precision at 80 % recall where one post in `rare` is on the event."""
         cut = np.sort(scores[self.on])[::-1][int(np.ceil(RECALL * len(self.on))) - 1]
         hits, alarms = (float((scores[x] >= cut).mean()) for x in (self.on, self.news))
         return hits / (hits + (one_in - 1) * alarms)
@@ -84,7 +84,7 @@ def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
 
 
 def unknown(posts: Embeddings, background: Embeddings) -> Embeddings:
-    """The posts whose words are no background post's: that a profile was told apart from."""
+    """The posts that share no text with the background, from which profiles learn."""
     background_words = set(words_of(background))
     return posts[np.flatnonzero([words not in background_words for words in words_of(posts)])]
 

@@ -68,7 +68,7 @@ class Workload:
         self.weights = cache(self._weights)
 
     def _encoder(self, threads: int) -> Encoder:
-        """The whole encoder on the CPU with so many threads, after the earlier posts."""
+        """The whole encoder on the CPU with a number of threads, after the earlier posts."""
         made = load(self.model, device="cpu", threads=threads)
         made.posts(self.earlier)
         return made
@@ -195,7 +195,7 @@ MINILM_BATCH, MINILM_POSTS = 32, 256
 
 
 class BenchRow(NamedTuple):
-    """One line of the table: what is measured, and how it is made ready for so many threads."""
+    """One line of the table: what is measured, and how it is prepared for a number of threads."""
 
     name: str
     prepare: Callable[[Workload, int], Run]
@@ -225,7 +225,7 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
 
 
 def published(work: Workload) -> Run:
-    """The published form, with its padding made anew for every batch."""
+    """The published form, with new padding for every batch."""
     return over_ids(work, Published(work.weights("paper")))
 
 

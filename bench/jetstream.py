@@ -24,7 +24,7 @@ CID = "bafyreidqpc7si3dbimffi64lz3xsx2qt45ip7rpna2qpslcddp23itjjzm"
 
 
 def events(texts: Sequence[str], count: int, path: str) -> Iterator[str]:
-    """So many posts as one of the interfaces tells of them."""
+    """Posts as one of the two interfaces sends them."""
     for number, text in enumerate(islice(cycle(texts), count)):
         at, did = BASE + number * STEP, f"did:plc:{number:024}"
         post = {"$type": "app.bsky.feed.post", "createdAt": time_of(at), "langs": ["en"],
@@ -68,7 +68,7 @@ async def serve(count: int, data: Path | None) -> None:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    print(runner.addresses[0][1], flush=True)  # noqa: T201 - whoever started it reads it
+    print(runner.addresses[0][1], flush=True)  # noqa: T201 - the parent process reads it
     await asyncio.Future()
 
 

@@ -29,7 +29,7 @@ REMARKS = (
 
 
 class LanguageEvent(NamedTuple):
-    """One event as one language tells it."""
+    """One event in one language."""
 
     event: str
     article: str
@@ -102,7 +102,7 @@ def findings(
 
 
 def belonging(stories: Sequence[LanguageEvent]) -> Bool:
-    """Whether a post tells of the event of an article: [posts, articles]."""
+    """Whether a post is about the event of an article: [posts, articles]."""
     counts = [len(story.posts) for story in stories]
     return np.repeat(np.eye(len(stories), dtype=np.bool_), counts, axis=0)
 

@@ -45,7 +45,7 @@ def interleave(
     say: Say = lambda line: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Rates:
-    """Run every row once a round for so many seconds; the first round warms up and is dropped."""
+    """Run every row once a round for a fixed time; the first round warms up and is dropped."""
     rates: Rates = {key: [] for key in runs}
     for i in range(rounds + 1):
         for (name, threads), run in runs.items():

@@ -96,7 +96,7 @@ def crises(enc: Encoder, data: Path, odds: tuple[int, ...]) -> Iterator[CrisisSt
 
 
 def _some(scores: F64, among: int, count: int, random: Generator) -> F64:
-    """The scores of the matches among so many posts, drawn without putting back."""
+    """The scores of the matches among a number of posts, drawn without replacement."""
     matches = random.hypergeometric(len(scores), among - len(scores), min(count, among))
     return random.choice(scores, int(matches), replace=False)
 
@@ -196,7 +196,7 @@ WAYS: dict[str, Way] = {
 
 
 def at_random(count: int, scores: F64, random: Generator) -> np.ndarray:
-    """The places of so many matches, drawn without putting back."""
+    """The places of a number of matches, drawn without replacement."""
     return random.choice(len(scores), min(count, len(scores)), replace=False)
 
 
@@ -247,7 +247,7 @@ def measure_promise(
 def simulate(
     streams: Iterable[CrisisStream], repetitions: int, promise: Promise, say: Say
 ) -> list[WayRow]:
-    """Each way on the same streams, drawn so many times."""
+    """Each method on the same streams, over repeated draws."""
     rows = []
     for stream in streams:
         oracle = stream.recall(stream.oracle(promise.precision))

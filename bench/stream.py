@@ -178,7 +178,7 @@ def latencies(
 
 
 def pace(scene: StreamScene, texts: Sequence[str], rate: int, seconds: float) -> None:
-    """Send so many posts a second, a handful at a time."""
+    """Send posts at a steady rate, a few at a time."""
     records, sent, began = post_records(texts, int(rate * seconds)), 0, time.perf_counter()
     with KafkaProducer(bootstrap_servers=scene.kafka, linger_ms=0) as producer:
         while due := int((time.perf_counter() - began) * rate) - sent + 1:
@@ -524,5 +524,5 @@ def broker(address: str | None) -> Iterator[str]:
 
 
 def seeds_of(count: int) -> str:
-    """The role of the control topic with so many seeds."""
+    """Fill the control topic with seeds."""
     return f"seeds-{count}"

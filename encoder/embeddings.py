@@ -257,7 +257,9 @@ class Embeddings:
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: cannot be read as embeddings ({error})") from error
         if not embeddings.is_unit():
-            raise InputError(f"{path}: a row is neither of length 1 nor zero; embed the texts anew")
+            raise InputError(
+                f"{path}: a row is neither of length 1 nor zero; embed the texts again"
+            )
         return embeddings
 
     @classmethod
@@ -287,7 +289,7 @@ def refuse_odd(**named: Embeddings) -> None:
     """Refuse arrays, by name, that are not embeddings of texts."""
     for name, embeddings in named.items():
         if not embeddings.is_unit():
-            raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them anew")
+            raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them again")
 
 
 def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:

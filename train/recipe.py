@@ -147,7 +147,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """What tells this recipe from every other."""
+        """A digest that differs for every other recipe."""
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -118,7 +118,7 @@ def begin(recipe: Recipe, start: StartingPoint) -> nn.Module:
 
 
 def fingerprint(texts: Corpus, start: StartingPoint) -> str:
-    """What tells a run's data from every other: its texts, and the vectors that it starts with."""
+    """A digest of a run's data: its texts, and the vectors that it starts with."""
     digest = hashlib.sha256(start.vectors.tobytes())
     pairs: Iterable[tuple[str, ...]] = ((pair.post, *pair.story) for pair in texts.pairs)
     alone = ((text,) for text in (*texts.posts, *texts.sentences))

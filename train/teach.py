@@ -4,7 +4,7 @@ python -m train.teach --data ../shared/data [--recipe NAME] [--cache DIR] [--sta
 
 It may be stopped at any time and goes on where it was. A post has one vector; an article one for
 each of its chunks, the first with the title. For a recipe with `losses.tokens` the teacher's states
-of single tokens are kept too, of so many posts and sentences.
+of single tokens are kept too, of COUNT posts and sentences.
 """
 
 import time
@@ -36,7 +36,12 @@ STATES_BLOCK = 4096  # texts whose states are added at a time
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--cache", type=click.Path(path_type=Path), help="Where the vectors are kept.")
 @click.option("--recipe", default="default", show_default=True, help="Whose tokens name it.")
-@click.option("--states", type=click.IntRange(0), default=0, help="Of so many short texts.")
+@click.option(
+    "--states",
+    type=click.IntRange(0),
+    default=0,
+    help="Keep the token states of this many short texts.",
+)
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 def main(data: Path, cache: Path | None, recipe: str, states: int, threads: int) -> None:
     """Embed every post, title and article's chunk of the data by the teacher."""
@@ -96,7 +101,7 @@ def add_states(corpus: Corpus, whole_words: int, states: TokenStates, count: int
 
 
 def texts(corpus: Corpus) -> Iterator[str]:
-    """Every text that training asks the teacher about."""
+    """Every text whose vector training needs."""
     yield from corpus.posts
     yield from corpus.sentences
     yield from corpus.pair_posts

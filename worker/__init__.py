@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """The Faust app, for `faust -A worker`: made when it is first asked for."""
+    """The Faust app, for `faust -A worker`: made at the first access."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from worker.process import make_app

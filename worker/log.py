@@ -28,7 +28,7 @@ def set_up(config: LogConfig, level: int | str | None, file: str | None = None) 
     others = logging.root.level
     logging.getLogger("newsift").setLevel(min(logging.getLevelName(config.level.upper()), others))
     if others > logging.INFO:
-        # In an outage it says the same many times a second; the worker says it once.
+        # In an outage it repeats one message many times a second; the worker logs it once.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 

@@ -20,7 +20,7 @@ from encoder.model.weights import F32, I32, I64, Weights
 from encoder.score.lexical import spans
 from encoder.support.threads import PerProcess
 
-PAIRS_AT_ONCE = 32  # of long texts, so many are a few hundred MB
+PAIRS_AT_ONCE = 32  # of long texts: a few hundred MB
 
 
 class ReferenceReader:

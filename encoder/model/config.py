@@ -36,7 +36,7 @@ class AstConfig:
     residual: bool = False
     post_tokens: int = 128
     article_tokens: int = 1024
-    lead: int = 0  # so many first tokens and words of an article count twice
+    lead: int = 0  # the number of an article's first tokens and words that count twice
 
     def __post_init__(self) -> None:
         for key, low, high in (

@@ -35,7 +35,7 @@ def slot(word: str) -> int:
 
 
 def spans(starts: I64, lengths: I64) -> I64:
-    """The places of so many entries from each start on, one after the other."""
+    """For each start, the places from it on, one per entry, concatenated."""
     ends = np.cumsum(lengths)
     return np.arange(lengths.sum()) + np.repeat(starts - ends + lengths, lengths)
 
@@ -148,7 +148,7 @@ def article_rows(slots: I32, idf: F32, offsets: I64, lead: int) -> SparseRows:
 
 
 def word_rows(slots: I32, weights: F32, offsets: I64, most: int) -> SparseRows:
-    """The unit rows of texts; a word has its highest weight, more for up to so many repeats."""
+    """The unit rows of texts. A word has its highest weight, more for at most `most` repeats."""
     indptr, slots, weights = map(frozen, weighted(slots, weights, offsets, most))
     return SparseRows(indptr, slots, frozen(scaled(indptr, weights)))
 

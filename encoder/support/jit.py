@@ -29,7 +29,7 @@ def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., 
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
-        if FOLDER is not None and dispatcher is not function:  # numba may be told not to compile
+        if FOLDER is not None and dispatcher is not function:  # numba's compiler may be disabled
             dispatcher._cache = FunctionCache(function)
         return dispatcher
 

@@ -114,7 +114,7 @@ FOLDER = open_folder()
 
 
 class Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]  # numba has no types
-    """Puts a function's code into our folder, whatever numba is told about others."""
+    """Puts a function's code into our folder, whatever numba's own settings are."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
@@ -146,7 +146,7 @@ class Files(caching.IndexDataCacheFile):  # type: ignore[misc]  # numba has no t
 
 
 class FunctionCache(caching.FunctionCache):  # type: ignore[misc]  # numba has no types
-    """The cache of one function; what cannot be read or written there is compiled anew."""
+    """The cache of one function; what cannot be read or written there is compiled again."""
 
     _impl_class = Content
 
@@ -160,7 +160,7 @@ class FunctionCache(caching.FunctionCache):  # type: ignore[misc]  # numba has n
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # noqa: BLE001 - a damaged pickle can raise anything
-            log.info("%s: is compiled anew (%s)", self._name, error)
+            log.info("%s: is compiled again (%s)", self._name, error)
             with suppress(OSError, InputError):
                 self.flush()
             return None

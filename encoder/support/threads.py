@@ -48,7 +48,7 @@ class Crew:
     def map(self, work: Callable[[T], R], jobs: Iterable[T]) -> Iterator[R]:
         """What comes of each job, in order, with two for each thread under way.
 
-        A job that is alone is done by whoever asks, as are all where the crew is closed meanwhile.
+        A single job runs in the calling thread, as do all once the crew is closed.
         """
         rest = iter(jobs)
         begun = list(islice(rest, 2 if self._count > 1 else 0))

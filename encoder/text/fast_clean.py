@@ -59,7 +59,7 @@ def plain_characters() -> NDArray[np.int8]:
 
 
 def make_buffers() -> ScanBuffers:
-    """A buffers of its own for every reading; whoever calls compiled code keeps it alive."""
+    """Fresh buffers; the caller keeps them alive while compiled code uses them."""
     return ScanBuffers(
         np.empty(LONGEST, np.uint8),
         np.empty(LONGEST, np.uint8),

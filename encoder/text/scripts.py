@@ -99,7 +99,7 @@ def stem(word: str) -> str:
 def arabic_stem(word: str) -> str:
     """The word without its article and what is written before it, or without `and`.
 
-    Other clitics of one letter stay: nothing tells them from the first letter of a name.
+    Other clitics of one letter stay: they look like the first letter of a name.
     """
     for article in ARTICLES:
         if word.startswith(article) and len(word) - len(article) >= SHORTEST_STEM:

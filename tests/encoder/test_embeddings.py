@@ -179,7 +179,7 @@ def test_thresholds_refuse_what_is_no_unit_row(row: float) -> None:
     articles = some(3)
     dense = np.full_like(articles.dense, row)
     odd = Embeddings(dense, articles.lexical, articles.mix, articles.digest)
-    with np.errstate(over="ignore"), pytest.raises(InputError, match="embed them anew"):
+    with np.errstate(over="ignore"), pytest.raises(InputError, match="embed them again"):
         thresholds(some(500), odd, 0.1)
     with np.errstate(over="ignore"), pytest.raises(InputError, match="background: a row is neith"):
         thresholds(odd, some(3), 0.5)

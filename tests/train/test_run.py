@@ -320,4 +320,4 @@ def test_a_work_folder_that_does_not_fit_is_refused_with_the_remedy(
     refused(train(recipe=other), "holds a run with other recipe", "--work", "remove it")
     state = tmp_path / "model.run" / "last.safetensors"
     state.write_bytes(state.read_bytes()[:-100])
-    refused(train(), "last.safetensors: cannot be read; remove it to start anew")
+    refused(train(), "last.safetensors: cannot be read; remove it to start again")

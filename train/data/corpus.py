@@ -169,7 +169,7 @@ def taught(post: str) -> bool:
 
 def held_crises(data: Path) -> tuple[list[str], list[TrainingArticle]]:
     """The posts and the reports of the events that tune or judge."""
-    unseen = SkippedRows()  # what is passed over here is told where the rest is read
+    unseen = SkippedRows()  # rows skipped here are reported where the rest is read
     posts = [p.text for p in crisis_posts(data, unseen) if split_of_event(p.event) != "train"]
     by_event = reports(data, unseen).items()
     seeds = [s for event, some in by_event if split_of_event(event) != "train" for s in some]

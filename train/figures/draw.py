@@ -107,7 +107,7 @@ def attention_weights(logits: F64) -> dict[float, F64]:
 
 
 def simulate(sizes: Sequence[int] | I64 = SIZES, draws: int = DRAWS) -> tuple[F64, F64, F64]:
-    """Σ exp z over draws of so many z ~ U(-1, 1): the mean and the middle 95 %, by size."""
+    """Σ exp z over draws of z ~ U(-1, 1): the mean and the middle 95 %, by the number of z."""
     rng = np.random.default_rng(0)
     sums = np.stack([np.exp(rng.uniform(-1, 1, (draws, size))).sum(1) for size in sizes])
     low, high = np.percentile(sums, MIDDLE, axis=1)

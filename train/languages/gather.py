@@ -110,7 +110,7 @@ def write_judged(gathered: Gathered, folder: Path) -> set[str]:
 
 
 def pairs(gathered: Gathered, judged: set[str]) -> list[Row]:
-    """Sentences with their English originals, of a language the first so many; all train."""
+    """Sentences with their English originals, the first of each language; all train."""
     rows: list[Row] = []
     for language in gathered.languages():
         parallel = (row for _, row in gathered.rows("parallel", language))

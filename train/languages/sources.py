@@ -80,6 +80,6 @@ def git(clone: Path, *arguments: str) -> bytes:
     if done.returncode:
         why = one_line(done.stderr.decode("utf-8", "replace").strip())
         raise InputError(
-            f"{clone}: git {arguments[0]} failed ({why}); delete the clone to fetch it anew"
+            f"{clone}: git {arguments[0]} failed ({why}); delete the clone to fetch it again"
         )
     return done.stdout

@@ -38,10 +38,10 @@ class Checkpoint:
             with safe_open(file, framework="pt") as opened:
                 note = opened.metadata() or {}
                 if note.get("format") != FORMAT:
-                    raise InputError(f"{file}: is no {FORMAT}; remove it to start anew")
+                    raise InputError(f"{file}: is no {FORMAT}; remove it to start again")
                 tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
             return cls(tensors, json.loads(note["values"]))
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise InputError(
-                f"{file}: cannot be read; remove it to start anew ({error})"
+                f"{file}: cannot be read; remove it to start again ({error})"
             ) from error

@@ -74,7 +74,7 @@ class Trainer:
             self._progress_log.progress(pace(done))
         best = Checkpoint.read(self._work / BEST)
         if best is None:
-            raise InputError(f"{self._work / BEST}: is missing; remove {self._work} to start anew")
+            raise InputError(f"{self._work / BEST}: is missing; remove {self._work} to start again")
         self.model.load_state_dict(dict(best.tensors))
         return self.model
 
@@ -169,13 +169,13 @@ class Trainer:
             if last.values.get(what) != mine:
                 raise InputError(
                     f"{self._work}: holds a run with other {what}; name another place with --work, "
-                    "or remove it to start anew"
+                    "or remove it to start again"
                 )
         try:
             self._restore(last)
         except (KeyError, TypeError, RuntimeError) as error:
             raise InputError(
-                f"{self._work / LAST}: is no state of this model; remove it to start anew"
+                f"{self._work / LAST}: is no state of this model; remove it to start again"
             ) from error
         self._progress_log.line(f"going on from step {self.progress.step:,}")
 

@@ -85,7 +85,7 @@ def vectors(model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST) ->
 
 
 def text_blocks(offsets: I64, tokens: int) -> Iterator[tuple[int, int]]:
-    """The texts in blocks of so many tokens at most, or a single text; at least one block."""
+    """Blocks of texts with at most this many tokens, or of a single text; at least one block."""
     start, count = 0, len(offsets) - 1
     while start < count:
         stop = int(np.searchsorted(offsets, offsets[start] + tokens, "right")) - 1

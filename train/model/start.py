@@ -41,7 +41,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def read_vectors(path: Path, dim: int, most: int) -> tuple[list[str], F32]:
-    """The first words of a file, so many at most, each with its vector: [words, dim].
+    """The first words of a file up to a limit, each with its vector: [words, dim].
 
     A malformed line, or a second one for the same word, is passed over.
     """

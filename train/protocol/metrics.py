@@ -73,7 +73,7 @@ def _parts(score: Floats) -> Iterator[Floats]:
 INTERVAL = (2.5, 97.5)
 
 Figure = Callable[[I64, I64], float]
-"""A figure where each member of two groups counts so many times."""
+"""A figure in which each member of two groups has a count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,8 @@ def as_markdown(judged: Sequence[Judged]) -> str:
         *figures(judged),
     ]
     for title, columns in (
-        (f"Precision by score where {rate} (so many on topic, so many not)", by_score(trust)),
-        ("Share of posts found at the automatic threshold (of so many)", by_group(trust)),
+        (f"Precision by score where {rate} (number on topic, number off topic)", by_score(trust)),
+        ("Share of posts found at the automatic threshold (of how many)", by_group(trust)),
         (f"The {MOST} highest wrong posts above it, by what carries them", kinds(trust)),
     ):
         parts += [f"**{title}:**", *grid(columns)] if columns else []

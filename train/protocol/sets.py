@@ -107,7 +107,7 @@ def read_crises(data: Path, passed: SkippedRows) -> list[CrisisSet]:
 
 
 def read_background(data: Path, passed: SkippedRows) -> Iterator[str]:
-    """Everyday posts that never train, so many of each file."""
+    """Everyday posts that never train, a fixed number of each file."""
     for file in files(data, "tweets").values():
         judging = dict.fromkeys(
             text for text in read_posts(file, passed) if share(text) >= UNTAUGHT

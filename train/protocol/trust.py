@@ -19,7 +19,7 @@ from train.protocol.sets import CrisisSet, PairSet, Scores, precision_of
 from train.teacher.minilm import readable
 
 STEP = 0.05
-NORMAL = 1.959964  # 95 % of a normal distribution lie within so many deviations
+NORMAL = 1.959964  # standard deviations within which 95 % of a normal distribution lie
 
 
 class Bin(NamedTuple):
@@ -210,13 +210,13 @@ class Trust:
 
     reliability: Mapping[str, list[Bin]]
     groups: Mapping[str, GroupRecall]
-    wrong: Mapping[str, Mapping[str, int]]  # of the 200 highest so many of each kind
+    wrong: Mapping[str, Mapping[str, int]]  # number of each kind among the 200 highest
     examples: list[Wrong]
 
 
 @dataclass(frozen=True, slots=True)
 class Truster:
-    """What is asked of a model: its thresholds' rate, the words of the news, so many examples."""
+    """Writes a trust report, for a rate of the thresholds and a number of examples."""
 
     encoder: Encoder
     rate: float

@@ -108,7 +108,7 @@ def _at(node: yaml.Node) -> str:
 PREFIX = "NEWSIFT_"
 SHORT = "NEWSIFT_KAFKA"  # for this key:
 SERVERS = "kafka.bootstrap_servers"
-SECRETS = ("kafka.password", "desk.token")  # each may stand in the file that NAME_file names
+SECRETS = ("kafka.password", "desk.token")  # each may be in the file that NAME_file names
 DEFAULT = "default"
 
 
@@ -197,7 +197,7 @@ def _read(name: str, key: Key, entry: GivenValue, folder: Path = Path()) -> Give
         text = ",".join(item or "" for item in text)
     try:
         value = key.read(text)
-    except (ValueError, RuntimeError) as error:  # the latter where ~somebody is nobody
+    except (ValueError, RuntimeError) as error:  # RuntimeError: ~NAME without such a user
         raise ConfigError(f"{entry.origin}: {name}: {key.refusal(entry.value)}") from error
     return GivenValue(folder / value if isinstance(value, Path) else value, entry.origin)
 

@@ -16,11 +16,11 @@ from worker.config import Config
 from worker.kafka.batches.consumer import NoteBatch, OpeningConsumer
 from worker.kafka.settings import aiokafka_settings, isolation_level
 
-HEARTBEAT_S = 3.0  # at most: so late a worker hears that the partitions are dealt anew
-REVOKE_S = 6.0  # so long it may take to give up its own
-JOIN_S = 1.0  # and so long to say that it has
-REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # whoever takes longer is left out of the group
-METADATA_S = 5.0  # so soon it is noticed that a topic was made anew, or has more partitions
+HEARTBEAT_S = 3.0  # at most; a worker learns of a rebalance with the next one
+REVOKE_S = 6.0  # to give up its partitions
+JOIN_S = 1.0  # to join again
+REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # a worker that takes longer leaves the group
+METADATA_S = 5.0  # until a topic that was recreated, or has grown, is noticed
 NO_LEADER = -1
 log = logging.getLogger("newsift.kafka")
 Offsets = dict[TopicPartition, int]
@@ -107,13 +107,15 @@ async def in_time(work: Awaitable[object], seconds: float) -> None:
     if task.cancel():
         log.warning("leaving without waiting any longer")
     elif not task.cancelled() and (error := task.exception()):
-        log.warning("leaving all the same (%s: %s)", type(error).__name__, error)
+        log.warning(
+            "leaving although a client failed to stop (%s: %s)", type(error).__name__, error
+        )
 
 
 def _consumer(config: Config, **own: Any) -> Consumer:
     common = aiokafka_settings(config) | {
         "isolation_level": isolation_level(config),
         "enable_auto_commit": False,
-        "auto_offset_reset": "none",  # told of a reset, we can count it
+        "auto_offset_reset": "none",  # the error lets us count resets
     }
     return Consumer(config.limits.batch_bytes, **common, **own)

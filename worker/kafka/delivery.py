@@ -18,9 +18,9 @@ from worker.errors import BrokerError
 from worker.kafka.errors import describe, refused
 from worker.kafka.producer import Gone, Letter, Link, Parcel
 
-MISSED = 3  # deadlines in a row while the broker says that all is well
+MISSED = 3  # deadlines in a row while the broker reports no error
 REFUSED = 3  # attempts at least that a broker refuses before that is an error,
-REFUSED_S = 30.0  # over so many seconds
+REFUSED_S = 30.0  # refusals within this time
 BACKOFF_S = 0.5
 LONGEST_S = 16.0  # between two attempts
 log = logging.getLogger("newsift.delivery")
@@ -178,7 +178,7 @@ class Delivery:
 
 
 class Relay:
-    """The producer in use, and those that leave once nobody waits for them."""
+    """The producer in use, and former ones until their last wait ends."""
 
     def __init__(self, make: Callable[[], Any], topics: Sequence[str]) -> None:
         self._make, self._topics = make, topics
@@ -253,6 +253,6 @@ class Relay:
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether an error says that the broker is away, which it may be for as long as it likes."""
+    """Whether an error means that the broker is away; that may last any time."""
     missing = isinstance(error, UnknownTopicOrPartitionError)
     return isinstance(error, KafkaError) and bool(error.retriable) and not missing

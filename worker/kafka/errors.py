@@ -76,7 +76,7 @@ def refused(error: BaseException) -> bool:
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether an error only means that nobody answered."""
+    """Whether an error only means that no broker answered."""
     network = isinstance(error, OSError) and error.errno in NETWORK
     return network or bool(names(error) & UNREACHABLE)
 
@@ -92,7 +92,7 @@ def describe(error: BaseException) -> str:
 
 
 def meaning(error: BaseException, config: Config) -> Verdict | None:
-    """What an error means and the remedy; None if it only means that nobody answered."""
+    """What an error means and the remedy; None if it only means that no broker answered."""
     for cause in chain(error):
         if verdict := _one(cause, config):
             return verdict

@@ -27,7 +27,7 @@ from worker.kafka.errors import refused
 
 PARCEL_BYTES = 2**18
 PARTITION = DefaultPartitioner()  # by the key, as Java's clients do it
-TOPIC = 2  # what kind of thing settings are asked of
+TOPIC = 2  # the type of resource whose settings are read
 SIZE = "max.message.bytes"
 CODECS = {None: 0, "gzip": 1, "lz4": 3, "zstd": 4}  # by Kafka's numbers
 IN_SYNC = "min.insync.replicas"
@@ -69,7 +69,7 @@ class Parcel:
     letters: list[Letter]
     packed: Any
     size: int  # bytes, before they are compressed
-    fits: bool  # as far as the broker has told what the topic takes
+    fits: bool  # as far as the topic's limit is known
 
 
 class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
@@ -105,7 +105,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
                 )
 
     def new_batch(self, size: int) -> BatchBuilder:
-        """An empty batch to fill, of so many bytes, or of one record.
+        """An empty batch of at most this many bytes, or for one record.
 
         The bytes include the header and are counted before compression, so a batch is never larger
         than max.message.bytes, which the broker compares with what it gets.
@@ -113,7 +113,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         return BatchBuilder(size, self._codec)
 
     async def limits(self, topics: Sequence[str]) -> dict[str, int]:
-        """How many bytes a batch may have, by topic, where the broker tells."""
+        """The largest batch in bytes by topic, where the broker states it."""
         request = DescribeConfigsRequest([(TOPIC, topic, [SIZE, IN_SYNC]) for topic in topics])
         answer = await self.client.send(self.client.get_random_node(), request)
         values = {
@@ -130,7 +130,7 @@ class Link:
 
     def __init__(self, producer: Any, room: Mapping[str, int]) -> None:
         self.producer = producer
-        self._room = room  # for parcels to a topic whose broker does not tell its limit
+        self._room = room  # for parcels to a topic whose limit is unknown
         self._limits: dict[str, int] = {}
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sending: set[asyncio.Future[None]] = set()
@@ -151,12 +151,12 @@ class Link:
         return [(parcel, why) for parcel, why in zip(parcels, whys, strict=True) if why]
 
     def cut(self) -> None:
-        """Tell whoever waits for an acknowledgement that none will come."""
+        """Fail all waits for an acknowledgement."""
         if not self._gone.done():
             self._gone.set_result(None)
 
     async def leave(self) -> None:
-        """Disconnect once nobody waits: before, aiokafka would forget the batches in its queue."""
+        """Disconnect after the last wait: earlier, aiokafka would drop its queued batches."""
         while self._sending:
             await asyncio.wait(self._sending)
         with suppress(KafkaError):
@@ -194,7 +194,7 @@ class Link:
         }
         parcels = self._parcels(letters, places)
         if not all(parcel.fits for parcel in parcels):
-            await self.ask(list(places))  # somebody may have raised the limit
+            await self.ask(list(places))  # the limit may have been raised
             parcels = self._parcels(letters, places)
         return parcels
 

@@ -14,7 +14,7 @@ from worker.kafka.settings import isolation_level, kafka_python_settings, speaki
 if TYPE_CHECKING:
     from kafka import TopicPartition
 
-SILENCE_S = 10.0  # without a record the broker is asked whether it is still there
+SILENCE_S = 10.0  # without a record; then check that the broker still answers
 STUCK_S = 30.0  # without one although there are more
 POLL_MS = 500
 
@@ -109,7 +109,7 @@ class TopicReader:
 
     def at(self, topic: str, since: int) -> Offsets:
         """The first offset of each partition from a time on, in milliseconds."""
-        ends = self.ends(topic)  # asked for first, so that nothing that comes meanwhile lies before
+        ends = self.ends(topic)  # read first: later messages must not count as earlier ones
         offsets = self._consumer.offsets_for_times(
             dict.fromkeys(self._places(topic), max(since, 0))
         )
@@ -149,7 +149,7 @@ class TopicReader:
         # What kafka-python put by for a paused partition would keep it from being read again.
         self._consumer._fetcher.close()
         self._consumer.assign(places)
-        self._consumer.resume(*places)  # assigned anew, a partition would stay paused
+        self._consumer.resume(*places)  # else a partition that is assigned again stays paused
         for place in places:
             self._consumer.seek(place, start.get(place.partition, 0))
         last_answer = time.monotonic()

@@ -8,8 +8,8 @@ from worker.config import Config
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-COPIES = 3  # from so many on, one may be lost and one be late at the same time:
-IN_SYNC = 2  # so many have to have a record before it counts as written
+COPIES = 3  # from this number on, one may be lost while another is late:
+IN_SYNC = 2  # replicas that must have a record before it counts as written
 MARGIN = 2**18  # bytes that a record of ours may hold beside the post
 
 
@@ -124,7 +124,7 @@ def _partitions(config: Config, name: str, topic: Actual, _brokers: int) -> Iter
         yield Difference(
             name, "partitions", str(topic.partitions), "1",
             f"what a {what} is is its latest record, and only one partition has one order; were "
-            f"partitions added, a {what}'s records would stand in two",
+            f"partitions added, a {what}'s records would be in two",
             f"newsift {what}s export {what}s.jsonl; {alter} --delete --topic {name}; "
             f"newsift topics create; newsift {what}s import {what}s.jsonl",
         )  # fmt: skip
@@ -188,7 +188,7 @@ def _visible(config: Config, name: str, topic: Actual, _brokers: int) -> Iterato
         user = config.kafka.username or "ANONYMOUS"
         yield Difference(
             name, "settings", "hidden", "visible",
-            "nobody can tell whether it is compacted, or how long it keeps its records",
+            "its cleanup and retention are unknown",
             f"{_tool(config, 'acls')} --add --allow-principal User:{user} "
             f"--operation DescribeConfigs --topic {name}", serious=False,
         )  # fmt: skip

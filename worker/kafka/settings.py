@@ -36,7 +36,7 @@ NO_LOGIN = (
 
 
 def knock(config: Config) -> None:
-    """Fail at once if nobody listens; a client would retry for seconds."""
+    """Fail at once if no broker listens; a client would retry for seconds."""
     import kafka.errors
 
     failed: OSError | None = None
@@ -144,7 +144,7 @@ async def _answer(link: Any) -> None:
 
 
 LARGEST_PEM = 2**24  # bytes
-BOOTSTRAP_S = 5.0  # a command should say soon that nobody answers
+BOOTSTRAP_S = 5.0  # a command should soon report that no broker answers
 
 
 def aiokafka_settings(config: Config) -> dict[str, Any]:

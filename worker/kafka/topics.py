@@ -66,7 +66,7 @@ def refuse_unfit(config: Config) -> None:
 
 
 def create_topics(config: Config) -> list[str]:
-    """Create the missing topics, whatever topics.create says: a person requested it."""
+    """Create the missing topics, even with topics.create: false, as a person requested it."""
     with administering(config) as admin:
         return _create(admin, config, _missing(admin, config))
 

@@ -13,7 +13,7 @@ class UnreadableError(NewsiftError):
 
 
 def bad(detail: str) -> UnreadableError:
-    """A batch that nobody can read."""
+    """A batch that cannot be read."""
     return UnreadableError(Reason.BAD_BATCH, detail)
 
 

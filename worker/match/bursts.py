@@ -9,8 +9,8 @@ from functools import lru_cache
 CLOSE = 1e-15  # where another term changes nothing but by rounding
 TERMS = 100_000  # of a fraction: it takes some √a + √b of them
 TINY = 1e-300  # in the place of a zero that would be divided by
-REMEMBERED = 2**14  # answers: each look at labels asks for those of the looks before
-HALVINGS = 200  # more than a float can tell apart
+REMEMBERED = 2**14  # cached results: each look at the labels needs those of earlier looks
+HALVINGS = 200  # more than a float can resolve
 
 
 @lru_cache(REMEMBERED)
@@ -127,7 +127,7 @@ def _not_zero(value: float) -> float:
 
 SURE = 1e-6  # the chance of a false alarm, for one event in one minute
 LEAST = 5  # stories
-HISTORY = 60  # minutes; a burst is told once in so many
+HISTORY = 60  # minutes; a burst is reported once in this time
 ENOUGH = 10  # minutes of history, at least
 LATE = 5  # minutes; what comes later is history and no news
 

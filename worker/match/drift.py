@@ -23,8 +23,8 @@ WATCHED = 100  # seeds, the first by their ids
 HIGH = 0.1  # the share of the background that scores so high
 POSTS = 200_000  # after which what was counted counts half, so that the past is forgotten
 SAMPLED = 2_000  # likewise
-PROMISED = 10  # passes; fewer tell no rate
-LEAST_SAMPLED = 500  # posts; fewer tell no share
+PROMISED = 10  # passes; fewer give no rate
+LEAST_SAMPLED = 500  # posts; fewer give no share
 MANY_PASSES = 10.0  # times the promised rate: here the alerts begin
 MANY_HIGH = 0.3
 

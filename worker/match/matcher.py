@@ -145,7 +145,7 @@ class SeedPairs:
     best: F32  # [n], the highest score of every post, up to rounding; -2 where there is no seed
     counts: I64  # [n], how many seeds every post matches
     hits: I64  # [k], how many posts match every seed
-    nears: Nears | None = None  # where somebody asked for them
+    nears: Nears | None = None  # only on request
 
 
 class Block(NamedTuple):

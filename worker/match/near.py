@@ -23,7 +23,7 @@ from worker.seeds.profile import Profile
 from worker.seeds.record import digest
 from worker.seeds.set import SeedSet
 
-EVENTS = 32  # that near misses are kept of: those with a profile first, then by their names
+EVENTS = 32  # with near misses: those with a profile first, then by name
 SEEDS = 256  # of all these events together
 CutsBySeed = dict[tuple[str, str], tuple[float, ...]]  # the cuts of a seed of this version
 Cuts = Callable[[Embeddings, float], F32]  # the score that so much of the background reaches

@@ -45,7 +45,7 @@ def by_halves(
         return False
     try:
         result: Result | Exception = work(rows)
-    except Exception as error:  # noqa: BLE001 - told apart by the caller
+    except Exception as error:  # noqa: BLE001 - the caller decides by its type
         result = error
     if not isinstance(result, Exception) or len(rows) == 1:
         yield rows, result

@@ -26,7 +26,7 @@ class Words(NamedTuple):
 class Lists(NamedTuple):
     """The seeds of each word, in order: those of a slot begin at starts[slot]."""
 
-    column: I32  # [SLOTS], where in a row of the matrix a common word stands, or -1
+    column: I32  # [SLOTS], the place of a common word in a row of the matrix, or -1
     starts: I32  # [SLOTS + 1]
     seeds: I32  # [entries]
     weights: F32  # [entries], their weights there, times the mix
@@ -40,7 +40,7 @@ class SweepLimits(NamedTuple):
     expiry: I64  # [k]
     most: int  # matches that are kept of a post
     reach: float  # how much of their order rounding may hide
-    chosen: I64  # [m], seeds whose scores are wanted
+    chosen: I64  # [m], seeds whose scores are returned
 
 
 class SweepTotals(NamedTuple):
@@ -49,7 +49,7 @@ class SweepTotals(NamedTuple):
     best: F32  # [n], each post's highest score
     counts: I64  # [n], the seeds that a post is sure to match
     hits: I64  # [room], the posts that are sure to match a seed
-    chosen: F32  # [n, m], the scores of those that are wanted
+    chosen: F32  # [n, m], their scores
 
 
 @jit()

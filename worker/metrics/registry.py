@@ -109,7 +109,7 @@ METRICS = (
          buckets=SCORES),
     _row("lag_posts", Gauge, "Messages not yet committed, of the partitions held", "partition"),
     _row("offsets_lost_total", Counter,
-         "Messages deleted before they were read; 1 where nobody knows how many"),
+         "Messages deleted before they were read; 1 where the number is unknown"),
     _row("unreadable_batches_total", Counter, "Record batches that could not be read",
          "topic", TOPICS),
     _row("unreadable_offsets_total", Counter, "Offsets of the messages in these batches",
@@ -124,7 +124,7 @@ METRICS = (
     _row("last_progress_timestamp_seconds", Gauge, "When a batch was last finished"),
     _row("paused", Gauge, "1 while reading is paused"),
     _row("pauses_total", Counter, "Pauses of reading by what caused them", "why", PAUSES),
-    _row("rebalances_total", Counter, "Times that partitions were dealt anew"),
+    _row("rebalances_total", Counter, "Times that partitions were reassigned"),
     _row("version_info", Gauge, "1, with the version of newsift", "version"),
     _row("model_info", Gauge, "1, with the model's digest, path and mix", "digest path mix"),
     _row("ready", Gauge, "1 once the seeds are read and the output answers"),
@@ -141,7 +141,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """Everything that is counted, in a registry of its own."""
+    """All metrics, in a registry of their own."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()

@@ -18,7 +18,7 @@ HEAD_BYTES = 2**15  # of the request line and the header lines together
 MOST = 64  # connections with an incomplete request, and as many with a complete one
 LONGEST_S = 10.0
 DISCARDED = 2**25  # bytes that are thrown away after a refusal, so that the client can read it
-DISCARD_S = 0.005  # between two of those reads, which would take a processor otherwise
+DISCARD_S = 0.005  # between two of those reads, which would otherwise use up a core
 ACCEPTED = 16  # connections accepted in one turn of the event loop
 QUEUE = 1024  # connections that the kernel keeps until they are accepted
 

@@ -32,7 +32,7 @@ from worker.seeds.set import NEVER, SeedSet
 PORT = 6066
 TRIES = 100  # ports after the default one
 GRACE_S = 1.0  # for answers under way when the process ends
-LINGER_S = 1.0  # for the rest of a body that nobody reads, so that the client reads the answer
+LINGER_S = 1.0  # for the rest of an unread body, so that the client reads the answer
 FRESH = {"Cache-Control": "no-store"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

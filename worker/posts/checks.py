@@ -41,7 +41,7 @@ def depth(signs: Signs) -> int:
 def longest_list(signs: Signs) -> int:
     """The length of the longest list, for a nesting of at most 255."""
     around = (levels(signs) + (signs == END)).clip(0, 255).astype(np.uint8)
-    # Level by level, what stands between two that open belongs to the first of them.
+    # Level by level: what is between two opening brackets belongs to the first.
     signs = signs[np.argsort(around, kind="stable")]
     opens = np.flatnonzero((signs == LIST) | (signs == OBJECT))
     commas = np.append(0, np.cumsum(signs == COMMA, dtype=np.int32))
@@ -104,7 +104,7 @@ def diagnosis(value: bytes, error: Exception) -> Rejected | PassedOver:
         return too_deep()
     if isinstance(error, msgspec.ValidationError):
         try:
-            SYNTAX.decode(value)  # the mismatch may stand in front of an error of syntax
+            SYNTAX.decode(value)  # the mismatch may precede an error of syntax
             return mismatch(str(error))
         except (msgspec.DecodeError, RecursionError) as deeper:
             error = deeper

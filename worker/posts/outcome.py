@@ -13,21 +13,21 @@ class Reason(StrEnum):
 
     BAD_JSON = "bad_json"  # cut off, or not JSON at all
     WRONG_TYPE = "wrong_type"  # no object, or a key that is read holds another type
-    TOO_DEEP = "too_deep"  # objects and arrays nested beyond the limit, wherever they stand
+    TOO_DEEP = "too_deep"  # objects and arrays nested beyond the limit, anywhere in it
     INVALID_UTF8 = "invalid_utf8"  # a byte anywhere in the value that is no UTF-8
     LONE_SURROGATE = "lone_surrogate"  # half of an escaped pair: \ud83d alone
     NO_ID = "no_id"  # missing, null or empty
     NO_TEXT = "no_text"  # missing, null or no string
     EMPTY_VALUE = "empty_value"  # null, or no bytes
     UNKNOWN_FORM = "unknown_form"  # JSON, but no form that is known or configured
-    OUT_OF_MEMORY = "out_of_memory"  # a post that even by itself cannot be worked on
+    OUT_OF_MEMORY = "out_of_memory"  # a post that cannot be processed even alone
     NOT_FINITE = "not_finite"  # its embedding is not a number
     FAILED = "failed"  # an unexpected error that other posts do not raise
     RECORD_TOO_LARGE = "record_too_large"  # the broker takes no record of that size
     POST_BYTES = "limits.post_bytes"  # more bytes than a post may have; kept without its value
     LIST_ITEMS = "limits.list_items"  # a list with more items than one may have
     MARKS = "limits.marks"  # a letter with more combining marks than one may have
-    BAD_BATCH = "bad_batch"  # it stands for a record batch that cannot be read
+    BAD_BATCH = "bad_batch"  # in the place of a record batch that cannot be read
     BATCH_BYTES = "limits.batch_bytes"  # it came in a batch that is too large unpacked
 
 
@@ -65,7 +65,7 @@ OTHER_LANGUAGE = PassedOver("other_language")
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The message that stands for an unreadable batch, at the offset of its last record."""
+    """The message in the place of an unreadable batch, at the offset of its last record."""
 
     topic: str
     partition: int

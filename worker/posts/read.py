@@ -32,7 +32,7 @@ READERS: dict[str | None, Callable[[bytes, Limits, Languages], Reading]] = {
     NOTICE: lambda *_: NO_POST,
     None: lambda value, *_: _unknown(value),
 }
-NAMED_KEYS_BYTES = 2**16  # bytes of a value whose keys are told, should its form be unknown
+NAMED_KEYS_BYTES = 2**16  # bytes of a value of unknown form whose keys an error names
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 LACKING = (Reason.NO_ID, Reason.NO_TEXT)
 

@@ -120,7 +120,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
                 tasks.create_task(parts.control.follow(parts.embedder))
                 tasks.create_task(parts.positions.keep_committing())
                 tasks.create_task(self._watch(parts))
-        except Exception as error:  # noqa: BLE001 - the way out is told of everything
+        except Exception as error:  # noqa: BLE001 - the exit code covers every error
             self.fail(error)
 
     async def on_stop(self) -> None:
@@ -202,7 +202,7 @@ def make_app() -> App:
                 outcome = await stream.flow.match(batch)  # decode → encode → match, in a thread
                 await stream.flow.deliver(batch, outcome)  # until the broker has acknowledged it
                 stream.flow.finish(batch, outcome)  # from here on it may be committed
-        except Exception as error:  # noqa: BLE001 - Faust would tell it in a traceback, and go on
+        except Exception as error:  # noqa: BLE001 - Faust would log a traceback and go on
             stream.fail(error)
 
     return app

@@ -97,7 +97,7 @@ class Parts:
         await self._embed(enc)
         await self.ingest.start()
         sys.setswitchinterval(SWITCH_S)
-        gc.freeze()  # what the start has made stays, so nobody looks through it
+        gc.freeze()  # objects of the start live on: the collector need not scan them
         self.missing = ""
         self.metrics.ready(True)
         log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)

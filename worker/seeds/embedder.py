@@ -37,7 +37,7 @@ class SeedEmbedder:
         self._background = own.posts if own else None  # else the model's
         self._rows: dict[str, int] = {}  # by the content of an article, its row in these:
         self._vectors = enc.articles([])  # [n]
-        self._cuts = np.zeros(0, np.float32)  # [n], automatic; NaN where nobody has asked for it
+        self._cuts = np.zeros(0, np.float32)  # [n], automatic; NaN until it is needed
         self._too_fine = too_fine(enc, self._vectors, background_rate, self._background)
 
     def make(self, state: ControlState) -> SeedSet:

@@ -38,9 +38,9 @@ from worker.seeds.record import (
 
 MOST_WORDS = 10_000  # so that a record with three versions before it has room in article_bytes
 MOST_AXES = 2**13
-MOST_CHARS = 2**18  # of a vector as text, more than so many words and axes take
+MOST_CHARS = 2**18  # of a vector as text: more than the largest takes
 KINDS = {"dense": np.float32, "slots": np.int32, "weights": np.float32}
-REMEDY = "learn the event anew"
+REMEDY = "learn the event again"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +164,7 @@ class Profile:
 
     event: str
     vectors: str  # as the record has it; its digest is the version
-    seeds: dict[str, str]  # those it stands for, each with its version
+    seeds: dict[str, str]  # the seeds it replaces, each with its version
     model: str
     threshold: float | None = None
     promise: dict[str, Any] | None = None

@@ -69,7 +69,7 @@ class ModelFacts:
     digest: str
     dim: int
     mix: float
-    # why the profile's automatic threshold cannot be told at the configured rate; else empty
+    # why the profile can have no automatic threshold at the configured rate; else empty
     rate_error: Callable[[Profile], str] = lambda profile: ""
 
 
@@ -103,7 +103,7 @@ class ControlState:
 
     @property
     def version(self) -> str:
-        """A name for people: how far the topic was read, and the digest."""
+        """For people: how far the topic was read, and the digest."""
         return f"offset {self.offset}, {self.digest[:12]}"
 
     @cached_property
@@ -186,9 +186,9 @@ class Resolution:
     """The profiles in force with a model, and those that are not."""
 
     state: ControlState
-    compared: Mapping[str, Compared]  # by id: profiles in force, and seeds that none stands for
+    compared: Mapping[str, Compared]  # by id: profiles in force, and seeds that none replaces
     ends: Mapping[str, int | None]  # of these: milliseconds, a profile's with its last seed
-    _idle: Mapping[str, Status]  # profiles not in force, and seeds that one stands for
+    _idle: Mapping[str, Status]  # profiles not in force, and replaced seeds
 
     @cached_property
     def stale(self) -> tuple[StaleProfile, ...]:
@@ -234,7 +234,7 @@ class ControlReducer:
         self._left_out = self._unreadable = 0
         self._complete = False
         self._last: ControlState | None = None
-        self._shared = False  # the tables are those of a state that somebody holds
+        self._shared = False  # the tables belong to a snapshot: copy them before a change
 
     def apply(self, records: Iterable[ControlMessage]) -> None:
         """Apply records; one that was applied before has no effect."""
@@ -358,9 +358,9 @@ def profile_error(profile: Profile, model: ModelFacts) -> str:
     """Why this model cannot use a profile; empty if it can."""
     axes = len(profile.vector.dense)
     if axes != model.dim:
-        return f"vectors: {axes} axes, the model has {model.dim}; learn the event anew"
+        return f"vectors: {axes} axes, the model has {model.dim}; learn the event again"
     if len(profile.vector.slots) and not model.mix:
-        return "vectors: has words, which the model does not read; learn the event anew"
+        return "vectors: has words, which the model does not read; learn the event again"
     return model.rate_error(profile)
 
 

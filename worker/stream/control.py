@@ -27,7 +27,7 @@ LOOK_S = 2.0  # between two questions whether the topic is still the one that wa
 NAMED = 10  # refused seeds and stale profiles that are logged by their ids
 REMEDY = (
     "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
-    "or until the worker is started anew"
+    "or until the worker is restarted"
 )
 log = logging.getLogger("newsift.control")
 
@@ -152,7 +152,7 @@ class Control:
             await asyncio.to_thread(self._check)
             self._reducer = ControlReducer(self._limits, values=False)
             await self._read()
-            log.warning("the control topic %s was made again or reset: it is read anew",
+            log.warning("the control topic %s was recreated or reset: it is read again",
                         self._topic)  # fmt: skip
             seeds = self._reducer.snapshot().seeds.values()
             is_empty = self._had and all(seed.paused for seed in seeds)

@@ -107,7 +107,7 @@ class RejectedBytes:
         self._lock = Lock()
 
     def note(self, topic: str, partition: int, first: int, last: int, size: int) -> None:
-        """Track a batch of so many unpacked bytes. One that is fetched again keeps its count."""
+        """Track a batch and its unpacked bytes. One that is fetched again keeps its count."""
         if size <= self._limit:
             return
         with self._lock:
@@ -242,7 +242,7 @@ class Flow:
 
     def _group(self, batch: Batch, outcome: Outcome) -> None:
         began = perf_counter()
-        with self._group_lock:  # one that is dropped meanwhile may meet the first of the next epoch
+        with self._group_lock:  # a dropped batch may still run beside the first of the next epoch
             if self._ledger.holds(batch):
                 self._grouping.place(batch, outcome)
         self._metrics.stage("group", perf_counter() - began)

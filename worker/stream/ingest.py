@@ -91,7 +91,7 @@ class Ingest:
         try:
             records = await self._gathered(wait_ms)
         except IllegalStateError as error:
-            log.info("the partitions are dealt anew: %s", error)
+            log.info("the group rebalances: %s", error)
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -110,13 +110,13 @@ class Ingest:
             crashpoint.reached("ingested")
         epoch = self._ledger.epoch
         reached = await self._consumer.reached()
-        if self._ledger.epoch == epoch:  # else whoever has the partition now reads the rest
+        if self._ledger.epoch == epoch:  # else the partition's new owner reads the rest
             self._positions.reached(reached)
 
     async def _gathered(self, wait_ms: int) -> list[Any]:
         """New records, about one batch of them.
 
-        They are read in small steps: aiokafka unpacks as many records as it is asked for, and
+        They are read in small steps: aiokafka unpacks as many records as are requested, and
         packed records may be large.
         """
         records, epoch = await self._step(wait_ms, self._posts), self._ledger.epoch

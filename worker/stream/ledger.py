@@ -76,13 +76,13 @@ class Ledger:
         return batch
 
     async def next(self) -> Batch:
-        """The oldest batch that nobody has taken; waits for one, and while paused."""
+        """The oldest batch not yet taken; waits for one, and while paused."""
         while (batch := self.take()) is None:
             await self.changed()
         return batch
 
     def take(self) -> Batch | None:
-        """The oldest batch that nobody has taken, or None; None while paused."""
+        """The oldest batch not yet taken, or None; None while paused."""
         for batch in () if self._paused else self._batches:
             if not batch.taken:
                 batch.taken = True

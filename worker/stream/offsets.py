@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from worker.match.records import Message
 
 LOOK_S = 1.0
-COMMIT_S = 2.0  # of the time to give partitions up, kept for the commit
+COMMIT_S = 2.0  # the part of the time of a revoke that is reserved for the commit
 log = logging.getLogger("newsift.ingest")
 
 
@@ -87,7 +87,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             try:
                 await self._consumer.commit(settled | done)
             except (CommitFailedError, IllegalStateError) as error:
-                log.info("not committed, as the partitions are dealt anew: %s", error)
+                log.info("not committed, as the group rebalances: %s", error)
                 return False
             if done:
                 crashpoint.reached("committed")
@@ -102,7 +102,9 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         while True:
             while await self.commit():
                 pass
-            with suppress(TimeoutError):  # of a position past markers and gaps nobody tells
+            with suppress(
+                TimeoutError
+            ):  # aiokafka does not signal a position past markers and gaps
                 async with asyncio.timeout(LOOK_S):
                     await self._ledger.changed()
 
@@ -127,7 +129,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
                 await self.settle(REVOKE_S - COMMIT_S)
                 await self.commit()
         except TimeoutError:
-            log.warning("the broker took no commit before the partitions were dealt anew")
+            log.warning("the broker accepted no commit before the rebalance")
         except Exception as error:  # noqa: BLE001 - aiokafka would swallow it
             self._fail(error)
         finally:
@@ -157,7 +159,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         epoch = self._ledger.epoch
         begin = await self._consumer.beginning_offsets(list(lost))
         if self._ledger.epoch != epoch:
-            return  # dealt anew meanwhile: whoever has the partition now finds the same
+            return  # reassigned: the new owner finds the same
         for place, offset in lost.items():
             first = begin[place]
             self._report(place, offset, first)
@@ -178,7 +180,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
     def _forget(self, revoked: set[TopicPartition]) -> None:
         """Clear everything when partitions are reassigned."""
         if dropped := self._ledger.drop():
-            log.info("%d batches in flight are left to whoever reads them next", dropped)
+            log.info("%d batches in flight are left to the next owner of the partitions", dropped)
         self._read, self._committed = {}, {}
         self._metrics.revoked(sorted(place.partition for place in revoked))
 

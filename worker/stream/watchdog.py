@@ -13,7 +13,7 @@ from worker.stream.offsets import Backlog
 class Sight:
     """What the watchdog observes at one moment."""
 
-    backlogs: Mapping[int, Backlog]  # by partition; without those of which no broker tells
+    backlogs: Mapping[int, Backlog]  # by partition; without those whose broker does not answer
     paused: bool  # something outside holds the worker up, and it waits on purpose
     finished: int  # batches, since the start
 

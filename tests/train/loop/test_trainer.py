@@ -225,7 +225,7 @@ def test_what_is_said_stays_on_a_terminal_and_elsewhere() -> None:
 @pytest.mark.parametrize("damage", [b"", b"\x80\x04N.", b"x" * 200])
 def test_a_damaged_state_is_refused_with_the_remedy(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "last.safetensors").write_bytes(damage)
-    with pytest.raises(InputError, match="remove it to start anew"):
+    with pytest.raises(InputError, match="remove it to start again"):
         Trainer(fresh(), recipe(), Towards(), judge, tmp_path)
 
 

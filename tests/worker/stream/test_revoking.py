@@ -62,7 +62,7 @@ def test_a_zombies_commit_is_harmless(error: Exception) -> None:
         bench.ledger.finish(batch)
         bench.consumer.commit_error = error
         await bench.positions.commit()
-        assert len(bench.ledger) == 1  # until the partitions are dealt anew
+        assert len(bench.ledger) == 1  # until the rebalance
         await bench.positions.on_partitions_revoked({PLACE})
         assert len(bench.ledger) == 0
 

@@ -39,7 +39,7 @@ from worker.posts.outcome import Reason, Unreadable
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
 Note = Callable[[int, int, int], None]
 ROOMY = 1000  # bytes beside what a marker says
-COST = 8  # so many batches that were refused, after all the work, count as one that is kept
+COST = 8  # this many refused batches count as one kept batch
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class Opener:
         return header.last_offset, (uncompressed(header, body), body)
 
     def seen(self, record: Any) -> Unreadable | None:
-        """The unreadable batch for which a client's record stands, if any."""
+        """The unreadable batch in whose place a client has this record, if any."""
         if not (record.headers and record.headers[0][0] == self.mark):
             return None
         first, why, detail = json.loads(record.headers[0][1])
@@ -135,7 +135,7 @@ class Opener:
     def _marker(
         self, data: memoryview, at: int, ceiling: int, error: UnreadableError
     ) -> tuple[bytes, int]:
-        """A batch with the one record that stands for an unreadable batch, and its offset."""
+        """A batch of one record in the place of an unreadable batch, and its offset."""
         first, last, stamp, transactional, producer = at, at, round(time() * 1000), 0, -1
         if len(data) >= HEADER.size and data[MAGIC] == 2:
             header = Header.of(data)

@@ -14,7 +14,7 @@ from worker.kafka.unreadable import UnreadableError, bad, too_large
 
 XERIAL = b"\x82SNAPPY\x00"  # the first bytes of snappy in blocks; 8 of versions follow
 XERIAL_HEADER = 16
-STEP = 2**16  # what is asked of a codec first; then twice as much each time
+STEP = 2**16  # the first read of a codec; doubled each time
 LARGEST_STEP = 2**20
 _thread_state = threading.local()  # a zstd unpacker is for one thread
 PIECE = 2**14

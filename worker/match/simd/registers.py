@@ -48,7 +48,7 @@ class Static:
 
 @cache
 def type_of(value: Static) -> StaticType:
-    """The numba type of a value, cached because every call asks for it."""
+    """The numba type of a value, cached because every call needs it."""
     return StaticType(value)
 
 
