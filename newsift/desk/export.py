@@ -1,20 +1,20 @@
-"""An event for others to use: which matches are selected, their counts, and files of them."""
+"""Export of an event: which matches are selected, counts for the figures, and files of matches."""
 
 import io
 import sqlite3
 import tempfile
 import time
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from threading import BoundedSemaphore, Lock
-from time import monotonic
-from typing import IO, Self, TypeVar
+from threading import Lock
+from typing import IO, Self
 
 from encoder.errors import InputError
+from newsift.desk.threads import TimedCache, lock_or_busy
 from newsift.files.labels import CSV_COLUMNS, label_row
 from newsift.files.rows import IN_TOPIC, Layout, OutputRecord, csv_row, read_match
 from newsift.files.sqlite import database
@@ -22,19 +22,21 @@ from newsift.files.writers import FORMATS, check_format, keeping
 from newsift.statistics.labels import Label
 from worker.config import Config
 from worker.errors import OutputError
-from worker.kafka.reading import Offsets, TopicReader
+from worker.kafka.reading import TopicReader, connected
 from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import PostId
-from worker.posts.times import LAST_MS, milliseconds, rfc3339, utc
+from worker.posts.times import LAST_MS, milliseconds, utc
 
-PATIENCE_S = 300.0  # that the topic of matches is read for
-K = TypeVar("K")
+READ_S = 300.0  # after which reading the topic of matches is given up
 HOUR, MINUTE = 3_600_000, 60_000
 FEW_HOURS = 2 * HOUR
-LONGEST = 256  # characters of a name
 MOST_POSTS = 2_000_000
-MOST_NAMES = 1_000  # seeds, sets of seeds and models that are told apart
+MOST_THRESHOLDS = 1_000
 LARGEST = 2**29  # bytes of a file
+MOST_FILES = 2  # in the making or on their way to a browser
+MOST_COUNTS = 8
+FRESH_S = 30.0  # counts are kept so long, so that all figures of a page agree
+TIMES = 10  # or so many times as long as counting takes
 KINDS: Mapping[str, str] = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
@@ -49,10 +51,6 @@ CREATE TABLE labels (
 );
 CREATE INDEX labels_by_post ON labels (post_id, platform);
 """
-MOST_FILES = 2
-MOST_COUNTS = 2  # that are under way or waited for: whoever counts keeps one of the desk's hands
-MOST_TALLIES = 8  # tallies
-FRESH_S = 30.0  # for so long a page's figures are of one count, whatever comes meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +64,31 @@ class Selection:
 
     @classmethod
     def of(cls, event: str, since: str, until: str, threshold: float | None) -> Self:
-        """What somebody asked for in words; an empty time bounds nothing."""
-        span = _time("since", since), _time("until", until)
-        if None not in span and span[0] >= span[1]:  # type: ignore[operator]
+        """Times are RFC 3339; an empty one bounds nothing."""
+        start, end = _time("since", since), _time("until", until)
+        if start is not None and end is not None and start >= end:
             raise InputError(f"until: {until} is not after since, {since}; give a later time")
-        return cls(event, *span, threshold)
+        return cls(event, start, end, threshold)
 
     def matches(self, record: MatchRecord) -> list[Match]:
-        """Those of a record's matches that are meant."""
         least = -1.0 if self.threshold is None else self.threshold
         return [m for m in record.matches if m.event == self.event and m.score >= least]
 
-    def span(self, cluster: TopicReader, topic: str) -> tuple[Offsets, Offsets]:
-        """From where to where a topic holds what came in that time."""
+    def rows(self, cluster: TopicReader, config: Config) -> Iterator[list[OutputRecord]]:
+        """The records with such matches, batch by batch; refused where reading takes too long."""
+        topic, deadline = config.topics.matches, time.monotonic() + READ_S
+        cluster.partitions(topic)
         start = cluster.beginnings(topic) if self.since is None else cluster.at(topic, self.since)
         end = cluster.ends(topic) if self.until is None else cluster.at(topic, self.until)
-        return start, end
-
-    def rows(self, cluster: TopicReader, config: Config) -> Iterator[list[OutputRecord]]:
-        """The records with such matches, batch by batch; refused where that takes too long."""
-        topic, until = config.topics.matches, monotonic() + PATIENCE_S
-        cluster.partitions(topic)
-        for batch in cluster.read(topic, *self.span(cluster, topic), until):
-            rows = ((each, read_match(each.value)) for each in batch)
+        for batch in cluster.read(topic, start, end, deadline):
+            records = ((message, read_match(message.value)) for message in batch)
             yield [
-                OutputRecord(each.value or b"", record, own) for each, record in rows
+                OutputRecord(message.value or b"", record, own) for message, record in records
                 if record is not None and (own := self.matches(record))
             ]  # fmt: skip
-        if monotonic() >= until:
+        if time.monotonic() >= deadline:
             raise InputError(
-                f"since: {topic} cannot be read within {PATIENCE_S:g} s; give a later time"
+                f"since: {topic} cannot be read within {READ_S:g} s; give a later time"
             )
 
 
@@ -109,41 +102,34 @@ def _time(name: str, text: str) -> int | None:
 
 @dataclass
 class MatchCounts:
-    """Posts, each counted at its first match with the event, and what they were matched by."""
+    """Counts of posts, each post at its first match with the event."""
 
-    matches: int = 0  # records that name the event, copies delivered again included
+    records: int = 0  # repeated deliveries included
     first: int = LAST_MS  # when the first post came to its topic, in milliseconds
     last: int = 0
     scores: list[float] = field(default_factory=list)  # the best one of each post
-    hours: Counter[int] = field(default_factory=Counter)  # posts by hours since 1970
-    minutes: Counter[int] = field(
-        default_factory=Counter
-    )  # by minutes, while they are of few hours
-    seeds: Counter[tuple[str, str]] = field(default_factory=Counter)  # posts by id and version
+    hours: Counter[int] = field(default_factory=Counter)  # posts by hour since 1970
+    minutes: Counter[int] = field(default_factory=Counter)  # empty where posts span many hours
     thresholds: Counter[float] = field(default_factory=Counter)
-    seed_sets: Counter[str] = field(default_factory=Counter)
-    models: Counter[str] = field(default_factory=Counter)
-    stories: int = 0
-    ungrouped: int = 0  # posts of records that say nothing of stories
-    _posts: set[bytes] = field(default_factory=set)
-    _groups: set[bytes] = field(default_factory=set)
+    _posts: set[bytes] = field(default_factory=set)  # digests
 
     @property
     def posts(self) -> int:
-        """How many different posts matched."""
         return len(self.scores)
 
     def add(self, row: OutputRecord) -> None:
-        """Count a record with its matches of the event."""
-        self.matches += 1
+        self.records += 1
         record, best = row.record, max(row.matches, key=lambda match: match.score)
-        if not _is_new(self._posts, [record.post.platform, record.post.id]):
+        name = f"{record.post.platform}\0{record.post.id}"
+        digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+        if digest in self._posts:
             return
+        self._posts.add(digest)
         if len(self._posts) > MOST_POSTS:
             raise InputError(
                 f"since: more than {MOST_POSTS:,} posts match; give a later time, or a higher score"
             )
-        at = came_at(record)
+        at = arrival_time(record)
         self.first, self.last = min(self.first, at), max(self.last, at)
         self.scores.append(_cosine(best.score))
         self.hours[at // HOUR] += 1
@@ -151,26 +137,13 @@ class MatchCounts:
             self.minutes[at // MINUTE] += 1
         else:
             self.minutes.clear()
-        _count(self.seeds, (best.seed_id[:LONGEST], best.seed_version[:LONGEST]))
-        _count(self.thresholds, _cosine(best.threshold))
-        _count(self.seed_sets, record.seed_set[:LONGEST])
-        _count(self.models, record.model[:LONGEST])
-        grouped = isinstance(record.group, str)
-        self.ungrouped += not grouped
-        self.stories += _is_new(self._groups, [str(record.group)]) if grouped else 1
+        threshold = _cosine(best.threshold)
+        if threshold in self.thresholds or len(self.thresholds) < MOST_THRESHOLDS:
+            self.thresholds[threshold] += 1
 
 
-def count_matches(cluster: TopicReader, config: Config, selection: Selection) -> MatchCounts:
-    """The matches that are meant, counted."""
-    tally = MatchCounts()
-    for batch in selection.rows(cluster, config):
-        for row in batch:
-            tally.add(row)
-    return tally
-
-
-def came_at(record: MatchRecord) -> int:
-    """When a post came to its topic, as Kafka says; else when it was worked on."""
+def arrival_time(record: MatchRecord) -> int:
+    """When a post came to its topic, as Kafka says; else when it was processed."""
     if 0 < record.source.timestamp <= LAST_MS:
         return record.source.timestamp
     try:
@@ -179,48 +152,79 @@ def came_at(record: MatchRecord) -> int:
         return 0
 
 
-def span_of(tally: MatchCounts) -> tuple[str, str] | None:
-    """When the first and the last post came; None where there is none."""
-    return (rfc3339(tally.first), rfc3339(tally.last)) if tally.posts else None
-
-
-def _is_new(digests: set[bytes], names: Iterable[str]) -> bool:
-    """Whether a name was not there before; it is from now on."""
-    digest = blake2b(digest_size=12)
-    for name in names:
-        digest.update(name.encode("utf-8", "surrogatepass") + b"\0")
-    before = len(digests)
-    digests.add(digest.digest())
-    return len(digests) > before
-
-
-def _count(counter: Counter[K], name: K) -> None:
-    if name in counter or len(counter) < MOST_NAMES:
-        counter[name] += 1
-
-
 def _cosine(score: float) -> float:
-    """A score, whatever somebody else has written in its place."""
-    return min(max(score, -1.0), 1.0)
+    return min(max(score, -1.0), 1.0)  # others may write to the topic too
 
 
-def matches_file(
-    cluster: TopicReader, config: Config, selection: Selection, form: str, labels: Sequence[Label]
-) -> IO[bytes]:
-    """A file without a name that holds the matches, and what people said of them."""
-    with tempfile.TemporaryDirectory(prefix="newsift-desk-") as folder:
-        path = Path(folder) / f"matches.{form}"
+class Exports:
+    """Files for one user at a time, and the counts of the latest selections."""
+
+    def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config = config
+        self._lock, self._counting = Lock(), Lock()
+        self._users: set[str] = set()
+        self._counts = TimedCache(self._count, FRESH_S, MOST_COUNTS, TIMES, clock)
+
+    def counts(self, selection: Selection) -> MatchCounts:
+        return self._counts.of(selection)
+
+    def matches_file(
+        self, user: str, selection: Selection, form: str, labels: Sequence[Label]
+    ) -> IO[bytes]:
+        """A file without a name that holds the matches, with labels beside each."""
+        with self._lock:
+            if user in self._users:
+                raise InputError("export: one is under way for you; wait for its end")
+            if len(self._users) >= MOST_FILES:
+                raise InputError(f"export: {MOST_FILES} are under way; wait for the end of one")
+            self._users.add(user)
+        try:
+            with tempfile.TemporaryDirectory(prefix="newsift-desk-") as folder:
+                path = Path(folder) / f"matches.{form}"
+                self._write(path, selection, labels)
+                return _CallbackFile(path, lambda: self._users.discard(user))
+        except BaseException:
+            self._users.discard(user)
+            raise
+
+    def _count(self, selection: Selection) -> MatchCounts:
+        counts = MatchCounts()
+        with (
+            lock_or_busy(self._counting, "the matches of another event are being counted"),
+            connected(self._config) as cluster,
+        ):
+            for batch in selection.rows(cluster, self._config):
+                for row in batch:
+                    counts.add(row)
+        return counts
+
+    def _write(self, path: Path, selection: Selection, labels: Sequence[Label]) -> None:
         check_format("form", path)
-        written = FORMATS[path.suffix]
-        layout = Layout(IN_TOPIC, None, () if written is database else (LABEL, JUDGES))
-        verdicts = _label_columns(labels)
-        with keeping(path, written, layout) as add:
-            for batch in selection.rows(cluster, config):
-                add([replace(each, columns=verdicts.get(_post_id(each), {})) for each in batch])
-                _check_size(Path(folder))
-        if written is database:
+        writer = FORMATS[path.suffix]
+        layout = Layout(IN_TOPIC, None, () if writer is database else (LABEL, JUDGES))
+        columns = _label_columns(labels)
+        with connected(self._config) as cluster, keeping(path, writer, layout) as add:
+            for batch in selection.rows(cluster, self._config):
+                add([replace(row, columns=columns.get(_post_id(row), {})) for row in batch])
+                if sum(file.stat().st_size for file in path.parent.iterdir()) > LARGEST:
+                    raise InputError(
+                        f"since: the file grows beyond {LARGEST >> 20} MiB; "
+                        "give a later time or a higher score"
+                    )
+        if writer is database:
             _add_labels(path, labels)
-        return path.open("rb")
+
+
+class _CallbackFile(io.FileIO):
+    """Calls a function when it is closed."""
+
+    def __init__(self, path: Path, on_close: Callable[[], None]) -> None:
+        super().__init__(path)
+        self._on_close = on_close
+
+    def close(self) -> None:
+        super().close()
+        self._on_close()
 
 
 def labels_csv(labels: Iterable[Label]) -> bytes:
@@ -229,16 +233,16 @@ def labels_csv(labels: Iterable[Label]) -> bytes:
 
 
 def _label_columns(labels: Iterable[Label]) -> dict[PostId, dict[str, str]]:
-    """What people say of each post: together, and each by himself."""
-    each: defaultdict[PostId, dict[str, str]] = defaultdict(dict)
+    """For each post its labels together, and each judge's own."""
+    by_post: defaultdict[PostId, dict[str, str]] = defaultdict(dict)
     for label in labels:
-        each[label.post_id][label.by] = label.label
+        by_post[label.post_id][label.by] = label.label
     return {
         post: {
-            LABEL: "; ".join(sorted(set(verdicts.values()))),
-            JUDGES: "; ".join(f"{by}: {word}" for by, word in sorted(verdicts.items())),
+            LABEL: "; ".join(sorted(set(by_judge.values()))),
+            JUDGES: "; ".join(f"{judge}: {label}" for judge, label in sorted(by_judge.items())),
         }
-        for post, verdicts in each.items()
+        for post, by_judge in by_post.items()
     }
 
 
@@ -246,15 +250,7 @@ def _post_id(row: OutputRecord) -> PostId:
     return row.record.post.platform, row.record.post.id
 
 
-def _check_size(folder: Path) -> None:
-    if sum(file.stat().st_size for file in folder.iterdir()) > LARGEST:
-        raise InputError(
-            f"since: the file grows beyond {LARGEST >> 20} MiB; give a later time or a higher score"
-        )
-
-
 def _add_labels(path: Path, labels: Iterable[Label]) -> None:
-    """Put labels into a table of their own."""
     rows = [
         (
             *(label.event, label.label, label.by, label.at, *label.post_id, label.drawn),
@@ -269,93 +265,3 @@ def _add_labels(path: Path, labels: Iterable[Label]) -> None:
             db.executemany(f"INSERT INTO labels VALUES ({', '.join('?' * 11)})", clean)
     except sqlite3.Error as error:
         raise OutputError(f"labels: cannot be written ({error})") from error
-
-
-@dataclass(frozen=True, slots=True)
-class CachedTally:
-    """A tally, and of what: it holds while the topic stands, and for a moment in any case."""
-
-    tally: MatchCounts
-    span: tuple[Offsets, Offsets]
-    at: float
-
-    def holds(self, span: tuple[Offsets, Offsets]) -> bool:
-        """Whether it can be shown for what the topic holds now."""
-        return span == self.span or time.monotonic() - self.at < FRESH_S
-
-
-class Exports:
-    """Turns at files, and the latest tallies, so that a page's figures are counted once."""
-
-    def __init__(self) -> None:
-        self._lock, self._counting = Lock(), Lock()
-        self._users: set[str] = set()
-        self._counts = BoundedSemaphore(MOST_COUNTS)
-        self._tallies: OrderedDict[Selection, CachedTally] = OrderedDict()
-
-    def file(self, by: str, make: Callable[[], IO[bytes]]) -> IO[bytes]:
-        """A file that somebody asked for, as long as he has no other under way."""
-        with self._lock:
-            if by in self._users:
-                raise InputError("export: one is under way for you; wait for its end")
-            if len(self._users) >= MOST_FILES:
-                raise InputError(f"export: {MOST_FILES} are under way; wait for the end of one")
-            self._users.add(by)
-        try:
-            return _ClosingFile(make(), lambda: self._release(by))
-        except BaseException:
-            self._release(by)
-            raise
-
-    def tally(self, cluster: TopicReader, config: Config, selection: Selection) -> MatchCounts:
-        """The matches that are meant, counted; anew only if the topic has changed."""
-        cluster.partitions(config.topics.matches)
-        span = selection.span(cluster, config.topics.matches)
-        if cached := self._cached(selection, span):
-            return cached
-        if not self._counts.acquire(blocking=False):
-            raise InputError("export: other events are being counted; try again in a moment")
-        try:
-            with self._counting:
-                return self._cached(selection, span) or self._counted(
-                    cluster, config, selection, span
-                )
-        finally:
-            self._counts.release()
-
-    def _cached(self, selection: Selection, span: tuple[Offsets, Offsets]) -> MatchCounts | None:
-        cached = self._tallies.get(selection)
-        return cached.tally if cached and cached.holds(span) else None
-
-    def _counted(
-        self,
-        cluster: TopicReader,
-        config: Config,
-        selection: Selection,
-        span: tuple[Offsets, Offsets],
-    ) -> MatchCounts:
-        tally = count_matches(cluster, config, selection)
-        with self._lock:
-            self._tallies.pop(selection, None)
-            self._tallies[selection] = CachedTally(tally, span, time.monotonic())
-            if len(self._tallies) > MOST_TALLIES:
-                self._tallies.popitem(last=False)
-        return tally
-
-    def _release(self, by: str) -> None:
-        with self._lock:
-            self._users.discard(by)
-
-
-class _ClosingFile(io.BufferedReader):
-    """A file that tells when it is closed."""
-
-    def __init__(self, content: IO[bytes], closed: Callable[[], None]) -> None:
-        super().__init__(io.FileIO(content.fileno(), closefd=False))
-        self._content, self._on_close = content, closed
-
-    def close(self) -> None:
-        """Close it, and say so."""
-        super().close()
-        self._content.close()
-        self._on_close()

@@ -37,7 +37,7 @@ class Desk:
         self.health = HealthMonitor(
             config, self._followed, lambda: self.mirrors.labels, lambda: self.pulse.moved("health")
         )
-        self.exports = Exports()
+        self.exports = Exports(config)
         self.outside = Outside(config)
         self.scores = Scores(self.board, self.model)
         self.label_queues = LabelQueues(config, self.mirrors)

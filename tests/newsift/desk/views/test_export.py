@@ -1,4 +1,4 @@
-"""Export: what a file, a figure and a methods paragraph say is what the topics hold."""
+"""Export: what a file and a figure say is what the topics hold."""
 
 import csv
 import io
@@ -15,6 +15,7 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.desk.api import Attachment, Endpoint
+from newsift.desk.export import FRESH_S, Exports
 from newsift.desk.session import Desk
 from newsift.desk.views import export
 from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, label, many, publish, record, told
@@ -221,29 +222,13 @@ def test_what_is_refused(desk: Desk, asked: dict[str, str], said: str) -> None:
         ask(desk, export.matches, **asked)
 
 
-def test_a_count_holds_for_a_moment_and_then_while_nothing_comes(
-    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Figures and methods of a page are of one count, and none of an old one."""
+def test_counts_are_kept_for_a_moment(desk: Desk, kafka: Kafka) -> None:
+    now = [0.0]
+    desk.exports = Exports(desk.config, clock=lambda: now[0])
     publish(kafka, MADE[:5])
-    before = bars(ask(desk, export.figure))
+    before = ask(desk, export.summary)
+    assert before["records"] == before["posts"] == len(firsts(MADE[:5]))
     publish(kafka, MADE[5:9])
-    assert bars(ask(desk, export.figure)) == before
-    monkeypatch.setattr("newsift.desk.export.FRESH_S", 0.0)
-    assert sum(bars(ask(desk, export.figure))) == len(firsts(MADE[:9]))
-    counted: list[int] = []
-    monkeypatch.setattr("newsift.desk.export.count_matches", lambda *_: counted.append(1))
-    assert sum(bars(ask(desk, export.figure))) == len(firsts(MADE[:9]))
-    assert counted == []
-
-
-def test_many_who_count_leave_hands_to_others(
-    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(kafka, MADE[:5])
-    known = bars(ask(desk, export.figure))
-    with desk.exports._counts, desk.exports._counts:
-        with pytest.raises(InputError, match="other events are being counted"):
-            ask(desk, export.figure, event="other")
-        assert bars(ask(desk, export.figure)) == known
-    assert bars(ask(desk, export.figure, event="other")) == []
+    assert ask(desk, export.summary) == before
+    now[0] = 2 * FRESH_S
+    assert ask(desk, export.summary)["posts"] == len(firsts(MADE[:9]))

@@ -1,4 +1,4 @@
-// Export: an event's matches, labels, figures and methods, as files to take away.
+// Export: an event's matches, labels, figures, as files to take away.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer, whoami } from "/lib/api.js";
 import { Do, number, plural, Refused, tell, Time, Waiting } from "/lib/ui.js";
@@ -45,10 +45,9 @@ export default function Export({ event }) {
   return html`<${Filter} chosen=${chosen} choose=${choose} />
     <${Refused} error=${error} />
     ${!told && !error && html`<${Waiting} what="Counting what the topics hold" />`}
-    ${told && html`<p><strong>${plural(told.posts, "post")}</strong> in ${plural(told.matches, "record")}${told.posts > 0 && html`, from <${Time} at=${told.first} /> to <${Time} at=${told.last} />`}; ${plural(told.labels, "label")}.</p>`}
+    ${told && html`<p><strong>${plural(told.posts, "post")}</strong> in ${plural(told.records, "record")}${told.posts > 0 && html`, from <${Time} at=${told.first} /> to <${Time} at=${told.last} />`}; ${plural(told.labels, "label")}.</p>`}
     <${Matches} question=${question} labels=${told?.labels} />
-    <${Figures} question=${question} told=${told} />
-    <${Methods} question=${question} text=${told?.methods} />`;
+    <${Figures} question=${question} told=${told} />`;
 }
 
 const moment = (value) => (value ? new Date(value).toISOString() : "");
@@ -79,23 +78,8 @@ function Matches({ question, labels }) {
 
 function Figures({ question, told }) {
   return html`<h2>Figures</h2>
-    ${told && !told.background && html`<p class="quiet">The background is missing in the second one: ${told.model || "no seeds of this event"}.</p>`}
+    ${told?.model && html`<p class="quiet">The second one lacks the background: ${told.model}.</p>`}
     <div class="figures">${told && Object.entries(FIGURES).map(([which, name]) => html`<figure key=${which}>
-      <img src=${address("figure", { ...question, which, of: `${told.posts}-${told.background}` })} alt=${name} width="720" height="360" />
+      <img src=${address("figure", { ...question, which, of: `${told.posts} ${told.model}` })} alt=${name} width="720" height="360" />
       <figcaption class="row"><span>${name}</span><${Do} run=${() => save("figure", { ...question, which })}>Save SVG<//></figcaption></figure>`)}</div>`;
-}
-
-function Methods({ question, text }) {
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      tell("copied");
-    } catch {
-      tell("the browser does not let a page copy here; select the text instead", true);
-    }
-  };
-  return html`<h2>Methods, for a paper</h2>
-    <p class="quiet">Each number is from the topics; what they do not say is named as not known. Read it before you use it.</p>
-    ${text && html`<div class="card methods said" tabindex="0" role="region" aria-label="Methods">${text}</div>
-      <p class="row"><${Do} kind="main" run=${copy}>Copy<//><${Do} run=${() => save("methods", { ...question, form: "txt" })}>Save .txt<//><${Do} run=${() => save("methods", { ...question, form: "md" })}>Save .md<//></p>`}`;
 }
