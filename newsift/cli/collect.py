@@ -30,7 +30,7 @@ from newsift.files.posts import FileMessages, refuse_many_bad
 from newsift.files.read import SUFFIXES
 from newsift.files.tables import FileOptions
 from newsift.operations.messages import tallied
-from newsift.web.session import session
+from newsift.web.client import client_session, limits
 from worker import log as logs
 from worker.config import Config
 from worker.errors import RunError
@@ -109,7 +109,7 @@ async def print_frames(source: LiveSource, mark: SourceMark | None, config: Conf
     with FileIO(STDOUT, "w", closefd=False) as out:
         state = MemoryState(mark)
         collector = Collector(source, PrintOutlet(out), Counts(source.name), config.stream, state)
-        async with session(config.stream.stall_s) as client:
+        async with client_session(limits(config.stream.stall_s)) as client:
             await collector.run(client)
 
 
@@ -136,7 +136,7 @@ async def publish_frames(source: LiveSource, state: State, config: Config) -> li
             stack.push_async_callback(outlet.stop)
             if not await collector.before_leaving(_open(outlet, config)):
                 return signals
-            client = await stack.enter_async_context(session(config.stream.stall_s))
+            client = await stack.enter_async_context(client_session(limits(config.stream.stall_s)))
             stack.callback(_report_sent, counts, source.name, config)
             await collector.run(client)
     except KafkaError as error:
@@ -280,7 +280,7 @@ def x(
 
 async def show_rules(source: XStream, list_all: bool) -> None:
     """Print the current rules, or the changes that the file would make."""
-    async with session(STALL_S) as client:
+    async with client_session(limits(STALL_S)) as client:
         with connection_errors(source.place):
             if list_all:
                 for rule in await source.rules.listed(client):

@@ -35,7 +35,7 @@ from newsift.operations.seed_rows import AutoThresholds, SeedRow, fields
 from newsift.operations.seed_topic import SeedTopic, key_of, seed_topic
 from newsift.operations.times import seconds, until
 from newsift.web.addresses import OwnNetwork
-from newsift.web.fetch import Bounds, web_address
+from newsift.web.client import SAVE_THE_TEXT, Bounds, web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
@@ -102,7 +102,7 @@ def print_told(
     click.echo(f"{one_line(seed.id)}  {seed.version}  {said}, {threshold}")
 
 
-PUBLIC_FEEDS = Bounds(besides=", or give --intranet if FEED is in your own network")
+PUBLIC_FEEDS = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if FEED is in your own network")
 
 
 @click.command()
@@ -269,7 +269,7 @@ def preview_events(topic: SeedTopic, config: Config, seeds: list[Seed]) -> None:
     advise(events)
 
 
-PUBLIC_PAGES = Bounds(besides=", or give --intranet if it is your own network")
+PUBLIC_PAGES = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if it is your own network")
 LEAD = 300  # characters of a page's article that are shown
 
 

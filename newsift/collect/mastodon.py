@@ -44,7 +44,7 @@ from newsift.collect.source import (
     SourceMark,
 )
 from newsift.web.addresses import WEB_SCHEMES, excerpt, retry_after, seconds_until
-from newsift.web.session import limits
+from newsift.web.client import limits
 from worker.config.secret import Secret
 from worker.errors import AccessError
 

@@ -18,7 +18,7 @@ from newsift.collect.state import locked
 from newsift.operations.feeds import Follower, Plan, Tour, default_state_of, stored
 from newsift.operations.messages import listening
 from newsift.operations.times import present, seconds
-from newsift.web.fetch import Bounds, web_address
+from newsift.web.client import Bounds, web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339

@@ -45,7 +45,7 @@ def unpacked_text(pieces: Pieces) -> Pieces:
     """Decompressed and in UTF-8, as the first bytes tell."""
     head, pieces = peek(pieces, _has_mark)
     if head.startswith(GZIP_MAGIC):
-        pieces = _gunzipped(pieces)
+        pieces = gunzipped(pieces)
     elif head.startswith(ZSTD_MAGIC):
         pieces = _unzstd(pieces)
     return _in_utf8(pieces)
@@ -67,7 +67,7 @@ def _has_mark(_piece: bytes, size: int) -> bool:
     return size >= MARK_BYTES
 
 
-def _gunzipped(packed: Pieces) -> Pieces:
+def gunzipped(packed: Pieces) -> Pieces:
     """One member or several; zeros after them are padding."""
     member = zlib.decompressobj(GZIP_WRAPPER)
     try:

@@ -31,8 +31,8 @@ from newsift.operations.messages import say, say_version, tallied
 from newsift.operations.seed_drafts import SeedDraft, record_object, seed_id, seed_of
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.web.fetch import PAGES, REQUEST
-from newsift.web.polite import PoliteWeb, SiteAnswer, StatusError, is_temporary
+from newsift.web.client import PAGES, REQUEST, WebAnswer
+from newsift.web.polite import PoliteWeb, StatusError, is_temporary
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import TopicReader, connected
@@ -154,14 +154,14 @@ class Follower:
             say(f"the feed has moved for good, to {answer.permanent_url}")
             self.followed.address = answer.permanent_url
 
-    def _take(self, answer: SiteAnswer) -> None:
-        kind = answer.headers["Content-Type"] or ""
+    def _take(self, answer: WebAnswer) -> None:
+        kind = answer.headers.get("Content-Type", "")
         feed = msgspec.json.decode(
             run_in_subprocess(read_feed, answer.body, answer.url, kind), type=NewsFeed
         )
         new = self.followed.note(feed.entries, now_ms(), self.plan.keep)
-        self.followed.etag = answer.headers["ETag"]
-        self.followed.modified = answer.headers["Last-Modified"]
+        self.followed.etag = answer.headers.get("ETag")
+        self.followed.modified = answer.headers.get("Last-Modified")
         self.followed.interval = feed.interval
         if feed.without_link and new:
             say(f"entries without an address that can be read: {feed.without_link:,}")
@@ -245,10 +245,10 @@ class Follower:
     def _found(self, known: FollowedArticle) -> dict[str, Any]:
         """The article of a page: its text, its title, its address."""
         answer = self.web.get(known.link)
-        kind = answer.headers.get_content_type()
+        kind = answer.content.get_content_type()
         if kind not in PAGES:
             raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
-        found = article_of(WebPage(answer.url, answer.body, answer.headers.get_content_charset()))
+        found = article_of(WebPage(answer.url, answer.body, answer.content.get_content_charset()))
         text = found.require_seed(answer.url).text
         return {"text": text, "title": found.title or known.title, "url": cleaned(answer.url)}
 

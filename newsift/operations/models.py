@@ -9,13 +9,12 @@ import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPResponse
 from io import BufferedReader
 from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from encoder.errors import InputError, ModelError, one_line
 from encoder.model_directory import (
@@ -33,7 +32,7 @@ from encoder.support.files import read_regular, replacing, without_waiting
 from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of, named_models
 from newsift.operations.messages import ProgressLine
 from newsift.web.addresses import literal
-from newsift.web.fetch import REDIRECTED, REDIRECTS, Bounds, opened, web_address
+from newsift.web.client import REDIRECTS, Bounds, send, web_address
 
 FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
 BLOCK, END = 512, bytes(512)
@@ -103,22 +102,38 @@ def _none(why: str) -> ModelError:
 
 LARGEST = 2**30  # bytes
 SECONDS = 1800.0
-READ_BYTES = 2**16
 REQUEST = {"User-Agent": "newsift (models)", "Accept-Encoding": "identity", "Connection": "close"}
+REMEDY = "fetch the file by other means and add that"
 
 
 def download(url: str, file: BinaryIO, largest: int = LARGEST, seconds: float = SECONDS) -> None:
     """Write what is behind an address to a file; what it has to be is for its digest to say."""
     until, secure = time.monotonic() + seconds, False
+    line = ProgressLine()
+
+    def write(piece: bytes) -> None:
+        if time.monotonic() > until:
+            raise InputError(f"{url}: took too long; {REMEDY}")
+        try:
+            file.write(piece)
+        except OSError as error:  # a disk that is full is no fault of the web
+            message = f"{file.name}: cannot be written ({error.strerror}); make room"
+            raise InputError(message) from error
+        line.add(len(piece), "bytes")
+
     for _ in range(REDIRECTS + 1):
         secure = is_secure(url, secure)
-        left = Bounds(max(until - time.monotonic(), 0), largest, allow=lambda _: True)
-        with opened(url, left, REQUEST) as answer:
-            there = answer.getheader("Location")
-            if answer.status not in REDIRECTED or not there:
-                return _copy_answer(url, answer, file, largest, until)
-            url = urljoin(url, there)
-    raise InputError(f"{url}: redirects more than {REDIRECTS} times; give the last address")
+        left = max(until - time.monotonic(), 0)
+        bounds = Bounds(left, largest, allow=lambda _: True, remedy=REMEDY)
+        answer = send(url, bounds, REQUEST, write)
+        if answer.location is None:
+            break
+        url = answer.location
+    else:
+        raise InputError(f"{url}: redirects more than {REDIRECTS} times; give the last address")
+    if answer.status != 200:
+        raise InputError(f"{url}: answers {answer.status} {answer.reason}; check the address")
+    file.flush()
 
 
 def is_secure(url: str, before: bool) -> bool:
@@ -130,35 +145,6 @@ def is_secure(url: str, before: bool) -> bool:
     if before or address is None or not ip_address(address.partition("%")[0]).is_loopback:
         raise InputError(f"{url}: is not https://; a model comes over https, or from localhost")
     return False
-
-
-def _copy_answer(
-    url: str, answer: HTTPResponse, file: BinaryIO, largest: int, until: float
-) -> None:
-    if answer.status != 200:
-        raise InputError(f"{url}: answers {answer.status} {answer.reason}; check the address")
-    line, expected = ProgressLine(), answer.length or 0
-    while line.done + (answer.length or 0) <= largest:
-        piece = answer.read(READ_BYTES)
-        if not piece:
-            break
-        _write(piece, file)
-        line.add(len(piece), "bytes")
-    else:
-        raise InputError(f"{url}: is larger than {largest / 2**20:g} MiB, more than a model may be")
-    if time.monotonic() > until:
-        raise InputError(f"{url}: took too long; fetch the file by other means and add that")
-    if line.done < expected:
-        raise InputError(f"{url}: ends {expected - line.done} bytes early; try again")
-
-
-def _write(piece: bytes, file: BinaryIO) -> None:
-    """Write a piece; a disk that is full is no fault of the web."""
-    try:
-        file.write(piece)
-        file.flush()
-    except OSError as error:
-        raise InputError(f"{file.name}: cannot be written ({error.strerror}); make room") from error
 
 
 STAGED = ".adding-"

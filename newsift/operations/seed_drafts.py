@@ -15,7 +15,7 @@ from newsift.files.article_checks import too_few_words
 from newsift.files.articles import PAGES, Article, WebPage, article_of, article_on, saved_page
 from newsift.files.read import DASH, text_in
 from newsift.operations.seed_topic import SeedTopic, key_of
-from newsift.web.fetch import Bounds, fetch
+from newsift.web.client import Bounds, fetch
 from worker.config import Config
 from worker.seeds.profile import Compared
 from worker.seeds.record import PREFIX, TAKEN, RefusedSeed, Seed, object_in

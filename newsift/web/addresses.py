@@ -1,16 +1,12 @@
 """Which addresses may be requested, the environment's proxies, and what answers ask for."""
 
-import http.client
-import ssl
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from socket import inet_aton
 from time import time
-from urllib.parse import SplitResult
 from urllib.request import getproxies_environment, proxy_bypass
 
 from yarl import URL
@@ -91,40 +87,15 @@ WEB_SCHEMES = {"ws": "http", "wss": "https"}
 PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    host: str
-    port: int
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+def environment_proxy(url: URL) -> URL | None:
+    """From HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, unless NO_PROXY has the host.
 
-    def connection(
-        self, target: SplitResult, secure: ssl.SSLContext | None, seconds: float
-    ) -> http.client.HTTPConnection:
-        """HTTPS goes through a tunnel."""
-        if secure is None:
-            return http.client.HTTPConnection(self.host, self.port, timeout=seconds)
-        tunnel = http.client.HTTPSConnection(self.host, self.port, timeout=seconds, context=secure)
-        tunnel.set_tunnel(target.hostname or "", target.port or 443, dict(self.headers))
-        return tunnel
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-def proxy_for(target: SplitResult) -> Proxy | None:
-    """From HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, unless NO_PROXY has the host."""
-    place = target.netloc if target.port else f"{target.netloc}:{PORTS[target.scheme]}"
-    if (proxy := environment_proxy(target.scheme, place)) is None:
-        return None
-    return Proxy(proxy.host or "", proxy.port or 80, proxy_login(proxy))
-
-
-def environment_proxy(scheme: str, place: str) -> URL | None:
-    """Applies to web sockets, too."""
-    scheme = WEB_SCHEMES.get(scheme, scheme)
+    Applies to web sockets, too.
+    """
+    scheme = WEB_SCHEMES.get(url.scheme, url.scheme)
     settings = getproxies_environment()
     value = settings.get(scheme) or settings.get("all")
-    if not value or proxy_bypass(place, settings):
+    if not value or proxy_bypass(f"{url.host_subcomponent}:{url.port}", settings):
         return None
     if (proxy := address(value if "://" in value else f"http://{value}", "http")) is None:
         key = f"{scheme.upper()}_PROXY"

@@ -1,25 +1,17 @@
 """Requests that respect robots.txt (RFC 9309, and Crawl-delay): one at a time, with pauses."""
 
-import http.client
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from email.message import Message
 from typing import Self
-from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
+
+import aiohttp
 
 from encoder.errors import InputError
 from newsift.web.addresses import PORTS, OwnNetwork, retry_after
-from newsift.web.fetch import (
-    REDIRECTED,
-    REQUEST,
-    Bounds,
-    body_of,
-    opened,
-    web_address,
-    within,
-)
+from newsift.web.client import REQUEST, Bounds, WebAnswer, send, web_address, within
 
 LARGEST = 512 * 2**10  # bytes; what comes after them does not count
 LONGEST_DELAY = 600.0
@@ -126,22 +118,7 @@ def is_temporary(error: InputError) -> bool:
     if isinstance(error, StatusError):
         return error.status >= 500 or error.status in TEMPORARY
     why = error.__cause__ or error.__context__
-    return isinstance(why, OSError | http.client.HTTPException | EOFError)
-
-
-@dataclass(frozen=True, slots=True)
-class SiteAnswer:
-    """The body is empty unless the status is 200."""
-
-    url: str
-    status: int
-    headers: Message
-    body: bytes = b""
-    permanent_url: str = ""  # the address that stands for the first one from now on
-
-    @property
-    def location(self) -> str | None:
-        return self.headers["Location"] if self.status in REDIRECTED else None
+    return isinstance(why, OSError | aiohttp.ClientError | EOFError)
 
 
 @dataclass(slots=True)
@@ -163,7 +140,7 @@ class PoliteWeb:
     sleep: Callable[[float], None] = time.sleep
     _sites: dict[str, SiteState] = field(default_factory=dict, init=False)
 
-    def get(self, url: str, headers: Mapping[str, str] = REQUEST) -> SiteAnswer:
+    def get(self, url: str, headers: Mapping[str, str] = REQUEST) -> WebAnswer:
         """Raises InputError for what may not or cannot be read."""
         permanent_url, is_permanent, bounds = url, True, self._bounds(url)
         for _ in range(bounds.redirects + 1):
@@ -171,7 +148,7 @@ class PoliteWeb:
             answer = self._one(url, headers, bounds)
             if not answer.location:
                 return replace(answer, permanent_url=permanent_url)
-            url = _next(url, answer.location)
+            url = answer.location
             bounds = self._after(bounds, url)
             is_permanent = is_permanent and answer.status in PERMANENT
             permanent_url = url if is_permanent else permanent_url
@@ -201,14 +178,14 @@ class PoliteWeb:
                 answer = self._one(url, REQUEST, bounds)
                 if not answer.location:
                     return Robots.read(answer.body, PROGRAM)
-                url = _next(url, answer.location)
+                url = answer.location
                 bounds = self._after(bounds, url)
         except StatusError as error:
             if is_temporary(error):
                 raise
         return Robots()
 
-    def _one(self, url: str, headers: Mapping[str, str], bounds: Bounds) -> SiteAnswer:
+    def _one(self, url: str, headers: Mapping[str, str], bounds: Bounds) -> WebAnswer:
         """Waits for the site's turn."""
         site = self._site(url)
         if (closed := site.closed - self.clock()) > 0:
@@ -216,7 +193,7 @@ class PoliteWeb:
         if (wait := site.free - self.clock()) > 0:
             self.sleep(wait)
         try:
-            return within(bounds.seconds, lambda: _answer(url, headers, bounds), url)
+            return within(bounds, lambda: _answer(url, headers, bounds), url)
         except InputError as error:
             if is_temporary(error):  # the others of this site need not wait as long as this one
                 wait = error.wait if isinstance(error, StatusError) else NO_ANSWER_S
@@ -250,25 +227,14 @@ class PoliteWeb:
         return site
 
 
-def _answer(url: str, headers: Mapping[str, str], bounds: Bounds) -> SiteAnswer:
-    with opened(url, bounds, headers) as answer:
-        result = SiteAnswer(url, answer.status, answer.headers)
-        if result.location or answer.status == 304:
-            return result
-        if answer.status == 200:
-            return replace(result, body=body_of(url, answer, bounds.size))
-        retry_headers = {"Retry-After": answer.headers["Retry-After"] or ""}
-        wait = retry_after(retry_headers) if answer.status in (429, 503) else 0.0
-        message = f"{url}: answers {answer.status} {answer.reason[:80]}"
-        raise StatusError(message, answer.status, wait)
+def _answer(url: str, headers: Mapping[str, str], bounds: Bounds) -> WebAnswer:
+    answer = send(url, bounds, headers)
+    if answer.location or answer.status in (200, 304):
+        return answer
+    wait = retry_after(answer.headers) if answer.status in (429, 503) else 0.0
+    message = f"{url}: answers {answer.status} {answer.reason}"
+    raise StatusError(message, answer.status, wait)
 
 
 def _port(parts: SplitResult) -> int:
     return parts.port or PORTS[parts.scheme]
-
-
-def _next(url: str, location: str) -> str:
-    try:
-        return urljoin(url, location)
-    except ValueError as error:
-        raise InputError(f"{url}: redirects to what is no address of the web") from error

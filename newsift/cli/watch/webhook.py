@@ -15,7 +15,7 @@ from yarl import URL
 from newsift.cli.watch.records import Notice, WatchCounts
 from newsift.collect.source import Backoff
 from newsift.web.addresses import excerpt, retry_after
-from newsift.web.session import client_session
+from newsift.web.client import client_session
 from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
 from worker.match.records import MATCH_SCHEMA

@@ -28,7 +28,7 @@ from newsift.operations.seed_publication import AT_TERMINAL, as_row, event_seeds
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, described
 from newsift.operations.seed_topic import key_of, seed_topic
 from newsift.operations.times import until
-from newsift.web.fetch import Bounds
+from newsift.web.client import Bounds
 from worker.posts.times import rfc3339
 from worker.seeds.record import PREFIX, Seed, object_in
 from worker.seeds.state import ControlState, control_state, table_key

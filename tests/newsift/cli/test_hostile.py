@@ -12,7 +12,7 @@ import pytest
 import encoder
 from encoder import Encoder
 from newsift.files.articles import WebPage
-from newsift.web.fetch import Bounds, fetch
+from newsift.web.client import Bounds, fetch
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 

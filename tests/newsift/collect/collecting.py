@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from newsift.collect.collector import Collector, Counts
 from newsift.collect.source import Gap, LiveSource, SourceFrame, SourceMark
 from newsift.collect.state import MemoryState
-from newsift.web.session import session
+from newsift.web.client import client_session, limits
 from worker.config import StreamConfig
 
 PATIENCE_S = 60.0
@@ -89,7 +89,7 @@ async def collecting(
     """Run a collector while the block lasts; it leaves in order at the end."""
     outlet, counts = Kept(mark), Counts(source.name)
     collector = Collector(source, outlet, counts, size or StreamConfig(), outlet)
-    async with session(60) as client:
+    async with client_session(limits(60)) as client:
         task = asyncio.create_task(collector.run(client))
         try:
             yield Collecting(collector, outlet, counts, task)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from newsift.collect.source import Gap, LiveSource, LostError, SourceFrame, SourceMark
-from newsift.web.session import session
+from newsift.web.client import client_session, limits
 
 PATIENCE_S = 60.0
 
@@ -43,7 +43,7 @@ async def until(true: Callable[[], object]) -> None:
 
 async def first_of(source: LiveSource) -> Sequence[SourceFrame] | Gap:
     """What comes first."""
-    async with session(PATIENCE_S) as client:
+    async with client_session(limits(PATIENCE_S)) as client:
         return await anext(source.arrivals(client, None))
 
 
@@ -62,7 +62,7 @@ async def following(source: LiveSource, mark: SourceMark | None = None) -> Async
 
 
 async def _follow(source: LiveSource, mark: SourceMark | None, seen: Followed) -> None:
-    async with session(PATIENCE_S) as client:
+    async with client_session(limits(PATIENCE_S)) as client:
         while True:
             try:
                 async for found in source.arrivals(client, seen.mark(source.place) or mark):

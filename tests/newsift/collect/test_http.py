@@ -26,7 +26,7 @@ from newsift.collect.http import (
     without_login,
 )
 from newsift.collect.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
-from newsift.web.session import session
+from newsift.web.client import client_session, limits
 from worker.errors import AccessError, ConfigError
 
 
@@ -165,7 +165,7 @@ def answering(handler: Any, ask: Callable[[ClientSession, str], Coroutine[Any, A
     async def test() -> Any:
         app = web.Application()
         app.add_routes([web.get("/{tail:.*}", handler)])
-        async with TestServer(app) as server, session(30) as client:
+        async with TestServer(app) as server, client_session(limits(30)) as client:
             return await ask(client, f"http://127.0.0.1:{server.port}/")
 
     return asyncio.run(test())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.web.fetch import Bounds, web_address
+from newsift.web.client import Bounds, web_address
 from newsift.web.polite import (
     LARGEST,
     LONGEST_DELAY,

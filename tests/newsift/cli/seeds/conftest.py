@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import newsift.cli.seeds
-from newsift.web.fetch import Bounds
+from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
 from tests.newsift.cli.seeds.feed_side import Site, news_site
 from tests.worker.fake import Command, Outcome

@@ -16,7 +16,7 @@ from kafka import KafkaAdminClient
 from newsift.cli.options import configuration
 from newsift.collect.feeds import Followed
 from newsift.operations.feeds import ArticleIndex, Follower, Plan, Tour
-from newsift.web.fetch import Bounds
+from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
 from tests.broker.clients import until
 from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, page, seeds_of

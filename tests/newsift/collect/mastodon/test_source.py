@@ -26,7 +26,7 @@ from newsift.collect.mastodon import (
     time_of_id,
 )
 from newsift.collect.source import BUSY, CLOSED, LIMITED, LostError
-from newsift.web.session import session
+from newsift.web.client import client_session, limits
 from tests.newsift.collect.following import Followed, first_of, following, until
 from tests.newsift.collect.mastodon.instance_side import (
     TOKEN,
@@ -297,7 +297,7 @@ def test_a_web_socket_that_is_refused_ends_the_command(token: str, stream: str, 
         async with standing() as side:
             url = side.url.with_scheme("ws").with_path(STREAMING)
             source = Mastodon(stream_address(str(url), stream, None), Secret(token))
-            async with session(30) as client:
+            async with client_session(limits(30)) as client:
                 async for _ in source.arrivals(client, None):
                     pass
 

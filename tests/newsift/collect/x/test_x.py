@@ -35,7 +35,7 @@ from newsift.collect.x import (
     rules_in,
     turned_away,
 )
-from newsift.web.session import session
+from newsift.web.client import client_session, limits
 from tests.newsift.collect.following import Followed, first_of, following, until
 from tests.newsift.collect.x.stream_side import (
     DISCONNECT,
@@ -174,7 +174,7 @@ def test_nothing_is_changed_for_a_file_that_x_refuses(tmp_path: Path) -> None:
 
 
 async def _arrivals(side: FakeX, file: Path) -> Any:
-    async with session(30) as client:
+    async with client_session(limits(30)) as client:
         async for found in source(side, file).arrivals(client, None):
             yield found
 
@@ -316,7 +316,7 @@ def test_after_a_crash_the_gap_is_told_with_its_time() -> None:
     async def story() -> Any:
         async with streaming() as side:
             start = SourceMark(tweet_id(0), "x.example", 1_700_000_000.0)
-            async with session(30) as client:
+            async with client_session(limits(30)) as client:
                 return await anext(made(side).arrivals(client, start))
 
     gap = asyncio.run(story())
@@ -330,7 +330,7 @@ def test_after_the_last_connection_of_a_window_the_next_waits_for_its_end() -> N
         async with streaming() as side:
             early = web.Response(headers={**told, "x-rate-limit-reset": "900"})
             side.answers.append(("stream", early))
-            async with session(30) as client:
+            async with client_session(limits(30)) as client:
                 async for _ in made(side).arrivals(client, None):
                     pass
 
@@ -354,7 +354,7 @@ def test_a_silent_stream_is_left() -> None:
 def test_it_ends_when_enough_has_come() -> None:
     async def story() -> list[str]:
         keys = list[str]()
-        async with streaming() as side, session(30) as client:
+        async with streaming() as side, client_session(limits(30)) as client:
             arrivals = made(side, limit=3).arrivals(client, None)
             await anext(arrivals)
             await side.post(*[tweet_id(second) for second in range(5)])

@@ -12,7 +12,7 @@ import pytest
 from encoder import Encoder
 from encoder.errors import InputError
 from newsift.desk.views import seeds as drafts
-from newsift.web.fetch import Bounds, fetch
+from newsift.web.client import Bounds, fetch
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.newsift.desk.keeping.asked import Asked
 from tests.newsift.files.articles.pages import BANNER, STORIES, page

@@ -15,7 +15,7 @@ from newsift.desk import feeds as keeping_feed
 from newsift.desk.feeds import Feeds
 from newsift.desk.views import feeds as views_feeds
 from newsift.operations.feeds import default_state_of, stored
-from newsift.web.fetch import Bounds
+from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
 from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, news_site, page, seeds_of
 from tests.newsift.desk.keeping.asked import Asked, desk_of_its_own, until

@@ -137,7 +137,7 @@ def test_a_connection_that_breaks_off_leaves_nothing(
     state: Path, web: WebSide, packed: Packed
 ) -> None:
     web.files["/own.tar"], web.short = packed, 1000
-    with pytest.raises(InputError, match="bytes early"):
+    with pytest.raises(InputError, match="ends early"):
         add(f"{web.base}/own.tar", packed.digest, None)
     assert visible(state) == set()
 
