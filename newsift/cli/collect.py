@@ -24,10 +24,9 @@ from newsift.collect.folder import FileLedger, Folder, scan_folder
 from newsift.collect.http import connection_errors, needed_token
 from newsift.collect.mastodon import PATHS, Mastodon, stream_address
 from newsift.collect.source import LiveSource, SourceMark
-from newsift.collect.state import MemoryState, State, default_state, stored_state
+from newsift.collect.state import MemoryState, State, default_state, open_state, stored_state
 from newsift.collect.x import STALL_S, STREAM, XStream
 from newsift.files.posts import FileMessages, refuse_many_bad
-from newsift.files.read import SUFFIXES
 from newsift.files.tables import FileOptions
 from newsift.operations.messages import tallied
 from newsift.web.client import client_session, limits
@@ -98,7 +97,7 @@ def run_source(source: LiveSource, file: Path, dry_run: bool, config: Config) ->
         stored = stored_state(file, source.name)
         asyncio.run(print_frames(source, stored.mark if stored else None, config))
         return
-    with State(file, source.name) as state_file:
+    with open_state(file, source.name) as state_file:
         say(f"how far it came is kept in {file}")
         if asyncio.run(publish_frames(source, state_file, config))[:1] == [signal.SIGINT]:
             raise KeyboardInterrupt
@@ -165,7 +164,7 @@ class StallStatus:
         if self.not_ready_reason and not stalls:
             logging.getLogger("newsift.collect").info("the broker acknowledges again")
         self.not_ready_reason = "the broker does not acknowledge" if stalls else ""
-        self._counts.stalled(stalls)
+        self._counts["stalled"].set(int(stalls))
 
 
 @collect.command()
@@ -324,7 +323,7 @@ def files(
     place = os.path.abspath(place)  # noqa: PTH100 - a pattern, perhaps
     if place != place.encode("utf-8", "replace").decode():
         raise InputError(f"{place!r}: its name is not in UTF-8; rename it, or link to it")
-    if (files_now := scan_folder(place, SUFFIXES)) is None:
+    if (files_now := scan_folder(place)) is None:
         raise InputError(f"{place}: there is no such folder; make it, or give a pattern in quotes")
     if not (files_now or once):
         say(f"{place}: holds no file of posts yet; they are waited for")

@@ -20,11 +20,11 @@ from encoder.errors import InputError
 from newsift.collect.http import (
     ERROR_BYTES,
     UnreadableFrameError,
+    answer_error,
     connection_errors,
     endpoint,
     is_refusal,
     socket_texts,
-    status_error,
 )
 from newsift.collect.source import (
     ANNOUNCED,
@@ -199,6 +199,7 @@ LARGEST = 2**24  # bytes of a frame
 CLAMPED_S = 60.0  # from the cursor to the first frame: there was more between them once
 LONGEST_PASS_S = 600.0  # by frames that cannot be read, at once
 TOO_OLD_NAME = "CursorTooOld"
+REMEDY = "check --url and what it asks for"
 NUMBER = re.compile(r"\b[0-9]{1,18}\b")
 log = logging.getLogger("newsift.collect")
 
@@ -213,7 +214,7 @@ class Refusal(msgspec.Struct):
 REFUSAL = msgspec.json.Decoder(Refusal)
 
 
-class TooOld(Exception):
+class TooOldError(Exception):
     """The host no longer has the posts at this cursor."""
 
     def __init__(self, cursor: int, message: str) -> None:
@@ -337,7 +338,7 @@ class Bluesky:
             try:
                 socket = await self._connect(session, host, cursor)
                 break
-            except TooOld as error:
+            except TooOldError as error:
                 log.warning("%s no longer has what stands at the cursor %s", host.place, cursor)
                 self._ask_for_later(error.cursor, error.message, mark)
         try:
@@ -368,20 +369,15 @@ class Bluesky:
         self, session: ClientSession, url: URL, cursor: int | None, why: WSServerHandshakeError
     ) -> None:
         """Raise the error for an answer that opened no web socket."""
-        refusal = Refusal()
-        if why.status == 400:
-            refusal = await _fetch_refusal(session, url)
+        refusal = await _fetch_refusal(session, url) if why.status == 400 else Refusal()
         if refusal.error == TOO_OLD_NAME and cursor is not None:
-            raise TooOld(cursor, refusal.message)
+            raise TooOldError(cursor, refusal.message)
         words = excerpt(f"{refusal.error} {refusal.message}")
-        what = f"{url.host} answers {why.status}{f' ({words})' if words else ''}"
-        error = status_error(
-            why.status, why.headers or {}, what, "check --url and what it asks for"
-        )
+        error = answer_error(url.host, why.status, why.headers or {}, words, REMEDY)
         if isinstance(error, AccessError):
             self._refusing.add(self._now)
             if len(self._refusing) < len(self._hosts):
-                raise LostError(BUSY, what)
+                raise LostError(BUSY, str(error))
         raise error
 
 

@@ -117,8 +117,9 @@ class Counts:
         self.sent = self.gaps = 0
         self._metrics["last_acknowledged_timestamp_seconds"].set(clock())
 
-    def received(self, frames: int) -> None:
-        self._metrics["received_total"].inc(frames)
+    def __getitem__(self, name: str) -> Any:
+        """The metric of this name, without its prefix."""
+        return self._metrics[name]
 
     def acknowledged(self, frames: Sequence[SourceFrame]) -> None:
         """Also measures the lag behind the platform."""
@@ -130,9 +131,6 @@ class Counts:
         if (at := frames[-1].at) is not None:
             self._metrics["lag_seconds"].set(max(now - at, 0))
 
-    def unsendable(self) -> None:
-        self._metrics["unsendable_total"].inc()
-
     def gap(self, gap: Gap) -> None:
         self.gaps += 1
         self._metrics["gaps_total"].inc()
@@ -140,15 +138,6 @@ class Counts:
 
     def reconnect(self, reason: str) -> None:
         self._reconnects.labels(self._source, reason).inc()
-
-    def connected(self, is_connected: bool) -> None:
-        self._metrics["connected"].set(int(is_connected))
-
-    def stalled(self, stalls: bool) -> None:
-        self._metrics["stalled"].set(int(stalls))
-
-    def in_flight(self, size: int) -> None:
-        self._metrics["in_flight_bytes"].set(size)
 
     def render(self) -> bytes:
         return generate_latest(self._registry)
@@ -193,7 +182,7 @@ class TopicOutlet:
         size = len(letter.value)
         log.error("frame %r has %d bytes, more than %s takes; sent without its value",
                   letter.key, size, self._topic)  # fmt: skip
-        self._counts.unsendable()
+        self._counts["unsendable_total"].inc()
         detail = f"{size} bytes, more than the topic takes".encode()
         headers = (("reason", b"record_too_large"), ("detail", detail))
         return replace(letter, value=None, headers=headers)
@@ -213,6 +202,7 @@ class PrintOutlet:
 
 
 STORE_EVERY_S = 1.0  # a mark more often would only wear the disk
+HEALTHY_S = 30.0  # after which a connection was one, posts or none
 BELIEVE_REFUSAL_S = 3600.0  # for so long who let us in may refuse before it is believed
 LEAVE_S = 2.0  # of the time for a shutdown, for the connections
 log = logging.getLogger("newsift.collect")
@@ -240,7 +230,8 @@ class Collector:
         self._waited: list[Backoff] = []  # since it last got on
         self._mark_changed, self._leaving = asyncio.Event(), asyncio.Event()
         self._stop_event = asyncio.Event()
-        self._let_in = -inf  # when a connection stood last
+        self._let_in = -inf  # when a connection last ended
+        self._connected_at = inf
         self.not_ready_reason = "it is starting"  # why it is not ready
 
     def leave(self) -> None:
@@ -303,8 +294,10 @@ class Collector:
             except (LostError, AccessError) as error:
                 if not self.not_ready_reason:
                     self._let_in = monotonic()
+                    if self._let_in - self._connected_at > HEALTHY_S:
+                        self._reset_pauses()
                 lost = self._worth_another(error)
-                self._counts.connected(False)
+                self._counts["connected"].set(0)
                 self._counts.reconnect(lost.reason)
                 self.not_ready_reason = str(lost)
                 await self._inbox.drained()
@@ -319,7 +312,6 @@ class Collector:
         return LostError(BUSY, str(error))
 
     async def _connection(self, client: ClientSession) -> None:
-        place = self._source.place
         async with aclosing(self._source.arrivals(client, self._mark)) as arrivals:
             async for arrived in arrivals:
                 if isinstance(arrived, Gap):
@@ -327,16 +319,13 @@ class Collector:
                     continue
                 if self.not_ready_reason:
                     log.info("connected to %s", self._source.place)
-                    self._counts.connected(True)
-                    self.not_ready_reason = ""
-                await self._take(arrived)
-        raise LostError(CLOSED, f"{place}: the stream has ended")
-
-    async def _take(self, frames: Sequence[SourceFrame]) -> None:
-        if frames:
-            self._counts.received(len(frames))
-            await self._inbox.put(frames)
-            self._counts.in_flight(self._inbox.bytes)
+                    self._counts["connected"].set(1)
+                    self.not_ready_reason, self._connected_at = "", monotonic()
+                if arrived:
+                    self._counts["received_total"].inc(len(arrived))
+                    await self._inbox.put(arrived)
+                    self._counts["in_flight_bytes"].set(self._inbox.bytes)
+        raise LostError(CLOSED, f"{self._source.place}: the stream has ended")
 
     async def _stay_away(self, lost: LostError) -> None:
         """Wait before the next connection, at least as long as the platform asks for."""
@@ -347,6 +336,11 @@ class Collector:
         log.warning("%s; connecting again in %.1f s", lost, seconds)
         await asyncio.sleep(seconds)
 
+    def _reset_pauses(self) -> None:
+        for backoff in self._waited:
+            backoff.reset()
+        self._waited.clear()
+
     async def _send(self) -> None:
         """Deliver frames in order, and move the mark once they are acknowledged."""
         while True:
@@ -355,15 +349,13 @@ class Collector:
             self._counts.acknowledged(frames)
             self._advance(frames)
             await self._inbox.done(frames)
-            self._counts.in_flight(self._inbox.bytes)
+            self._counts["in_flight_bytes"].set(self._inbox.bytes)
 
     def _advance(self, frames: list[SourceFrame]) -> None:
         """Move the mark. A new cursor resets the backoff."""
         last = next((frame for frame in reversed(frames) if frame.cursor is not None), None)
         if last is None or self._mark is None or last.cursor != self._mark.cursor:
-            for backoff in self._waited:
-                backoff.reset()
-            self._waited.clear()
+            self._reset_pauses()
         if last is not None:
             assert last.cursor is not None
             self._mark = SourceMark(last.cursor, self._source.place, last.at)

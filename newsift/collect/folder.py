@@ -27,11 +27,11 @@ from newsift.collect.source import (
     SourceMark,
 )
 from newsift.files.messages import FileMessage
-from newsift.files.read import SUFFIXES, matching
+from newsift.files.read import files_inside, matching
 from worker.errors import RunError
 from worker.posts.outcome import Rejected
 
-SETTLED_S = 5.0  # without a change, and nobody is taken to write a file any more
+SETTLED_S = 5.0  # without a change, after which a file is complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class FileVersion:
         return self.path.encode("utf-8", "backslashreplace").decode()
 
 
-def scan_folder(place: str, endings: tuple[str, ...]) -> list[FileVersion] | None:
+def scan_folder(place: str) -> list[FileVersion] | None:
     """The files of a folder or pattern, each once, oldest first; None if it does not exist."""
     if Path(place).is_dir():
-        paths = _inside(place, endings)
+        paths = files_inside(place)
     elif glob.has_magic(place):
         paths = matching(place)
     else:
@@ -62,15 +62,6 @@ def scan_folder(place: str, endings: tuple[str, ...]) -> list[FileVersion] | Non
     for file in files:
         by_inode.setdefault((file.device, file.inode), file)
     return list(by_inode.values())
-
-
-def _inside(place: str, endings: tuple[str, ...]) -> Iterator[str]:
-    """Files with a known ending, in subfolders too, without hidden ones."""
-    for folder, folders, names in os.walk(place):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            if name.lower().endswith(endings) and not name.startswith("."):
-                yield os.path.join(folder, name)  # noqa: PTH118 - a hundred thousand of them
 
 
 def _file(path: str) -> FileVersion | None:
@@ -93,7 +84,10 @@ class Settling:
     def whole(
         self, files: list[FileVersion], now: float, clock: float
     ) -> tuple[list[FileVersion], bool]:
-        """The complete files, by the time of day and a clock, and whether others are waited for."""
+        """The complete files, and whether there are others.
+
+        `now` is the time of day, `clock` one that is never set.
+        """
         before, self._growing = self._growing, {}
         done = []
         for file in files:
@@ -107,7 +101,7 @@ class Settling:
         return done, bool(self._growing)
 
 
-HEAD = 2**16  # bytes by which a file is known again, should its folder be mounted anew
+HEAD = 2**16  # bytes that identify a file whose folder was remounted
 MOST = 300_000  # files that are remembered
 ENTIRE = -1
 
@@ -307,10 +301,10 @@ def _read(file: Path) -> list[LedgerEntry]:
 
 
 LOOK_EVERY_S = 2.0
-SHARE_LOOKING = 0.1  # of the time at most, however many files there are
-FRAMES = 500  # that are handed on together
-FILES = 1000  # that are begun together
-MOST_WARNED = 10_000  # things; what is told after that may have been told before
+SHARE_LOOKING = 0.1  # of the time at most
+FRAMES = 500  # of small files, in one list
+FILES = 1000  # in one write to the ledger
+MOST_WARNED = 10_000  # then a warning may be repeated
 Reader = Callable[[Path], Iterable[Sequence[FileMessage]]]
 log = logging.getLogger("newsift.collect")
 
@@ -352,15 +346,16 @@ class Folder:
                 else:
                     await asyncio.sleep(self._pause)
         finally:
-            self._closed = True  # for the thread, which nobody else can stop
+            self._closed = True  # stops the thread
         raise EnoughError
 
     def _steps(self) -> Iterator[list[SourceFrame]]:
         """Lists of frames; an empty list means that no complete file is left."""
         while True:
             began = time.monotonic()
-            files = scan_folder(self.place, SUFFIXES)
-            whole, awaited = self._whole(files or [])
+            files = scan_folder(self.place)
+            new = [file for file in files or [] if self._is_new(file)]
+            whole, awaited = self.settling.whole(new, time.time(), time.monotonic())
             if files is not None:
                 self.ledger.prune(files)
             self._pause = max(self.look_every, (time.monotonic() - began) / SHARE_LOOKING)
@@ -373,11 +368,6 @@ class Folder:
                 return
             if not whole:
                 yield []
-
-    def _whole(self, files: list[FileVersion]) -> tuple[list[FileVersion], bool]:
-        """The files to send, and whether others are still being written."""
-        fresh = [file for file in files if self._is_new(file)]
-        return self.settling.whole(fresh, time.time(), time.monotonic())
 
     def _is_new(self, file: FileVersion) -> bool:
         if self.ledger.entry_of(file) is not None:

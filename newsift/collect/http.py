@@ -4,7 +4,6 @@ import os
 from asyncio import timeout
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +23,7 @@ from newsift.collect.source import (
     LostError,
 )
 from newsift.web.addresses import MOST_CHARS, address, excerpt, retry_after
+from newsift.web.client import read_limited
 from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
 
@@ -67,34 +67,30 @@ def is_refusal(status: int) -> bool:
     return 400 <= status < 500 and status not in (408, 425, 429)
 
 
+def answer_error(
+    host: str | None, status: int, headers: Mapping[str, str], words: str, remedy: str
+) -> LostError | AccessError:
+    """LostError for a status that allows a retry, else AccessError. `words` are the server's."""
+    message = f"{host} answers {status}{f' ({words})' if words else ''}"
+    if is_refusal(status):
+        return AccessError(f"{message}; {remedy}")
+    return LostError(LIMITED if status == 429 else BUSY, message, retry_after(headers))
+
+
 async def check_answer(answer: aiohttp.ClientResponse, remedy: str) -> None:
     """Raise the error for a status other than 2xx; `remedy` is for a 4xx."""
-    if 200 <= answer.status < 300:
-        return
-    words = excerpt(await answer.content.read(ERROR_BYTES))
-    what = f"{answer.url.host} answers {answer.status}{f' ({words})' if words else ''}"
-    raise status_error(answer.status, answer.headers, what, remedy)
-
-
-def status_error(
-    status: int, headers: Mapping[str, str], what: str, remedy: str
-) -> LostError | AccessError:
-    """LostError for a status that allows a retry, else AccessError."""
-    if is_refusal(status):
-        return AccessError(f"{what}; {remedy}")
-    return LostError(LIMITED if status == 429 else BUSY, what, retry_after(headers))
+    if not 200 <= answer.status < 300:
+        words = excerpt(await answer.content.read(ERROR_BYTES))
+        raise answer_error(answer.url.host, answer.status, answer.headers, words, remedy)
 
 
 async def read_body(answer: aiohttp.ClientResponse, largest: int) -> bytes:
     """In bounded memory and time."""
-    parts, size = list[bytes](), 0
+    parts: list[bytes] = []
     async with timeout(WHOLE_S):  # some drip
-        async for part in answer.content.iter_any():
-            parts.append(part)
-            size += len(part)
-            if size > largest:
-                message = f"{answer.url.host} answers more than {largest:,} bytes"
-                raise TooLargeError(MALFORMED, message)
+        if not await read_limited(answer, largest, parts.append):
+            message = f"{answer.url.host} answers more than {largest:,} bytes"
+            raise TooLargeError(MALFORMED, message)
     return b"".join(parts)
 
 
@@ -140,54 +136,51 @@ LARGEST = 2**22  # bytes of a line
 
 
 class LineParser:
+    """Lines of at most `largest` bytes, whatever the chunks."""
+
     def __init__(self, largest: int = LARGEST) -> None:
-        self._largest, self._size = largest, 0
-        self._rest: list[bytes] = []  # of a line whose end has not come
+        self._largest = largest
+        self._rest = bytearray()  # of a line whose end has not come
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         *complete, rest = chunk.split(b"\n")
-        for line in complete:
-            self._grow(line)
-            read_body = b"".join(self._rest)
-            self._rest, self._size = [], 0
-            yield read_body
-        self._grow(rest)
+        for part in complete:
+            self._extend(part)
+            line = bytes(self._rest)
+            self._rest.clear()
+            yield line
+        self._extend(rest)
 
-    def _grow(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > self._largest:
+    def _extend(self, part: bytes) -> None:
+        self._rest += part
+        if len(self._rest) > self._largest:
             raise LostError(MALFORMED, f"a line has more than {self._largest:,} bytes")
-        self._rest.append(part)
-
-
-@dataclass(frozen=True, slots=True)
-class SentEvent:
-    """A comment, such as a heartbeat, has no name and no data."""
-
-    name: str
-    data: bytes
 
 
 class EventParser:
+    """Server-sent events: name and data. A comment, such as a heartbeat, has neither."""
+
     def __init__(self, largest: int = LARGEST) -> None:
         self._largest, self._lines = largest, LineParser(largest)
         self._skip_lf = False  # the last line ended with CR: an LF would be of the same end
-        self._name, self._data = b"", list[bytes]()
-        self._size = 0
+        self._name, self._data, self._size = b"", list[bytes](), 0
 
-    def feed(self, chunk: bytes) -> Iterator[SentEvent]:
+    def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
         if self._skip_lf and chunk:
             chunk, self._skip_lf = chunk.removeprefix(b"\n"), False
         if not chunk:
             return
         self._skip_lf = chunk.endswith(b"\r")
         for line in self._lines.feed(chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")):
-            if not line:
-                yield from self._event()
-            elif line.startswith(b":"):
-                yield SentEvent("", b"")
-            else:
+            if line.startswith(b":"):
+                yield "", b""
+            elif line:
                 self._add(line)
+            else:
+                name, data = self._name.decode("utf-8", "replace"), self._data
+                self._name, self._data, self._size = b"", [], 0
+                if data:
+                    yield name or "message", b"\n".join(data)
 
     def _add(self, line: bytes) -> None:
         self._size += len(line) + 1
@@ -198,21 +191,6 @@ class EventParser:
             self._name = value.removeprefix(b" ")
         elif field == b"data":
             self._data.append(value.removeprefix(b" "))
-
-    def _event(self) -> Iterator[SentEvent]:
-        name, data = self._name, b"\n".join(self._data)
-        had = bool(self._data)
-        self._name, self._data, self._size = b"", [], 0
-        if had:
-            yield SentEvent(name.decode("utf-8", "replace") or "message", data)
-
-
-async def sent_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[SentEvent]]:
-    """Events that arrived together are yielded together."""
-    parser = EventParser()
-    async for chunk in chunks:
-        if events := list(parser.feed(chunk)):
-            yield events
 
 
 class UnreadableFrameError(LostError):

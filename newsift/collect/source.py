@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
+from time import time
 from typing import Protocol
 
 import msgspec
@@ -97,6 +98,11 @@ class LostError(RunError):
         self.reason, self.wait = reason, wait
 
 
+def seconds_since(at: float | None) -> float | None:
+    """From a time of the platform until now; None if there is none."""
+    return None if at is None else max(0.0, time() - at)
+
+
 class EnoughError(Exception):
     """All requested posts have arrived: the command ends once they are acknowledged."""
 
@@ -124,6 +130,7 @@ class LiveSource(Protocol):
     def backoff(self, lost: LostError) -> Backoff:
         """The pauses before the next connection; all are reset after progress.
 
-        Progress is an acknowledged frame with a new cursor, or with none.
+        Progress is an acknowledged frame with a new cursor or with none, or a connection that
+        lasted.
         """
         ...

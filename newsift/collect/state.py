@@ -4,10 +4,9 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -18,7 +17,9 @@ from worker.errors import RunError
 from worker.posts.times import rfc3339
 
 LARGEST = 2**16  # bytes
-LOOKS, LOOK_S = 5, 0.02
+LOOKS, LOOK_S = 6, 0.02
+LOCK = ".lock"
+LATEST_S = 1e12  # beyond all years
 SCHEMA = "newsift.collect/1"
 
 
@@ -43,7 +44,6 @@ STORED = msgspec.json.Decoder(Stored)
 
 
 def default_state(name: str) -> Path:
-    """In the state folder."""
     return state_folder() / f"collect-{name}.json"
 
 
@@ -60,37 +60,15 @@ class MemoryState:
 
 
 class State(MemoryState):
-    """The state file of one collector, locked while it is open."""
+    """The state file of one collector."""
 
     def __init__(self, path: Path, source: str) -> None:
-        """`source` is the only source that may use it, as in `newsift collect SOURCE`."""
-        super().__init__(None)
-        self.path, self._source = path, source
-        self._gaps, self._gap_seconds = 0, 0.0
-        self._lock = -1
-
-    def __enter__(self) -> Self:
-        self._lock = locked(self.path)
-        try:
-            if stored := stored_state(self.path, self._source):
-                self.mark = stored.mark
-                self._gaps, self._gap_seconds = stored.gaps, stored.gap_seconds
-                self._write(stored)  # where that cannot be, nothing is sent again and again
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self.close()
-
-    def close(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._path, self._source = path, source
+        stored = stored_state(path, source)
+        super().__init__(stored.mark if stored else None)
+        self._gaps, self._gap_seconds = (stored.gaps, stored.gap_seconds) if stored else (0, 0.0)
+        if stored:
+            self._write(stored)  # a file that cannot be written is refused before anything is sent
 
     def store(self, mark: SourceMark) -> None:
         now = rfc3339(round(time.time() * 1000))
@@ -106,13 +84,23 @@ class State(MemoryState):
 
     def _write(self, stored: Stored) -> None:
         try:
-            write_atomically(self.path, msgspec.json.encode(stored) + b"\n", 0o600)
+            write_atomically(self._path, msgspec.json.encode(stored) + b"\n", 0o600)
         except InputError as error:
             raise InputError(f"--state: {error}; make room, or give another file") from error
 
     def note(self, gap: Gap) -> None:
         self._gaps += 1
         self._gap_seconds += gap.seconds or 0.0
+
+
+@contextmanager
+def open_state(path: Path, source: str) -> Iterator[State]:
+    """Locked while the block lasts. `source` is the only source that may use the file."""
+    lock = locked(path)
+    try:
+        yield State(path, source)
+    finally:
+        os.close(lock)
 
 
 def stored_state(path: Path, source: str | None = None) -> Stored | None:
@@ -134,39 +122,27 @@ def stored_state(path: Path, source: str | None = None) -> Stored | None:
 
 def locked(path: Path) -> int:
     """A lock file beside the state file, which is replaced at each write. Close it to unlock."""
-    beside = path.with_name(f"{path.name}.lock")
     lock = -1
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        _take(lock)
-    except BlockingIOError as error:
-        os.close(lock)
-        raise InputError(
-            f"--state: {path} is in use by another command; end that one, or give this one a file "
-            "of its own"
-        ) from error
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        lock = os.open(path.with_name(path.name + LOCK), flags, 0o600)
+        for _ in range(LOOKS):  # another process may hold it for a moment to test it
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return lock
+            time.sleep(LOOK_S)
     except OSError as error:
         if lock >= 0:
             os.close(lock)
         raise InputError(
             f"--state: {path} cannot be written ({error.strerror}); give a file that can"
         ) from error
-    return lock
-
-
-def _take(lock: int) -> None:
-    """Another process may hold the lock for a moment to test it."""
-    for _ in range(LOOKS):
-        with suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(LOOK_S)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-LOCK = ".lock"
-BEYOND = 1e12  # seconds: no time that can be told
+    os.close(lock)
+    raise InputError(
+        f"--state: {path} is in use by another command; end that one, or give this one a file "
+        "of its own"
+    )
 
 
 def list_collectors() -> Iterator[dict[str, Any]]:
@@ -175,11 +151,18 @@ def list_collectors() -> Iterator[dict[str, Any]]:
     files = (file for end in ("", LOCK) for file in pattern.parent.glob(pattern.name + end))
     for name in sorted({file.name.removesuffix(LOCK) for file in files}):
         file = pattern.parent / name
-        stored = _stored(file)
+        try:
+            stored = STORED.decode(read_regular(file, LARGEST))
+        except (OSError, RecursionError, msgspec.MsgspecError):
+            stored = None
+        at = stored.at if stored else None
+        last_post_at = None
+        if at is not None:
+            last_post_at = rfc3339(round(1000 * max(min(at, LATEST_S), -LATEST_S)))
         yield {
             "source": stored.source if stored else file.stem.removeprefix("collect-"),
             "running": _is_locked(file.with_name(name + LOCK)),
-            "last_post_at": _time(stored.at) if stored else None,
+            "last_post_at": last_post_at,
             "saved_at": stored.saved if stored else None,
             "gaps": stored.gaps if stored else 0,
             "gap_seconds": stored.gap_seconds if stored else 0.0,
@@ -187,29 +170,15 @@ def list_collectors() -> Iterator[dict[str, Any]]:
         }
 
 
-def _stored(file: Path) -> Stored | None:
-    try:
-        return STORED.decode(read_regular(file, LARGEST))
-    except (OSError, RecursionError, msgspec.MsgspecError):
-        return None
-
-
-def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else rfc3339(round(1000 * min(max(seconds, -BEYOND), BEYOND)))
-
-
 def _is_locked(file: Path) -> bool:
-    """Whether a process holds the lock."""
     try:
         lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     finally:
         os.close(lock)
     return False

@@ -20,10 +20,10 @@ from encoder.errors import InputError, NewsiftError
 from encoder.support.files import read_regular
 from newsift.collect.http import (
     LineParser,
+    answer_error,
     connection_errors,
     decode_answer,
     endpoint,
-    is_refusal,
     read_body,
     without_login,
 )
@@ -39,6 +39,7 @@ from newsift.collect.source import (
     LostError,
     SourceFrame,
     SourceMark,
+    seconds_since,
 )
 from newsift.web.addresses import excerpt, retry_after, seconds_until
 from newsift.web.client import limits
@@ -74,20 +75,23 @@ class Problem(msgspec.Struct):
         parts = dict.fromkeys((kind, self.detail or inner))
         return excerpt(": ".join(word for word in parts if word))
 
+    @property
+    def kind(self) -> str:
+        """The last part of the type, which is an address."""
+        return (self.type or "").rpartition("/")[2]
+
     def ends(self) -> bool:
-        kind = (self.type or "").rpartition("/")[2]
         return (
             bool(self.disconnect_type or self.connection_issue)
-            or kind in ("operational-disconnect", "streaming-connection", "usage-capped")
+            or self.kind in ("operational-disconnect", "streaming-connection", "usage-capped")
             or any(each.ends() for each in self.errors or ())
         )
 
     def limits(self) -> bool:
         """Whether there were too many connections, requests or posts."""
-        kind = (self.type or "").rpartition("/")[2]
         return (
             self.connection_issue == "TooManyConnections"
-            or kind in ("usage-capped", "rate-limit-exceeded")
+            or self.kind in ("usage-capped", "rate-limit-exceeded")
             or any(each.limits() for each in self.errors or ())
         )
 
@@ -129,19 +133,20 @@ def delivered_id(line: bytes, place: str) -> str | None:
     return None
 
 
-def turned_away(status: int, headers: Mapping[str, str], body: bytes, place: str) -> Exception:
+def turned_away(
+    status: int, headers: Mapping[str, str], body: bytes, place: str
+) -> LostError | AccessError:
     """The error for an answer that is no stream: LostError if a retry may help."""
     try:
         problem = PROBLEM.decode(body)
         words = problem.words()
     except (msgspec.MsgspecError, RecursionError):
         problem, words = Problem(), excerpt(body)
-    message = f"{place} answers {status}{f' ({words})' if words else ''}"
     if status in (429, ENHANCE_YOUR_CALM) or problem.limits():
+        message = f"{place} answers {status}{f' ({words})' if words else ''}"
         return LostError(LIMITED, message, max(until_window(headers), retry_after(headers)))
-    if is_refusal(status):
-        return AccessError(f"{message}; {REMEDIES.get(status, 'correct the request')}")
-    return LostError(BUSY, message, retry_after(headers))
+    remedy = REMEDIES.get(status, "correct the request")
+    return answer_error(place, status, headers, words, remedy)
 
 
 def until_window(headers: Mapping[str, str]) -> float:
@@ -184,13 +189,13 @@ def rules_in(path: Path) -> list[StreamRule]:
     Empty lines are skipped, and those that start with "# ": a hashtag has no space.
     """
     try:
-        text = read_regular(path, LARGEST_FILE).decode("utf-8")
+        text = read_regular(path, LARGEST_FILE).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8, or too large"
         raise InputError(
             f"--rules: {path} cannot be read ({reason}); give a file of rules"
         ) from error
-    rules = _array(path, text) if text.lstrip().startswith("[") else _lines(path, text)
+    rules = list(_array(path, text) if text.lstrip().startswith("[") else _lines(path, text))
     if not rules:
         raise InputError(f"--rules: {path} holds no rule; write one a line")
     if len(rules) > MOST:
@@ -203,49 +208,29 @@ def rules_in(path: Path) -> list[StreamRule]:
     return [rule for _, rule in rules]
 
 
-def difference(
-    there: Sequence[StreamRule], file_rules: Sequence[StreamRule]
-) -> tuple[list[StreamRule], list[StreamRule]]:
-    """The rules to add and to remove; a changed tag is both."""
-    x_meanings, file_meanings = (
-        {rule.meaning for rule in there},
-        {rule.meaning for rule in file_rules},
-    )
-    return (
-        [rule for rule in file_rules if rule.meaning not in x_meanings],
-        [rule for rule in there if rule.meaning not in file_meanings],
-    )
-
-
-def _array(path: Path, text: str) -> list[tuple[str, StreamRule]]:
+def _array(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
     try:
         rules = RULES.decode(text)
     except msgspec.MsgspecError as error:
         raise InputError(f"--rules: {path} is no list of rules ({error})") from error
-    return [(f"{path} rule {number}", rule) for number, rule in enumerate(rules, 1)]
+    for number, rule in enumerate(rules, 1):
+        yield f"{path} rule {number}", rule
 
 
-def _lines(path: Path, text: str) -> list[tuple[str, StreamRule]]:
-    lines = ((f"{path} line {number}", line.strip(" \r")) for number, line in _numbered(text))
-    return [(where, _of_line(where, line)) for where, line in lines if not _is_comment(line)]
-
-
-def _numbered(text: str) -> list[tuple[int, str]]:
-    return list(enumerate(text.removeprefix("\ufeff").split("\n"), 1))
-
-
-def _is_comment(line: str) -> bool:
-    return not line or line == "#" or line.startswith("# ")
-
-
-def _of_line(where: str, line: str) -> StreamRule:
-    if not line.startswith("{"):
-        value, _, tag = line.partition("\t")
-        return StreamRule(value.strip(), tag.strip() or None)
-    try:
-        return RULE.decode(line)
-    except msgspec.MsgspecError as error:
-        raise InputError(f"--rules: {where} is no rule ({error}); give value and tag") from error
+def _lines(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
+    for number, whole in enumerate(text.split("\n"), 1):
+        where, line = f"{path} line {number}", whole.strip(" \r")
+        if not line or line == "#" or line.startswith("# "):
+            continue
+        if not line.startswith("{"):
+            value, _, tag = line.partition("\t")
+            yield where, StreamRule(value.strip(), tag.strip() or None)
+            continue
+        try:
+            yield where, RULE.decode(line)
+        except msgspec.MsgspecError as error:
+            message = f"--rules: {where} is no rule ({error}); give value and tag"
+            raise InputError(message) from error
 
 
 def _check(where: str, rule: StreamRule) -> None:
@@ -257,6 +242,18 @@ def _check(where: str, rule: StreamRule) -> None:
         )
     if not all(text.isprintable() for text in rule.meaning):
         raise InputError(f"--rules: {where}: holds characters that cannot be seen; remove them")
+
+
+def difference(
+    current: Sequence[StreamRule], file_rules: Sequence[StreamRule]
+) -> tuple[list[StreamRule], list[StreamRule]]:
+    """The rules to add and to remove; a changed tag is both."""
+    current_meanings = {rule.meaning for rule in current}
+    file_meanings = {rule.meaning for rule in file_rules}
+    return (
+        [rule for rule in file_rules if rule.meaning not in current_meanings],
+        [rule for rule in current if rule.meaning not in file_meanings],
+    )
 
 
 MOST_PAGES = 100  # of rules
@@ -302,14 +299,14 @@ class RuleBook:
         self._url = stream.with_query(None) / "rules"
         self._place = stream.host_port_subcomponent or ""
         self._headers, self.file = headers, file
-        self._file_state: tuple[int, int] | None = None  # the file as X has it
-        self._was_in_step, self._last_error = False, ""
+        self._synchronised: tuple[int, int] | None = None  # the version of the file that X has
+        self._was_synchronised, self._last_error = False, ""
 
     async def listed(self, client: ClientSession) -> list[StreamRule]:
         rules, token = list[StreamRule](), ""
         for _ in range(MOST_PAGES):
             query = {"max_results": str(MOST)} | ({"pagination_token": token} if token else {})
-            answer = await self._ask(client, "GET", query, None)
+            answer = await self._request(client, "GET", query)
             rules += answer.data or []
             after = (answer.meta.next_token if answer.meta else None) or ""
             if after in ("", token) or not answer.data:
@@ -323,43 +320,49 @@ class RuleBook:
         """The current rules, those to add, and those to remove."""
         assert self.file is not None
         file_rules = await asyncio.to_thread(rules_in, self.file)
-        there = await self.listed(client)
-        return there, *difference(there, file_rules)
+        current = await self.listed(client)
+        return current, *difference(current, file_rules)
 
-    async def step(self, client: ClientSession) -> None:
-        """Synchronise at the start of a connection. After the first time errors are only logged."""
-        if not self._was_in_step:
-            await self._keep_step(client)
-            self._was_in_step = True
-            return
-        await self._try(client)
+    async def synchronise(self, client: ClientSession) -> None:
+        """At the start of a connection. After the first time errors are only logged."""
+        if self._was_synchronised:
+            await self._try(client)
+        else:
+            await self._synchronise(client)
+            self._was_synchronised = True
 
-    async def _keep_step(self, client: ClientSession) -> None:
+    async def _synchronise(self, client: ClientSession) -> None:
         """Add and remove rules until X has those of the file.
 
         All new rules are tried first, so that nothing is removed for a file that X refuses.
         """
-        if self.file is None or (now := _state(self.file)) == self._file_state:
+        if self.file is None or (version := _version(self.file)) == self._synchronised:
             return
         _, add, remove = await self.planned(client)
         for part in _parts(add):
             await self._add(client, part, {"dry_run": "true"})
         for part in _parts(remove):
             ids = [rule.id for rule in part if rule.id]
-            await self._ask(client, "POST", {}, {"delete": {"ids": ids}})
+            await self._request(client, "POST", {}, {"delete": {"ids": ids}})
         for part in _parts(add):
             await self._add(client, part, {})
-        self._file_state = now
+        self._synchronised = version
         log.info("rules of %s: %d added, %d removed", self._place, len(add), len(remove))
 
     def forget(self) -> None:
         """Compare with X again even if the file is unchanged."""
-        self._file_state = None
+        self._synchronised = None
 
     @asynccontextmanager
-    async def in_step(self, client: ClientSession) -> AsyncIterator[None]:
-        """Synchronise repeatedly while a stream is open; errors are only logged."""
-        task = asyncio.create_task(self._look(client))
+    async def keep_synchronised(self, client: ClientSession) -> AsyncIterator[None]:
+        """Look at the file repeatedly while a stream is open; errors are only logged."""
+
+        async def watch() -> None:
+            while self.file is not None:
+                await asyncio.sleep(LOOK_S)
+                await self._try(client)
+
+        task = asyncio.create_task(watch())
         try:
             yield
         finally:
@@ -367,21 +370,16 @@ class RuleBook:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _look(self, client: ClientSession) -> None:
-        while self.file is not None:
-            await asyncio.sleep(LOOK_S)
-            await self._try(client)
-
     async def _try(self, client: ClientSession) -> None:
         """Synchronise, or log once why not. A refused file is tried again when it changes."""
-        now = None if self.file is None else _state(self.file)
+        version = None if self.file is None else _version(self.file)
         try:
             with connection_errors(self._place):
-                await self._keep_step(client)
+                await self._synchronise(client)
             self._last_error = ""
         except NewsiftError as error:
             if isinstance(error, InputError):
-                self._file_state = now
+                self._synchronised = version
             if str(error) != self._last_error:
                 log.error("the rules stay as they were: %s", error)
             self._last_error = str(error)
@@ -390,7 +388,7 @@ class RuleBook:
         self, client: ClientSession, rules: Sequence[StreamRule], query: dict[str, str]
     ) -> None:
         new = [{"value": r.value} | ({"tag": r.tag} if r.tag else {}) for r in rules]
-        answer = await self._ask(client, "POST", query, {"add": new})
+        answer = await self._request(client, "POST", query, {"add": new})
         ignored = TRIED if query else (DUPLICATE,)
         bad = [e for e in answer.errors or () if not (e.type or "").endswith(ignored)]
         if bad:
@@ -398,25 +396,24 @@ class RuleBook:
             problems = ", ".join(error.words() for error in bad[:MOST_REPORTED])
             raise InputError(f"--rules: {self.file}: X refuses {problems}{more}; correct the file")
 
-    async def _ask(
-        self, client: ClientSession, method: str, query: dict[str, str], body: object
+    async def _request(
+        self, client: ClientSession, method: str, query: dict[str, str], body: object = None
     ) -> RulesAnswer:
         url = self._url.with_query(query)
         async with client.request(method, url, json=body, headers=self._headers) as answer:
             content = await read_body(answer, LARGEST_ANSWER)
-            if answer.status not in (200, 201, 400):
-                raise turned_away(answer.status, answer.headers, content, self._place)
-            rules = decode_answer(ANSWER, content, f"{self._place}: what it says of rules")
-            if answer.status == 400 and not any(error.value for error in rules.errors or ()):
-                raise turned_away(answer.status, answer.headers, content, self._place)
-            return rules
+            if answer.status in (200, 201, 400):
+                rules = decode_answer(ANSWER, content, f"{self._place}: what it says of rules")
+                if answer.status != 400 or any(error.value for error in rules.errors or ()):
+                    return rules
+            raise turned_away(answer.status, answer.headers, content, self._place)
 
 
 def _parts(rules: Sequence[StreamRule]) -> list[Sequence[StreamRule]]:
     return [rules[start : start + AT_ONCE] for start in range(0, len(rules), AT_ONCE)]
 
 
-def _state(file: Path) -> tuple[int, int] | None:
+def _version(file: Path) -> tuple[int, int] | None:
     """Changes when the file is written; None if there is no file."""
     try:
         status = file.stat()
@@ -427,7 +424,6 @@ def _state(file: Path) -> tuple[int, int] | None:
 
 STREAM = "https://api.x.com/2/tweets/search/stream"
 STALL_S = 25.0  # a keep-alive comes every 20 s
-HEALTHY_S = 30.0  # after which a connection was one
 LARGEST_ERROR = 2**20  # bytes of an answer that is an error
 NO_RULES = 409
 NO_POST = "0"  # an id
@@ -476,7 +472,7 @@ class XStream:
         window = 0.0
         try:
             with connection_errors(self.place):
-                await self.rules.step(session)
+                await self.rules.synchronise(session)
                 request = session.get(self._url, headers=self._headers, timeout=self._stall)
                 async with request as answer:
                     await self._check(answer)
@@ -484,7 +480,7 @@ class XStream:
                     if gap := self._gap(mark):
                         yield gap
                     async with (
-                        self.rules.in_step(session),
+                        self.rules.keep_synchronised(session),
                         aclosing(self._frames_of_answer(answer)) as stream,
                     ):
                         async for frames in stream:
@@ -499,11 +495,8 @@ class XStream:
     ) -> AsyncGenerator[list[SourceFrame], None]:
         """The posts of a connection, and a frame without a post at each keep-alive."""
         yield [self._sign_of_life()]
-        lines, stood = LineParser(), time()
+        lines = LineParser()
         async for chunk in answer.content.iter_any():
-            self._alive = time()
-            if self._alive - stood > HEALTHY_S:
-                self._begin_again()
             frames, end = self._frames(lines.feed(chunk))
             yield frames or [self._sign_of_life()]
             if end is not None:
@@ -524,10 +517,11 @@ class XStream:
             return None
         self._newest = self._newest or str(mark.cursor)
         last = max(self._alive or 0.0, mark.at or 0.0)
-        return Gap("X gives nothing twice", max(0.0, time() - last) if last else None)
+        return Gap("X gives nothing twice", seconds_since(last or None))
 
     def _frames(self, lines: Iterator[bytes]) -> tuple[list[SourceFrame], Exception | None]:
         """The frames of lines up to the limit, and the error that ends the connection, if any."""
+        self._alive = time()
         frames = list[SourceFrame]()
         try:
             for line in filter(None, map(bytes.strip, lines)):
@@ -539,11 +533,6 @@ class XStream:
         except LostError as lost:
             return frames, lost
         return frames, None
-
-    def _begin_again(self) -> None:
-        """A connection that lasted resets the pauses."""
-        for backoff in self._pauses.values():
-            backoff.reset()
 
     def _sign_of_life(self) -> SourceFrame:
         """A frame without a post that moves the time of the mark."""

@@ -21,7 +21,18 @@ from encoder.errors import InputError
 MEMORY = 2**30  # bytes; an ordinary page or feed takes a fifth
 SECONDS = 20.0
 INPUT_REFUSED = 2
-ENVIRONMENT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")  # what it is given; no secret of ours
+ENVIRONMENT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Runs `serve` of a module, with the modules of this process and none of the current folder."""
+    start = f"import sys; sys.path[:] = {sys.path!r}; from {module} import serve; serve()"
+    return [sys.executable, "-P", "-c", start, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """What a reader needs, and no secret."""
+    return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
 
 
 def run_in_subprocess(
@@ -29,13 +40,10 @@ def run_in_subprocess(
     remedy: str = "",
 ) -> bytes:  # fmt: skip
     """The result of `reader(body, *about)` as JSON; `about` starts with the input's name."""
-    # The same modules as here, and none from the folder where somebody happens to be.
-    start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
-    env = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     head = json.dumps([reader.__module__, reader.__name__, about, seconds, MEMORY]).encode()
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", start], input=head + b"\n" + body, env=env,
+            command(__name__), input=head + b"\n" + body, env=environment(),
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -270,7 +270,7 @@ def saved_page(file: Path) -> WebPage:
 def article_on(page: WebPage, is_page: bool = False) -> Article:
     """With `is_page` markup may start anywhere."""
     if kind := page.other_kind:
-        raise InputError(f"{page.url}: is {kind}; save the text and add the file")
+        raise _refusal(page.url, f"is {kind}")
     if page.is_markup or (is_page and b"<" in page.body):
         return article_of(page)
     return _of_text(page)

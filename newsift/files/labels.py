@@ -28,6 +28,7 @@ from newsift.statistics.labels import Label, Verdict, label_in
 from worker.config.limits import Limits
 
 VERDICTS = get_args(Verdict)
+TOO_LONG = "is longer than 16 MiB"
 EXCERPT = 60  # letters of what is no label
 ENDINGS = TEXTS  # of files that labels are written to
 NAMES = ("event", "label", "by", "at")
@@ -107,9 +108,15 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 "line", (row for n, batch in batches for row in enumerate(batch, n))
             )
         elif kind == PARQUET:
-            yield from _of_parquet(ParquetTable(file))
+            parquet = ParquetTable(file)
+            rows = enumerate(chain.from_iterable(parquet.batches()), 1)
+            numbered = ((n, row or {}, "" if row else TOO_LONG) for n, row in rows)
+            yield from _of_table("row", parquet.header, "", numbered)
         elif head.start.strip():
-            yield from _of_table(Table(lines(pieces)))
+            table = Table(lines(pieces))
+            table_rows = chain.from_iterable(table.batches())
+            numbered = ((row.number, row.cells, row.fault) for row in table_rows)
+            yield from _of_table("line", table.header, table.place, numbered)
     except FormatError as error:
         raise InputError(f"{error.at(file)}: {error}") from None
 
@@ -132,34 +139,23 @@ def _of_json(
         yield f"{unit} {number}", row
 
 
-def _of_table(table: Table) -> Iterator[tuple[str, dict[str, Any]]]:
-    _check_header(table.header, table.place)
-    for row in chain.from_iterable(table.batches()):
-        if row.fault:
-            raise FormatError(f"{row.fault}; mend it", f"line {row.number}")
-        yield from _labelled(row.cells, f"line {row.number}")
-
-
-def _of_parquet(table: ParquetTable) -> Iterator[tuple[str, dict[str, Any]]]:
-    _check_header(table.header, "")
-    for number, row in enumerate(chain.from_iterable(table.batches()), 1):
-        if row is None:
-            raise FormatError("is longer than 16 MiB; split it", f"row {number}")
-        yield from _labelled(row, f"row {number}")
-
-
-def _check_header(header: Sequence[str], place: str) -> None:
+def _of_table(
+    unit: str,
+    header: Sequence[str],
+    place: str,
+    rows: Iterable[tuple[int, Mapping[str, str], str]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """`rows` are numbers, cells and faults. Empty cells and rows without a label are left out."""
     if missing := [name for name in NEEDED if name not in header]:
         needed = ", ".join(NEEDED)
         message = f"has no column {missing[0]!r}; needed are {needed}, or lines of JSON"
         raise FormatError(message, place)
-
-
-def _labelled(cells: Mapping[str, str], place: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Empty cells are left out, and rows without a label."""
-    values = {name: plain(cell) for name, cell in cells.items() if cell}
-    if values.get("label", "").strip():
-        yield place, _nested(values)
+    for number, cells, fault in rows:
+        if fault:
+            raise FormatError(f"{fault}; mend it", f"{unit} {number}")
+        values = {name: plain(cell) for name, cell in cells.items() if cell}
+        if values.get("label", "").strip():
+            yield f"{unit} {number}", _nested(values)
 
 
 def _nested(cells: dict[str, str]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ limited memory reads the file and sends the rows through a pipe.
 """
 
 import json
-import os
 import resource
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from newsift.files.apart import command, environment
 from newsift.files.messages import FormatError
 from newsift.files.read import DASH, LONGEST_LINE
 from newsift.files.tables import MOST_COLUMNS, listed
@@ -29,7 +29,6 @@ BATCH_CELLS = 2**17
 BATCH_BYTES = 2**22  # of the texts in a batch, however often a file may say the same one
 MEMORY = 2**28  # bytes that the reading process may take, and eight times the file's own
 LENGTH = 8  # bytes that say how long a message of that process is
-ENVIRONMENT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 class ParquetHeader(msgspec.Struct):
@@ -102,13 +101,11 @@ class ParquetTable:
 
 
 def _started(file: Path, memory: int) -> "subprocess.Popen[bytes]":
-    start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
     sizes = [str(each) for each in (memory, BATCH_ROWS, BATCH_BYTES)]
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", start, str(file.absolute()), *sizes],
+        command(__name__, str(file.absolute()), *sizes),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-        | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"},
+        env=environment() | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 

@@ -264,7 +264,11 @@ class FileMessages:
 
     def _batches(self) -> Batches:
         self.bytes_read, self._oddities = 0, Oddities(self._options.zone)
-        pieces = chunks(self._file, self._count_bytes)
+
+        def count(size: int) -> None:
+            self.bytes_read += size
+
+        pieces = chunks(self._file, count)
         head, pieces = read_head(self._file, pieces)
         kind = recognised(head, self._options)
         if kind == PARQUET:
@@ -329,9 +333,6 @@ class FileMessages:
 
     def _maker(self, unit: str = "line") -> Maker:
         return Maker(self.name, self._limits, unit, self._oddities)
-
-    def _count_bytes(self, count: int) -> None:
-        self.bytes_read += count
 
     def _picked(self, header: list[str], place: str = "") -> Picked:
         picked = Picked.among(header, self._options, place)

@@ -329,20 +329,18 @@ def _meant(path: Path) -> Iterator[Path]:
         for each in matches:
             yield from _meant(each)
     elif path != DASH and path.is_dir():
-        yield from _inside(path)
+        files = sorted(map(Path, files_inside(str(path))))
+        if not files:
+            raise InputError(f"{path}: holds no file of posts ({', '.join(ENDINGS)}, .gz, .zst)")
+        yield from files
     else:
         yield path
 
 
-def _inside(folder: Path) -> list[Path]:
+def files_inside(folder: str) -> Iterator[str]:
     """The files with a known ending in a folder and below, without hidden ones."""
-    files: list[Path] = []
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        files += [
-            Path(place, name) for name in names
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
-        ]  # fmt: skip
-    if not files:
-        raise InputError(f"{folder}: holds no file of posts ({', '.join(ENDINGS)}, .gz, .zst)")
-    return sorted(files)
+        for name in names:
+            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+                yield os.path.join(place, name)  # noqa: PTH118 - a hundred thousand of them

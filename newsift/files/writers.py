@@ -25,8 +25,8 @@ def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[Add]:
         row = csv_row(cells[:ours], terminal, delimiter, cells[ours:])
         return row.encode("utf-8", "replace")
 
-    def add(findings: Sequence[OutputRecord]) -> None:
-        for each in findings:
+    def add(records: Sequence[OutputRecord]) -> None:
+        for each in records:
             for row in layout.rows(each):  # one by one: a record may have many, all with its text
                 out.write(line(row))
 
@@ -39,32 +39,38 @@ tsv_table = partial(_table, delimiter="\t")
 
 
 @contextmanager
-def json_lines(out: IO[bytes], layout: Layout) -> Iterator[Add]:
-    """The worker's own records, or a flat object for each match."""
+def _json_records(out: IO[bytes], is_array: bool) -> Iterator[Callable[[bytes], object]]:
+    """Writes JSON values on lines of their own, or as an array."""
+    before = b"[\n"
 
-    def add(findings: Sequence[OutputRecord]) -> None:
-        for line in _objects(findings, layout):
-            out.write(line + b"\n")
+    def add(value: bytes) -> None:
+        nonlocal before
+        out.write(before + value if is_array else value + b"\n")
+        before = b",\n"
 
     yield add
+    if is_array:
+        out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
 @contextmanager
-def json_array(out: IO[bytes], layout: Layout) -> Iterator[Add]:
-    before = b"[\n"
+def _json(out: IO[bytes], layout: Layout, is_array: bool) -> Iterator[Add]:
+    """The worker's own records, or a flat object for each match."""
+    with _json_records(out, is_array) as write:
 
-    def add(findings: Sequence[OutputRecord]) -> None:
-        nonlocal before
-        for line in _objects(findings, layout):
-            out.write(before + line)
-            before = b",\n"
+        def add(records: Sequence[OutputRecord]) -> None:
+            for value in _objects(records, layout):
+                write(value)
 
-    yield add
-    out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+        yield add
 
 
-def _objects(findings: Sequence[OutputRecord], layout: Layout) -> Iterator[bytes]:
-    for each in findings:
+json_lines = partial(_json, is_array=False)
+json_array = partial(_json, is_array=True)
+
+
+def _objects(records: Sequence[OutputRecord], layout: Layout) -> Iterator[bytes]:
+    for each in records:
         if layout.per != "match":
             yield json_line(_with_columns(each))
             continue
@@ -72,11 +78,11 @@ def _objects(findings: Sequence[OutputRecord], layout: Layout) -> Iterator[bytes
             yield json_line(_encoded(dict(zip(layout.names, row, strict=True))))
 
 
-def _with_columns(finding: OutputRecord) -> bytes:
+def _with_columns(record: OutputRecord) -> bytes:
     """The worker's record, with the post's columns added."""
-    if not finding.columns:
-        return finding.value
-    return finding.value.rstrip()[:-1] + b',"columns":' + _encoded(finding.columns) + b"}"
+    if not record.columns:
+        return record.value
+    return record.value.rstrip()[:-1] + b',"columns":' + _encoded(record.columns) + b"}"
 
 
 def _encoded(cells: Mapping[str, Cell]) -> bytes:
@@ -99,8 +105,8 @@ def parquet_table(out: IO[bytes], layout: Layout) -> Iterator[Add]:
     with pyarrow.parquet.ParquetWriter(out, schema) as writer:
         group = _RowGroup(writer, schema)
 
-        def add(findings: Sequence[OutputRecord]) -> None:
-            for each in findings:
+        def add(records: Sequence[OutputRecord]) -> None:
+            for each in records:
                 for row in layout.rows(each):
                     group.add(row)
 
@@ -161,42 +167,38 @@ UNKNOWN = ("", ".txt")  # endings that say nothing: JSON lines
 UNPACKED = (parquet_table, database)  # packed by themselves, or opened in place
 
 
+def _ending(path: Path) -> tuple[str, bool]:
+    """The ending in lower case, without that of a packer; whether there was one."""
+    name = Path(path.name.lower())
+    is_packed = name.suffix in PACKERS
+    return (Path(name.stem).suffix if is_packed else name.suffix), is_packed
+
+
 def format_by_ending(path: Path) -> Format | None:
     """None for an ending that names no format."""
-    name = Path(path.name.lower())
-    packed = name.suffix in PACKERS
-    return FORMATS.get(Path(name.stem).suffix if packed else name.suffix)
+    return FORMATS.get(_ending(path)[0])
 
 
 def check_ending(option: str, path: Path, endings: Collection[str] = tuple(FORMATS)) -> None:
     """Raises InputError for a regular file with an unknown ending."""
-    name = Path(path.name.lower())
-    packed = name.suffix in PACKERS
-    ending = Path(name.stem).suffix if packed else name.suffix
-    allowed = [each for each in endings if each in TEXTS] if packed else [*endings, *UNKNOWN]
-    if path == DASH or not is_replaced(path) or ending in allowed:
+    ending, is_packed = _ending(path)
+    texts = [each for each in endings if each in TEXTS]
+    if path == DASH or not is_replaced(path) or ending in texts:
         return
-    packers = " and ".join(PACKERS)
+    if not is_packed and ending in (*endings, *UNKNOWN):
+        return
     raise InputError(
         f"{option} {path}: is of no known format; end it with {' '.join(endings)} "
-        f"({packers} after {' '.join(each for each in endings if each in TEXTS)})"
+        f"({' and '.join(PACKERS)} after {' '.join(texts)})"
     )
 
 
 @contextmanager
 def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
     """Writes JSON lines, or an array if the name ends in .json."""
-    is_array, before = format_by_ending(path) is json_array, b"[\n"
-    with writing(path) as out:
-
-        def add(record: bytes) -> None:
-            nonlocal before
-            out.write(before + record if is_array else record + b"\n")
-            before = b",\n"
-
+    is_array = format_by_ending(path) is json_array
+    with writing(path) as out, _json_records(out, is_array) as add:
         yield add
-        if is_array:
-            out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
 def check_format(option: str, path: Path) -> None:
@@ -231,9 +233,9 @@ def _open_writer(path: Path, form: Format, layout: Layout, guard: Guard) -> Iter
     try:
         with target(path) as out, form(out, layout) as add:
 
-            def at_once(findings: Sequence[OutputRecord]) -> None:
+            def at_once(records: Sequence[OutputRecord]) -> None:
                 with guard():
-                    add(findings)
+                    add(records)
                     out.flush()
 
             yield at_once

@@ -142,7 +142,9 @@ class PoliteWeb:
 
     def get(self, url: str, headers: Mapping[str, str] = REQUEST) -> WebAnswer:
         """Raises InputError for what may not or cannot be read."""
-        permanent_url, is_permanent, bounds = url, True, self._bounds(url)
+        permanent_url, is_permanent, bounds = url, True, self.bounds
+        if self._is_inside(url):
+            bounds = replace(bounds, allow=OwnNetwork())
         for _ in range(bounds.redirects + 1):
             self._allowed(url, bounds)
             answer = self._one(url, headers, bounds)
@@ -203,11 +205,8 @@ class PoliteWeb:
             delay = site.robots.delay if site.robots else 0.0
             site.free = self.clock() + max(self.pause, delay)
 
-    def _bounds(self, url: str) -> Bounds:
-        """Where an address and its redirects may lead."""
-        return replace(self.bounds, allow=OwnNetwork()) if self._is_inside(url) else self.bounds
-
     def _after(self, bounds: Bounds, url: str) -> Bounds:
+        """Where a redirect may lead."""
         return bounds if self._is_inside(url) else self.bounds
 
     def _is_inside(self, url: str) -> bool:

@@ -1,5 +1,6 @@
 """The fixtures of the worker's tests, and a reader of pages that starts no process."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -20,3 +21,10 @@ def read_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("newsift.files.articles.run_in_subprocess", read)
     monkeypatch.setattr("newsift.operations.feeds.run_in_subprocess", read)
+
+
+@pytest.fixture
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in list(os.environ):
+        if key.lower().endswith("_proxy"):
+            monkeypatch.delenv(key)

@@ -2,15 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AIOTopicPartition
 from aiokafka.errors import KafkaError, TransactionalIdAuthorizationFailed
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import NewTopic
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import TransactionalIdAuthorizationFailedError
 
 from newsift.broker.server import Address, running
@@ -88,52 +86,6 @@ def test_dropped_connections_lose_and_double_nothing(broker: Address) -> None:
             return await consumed(consumer, lambda values: len(values) >= len(sent))
 
     assert asyncio.run(story()) == sent
-
-
-def test_memory_is_bounded_and_what_is_forgotten_is_out_of_range(broker: Address) -> None:
-    with KafkaProducer(bootstrap_servers=broker) as producer:
-        for _ in range(100):
-            producer.send("t", b"x" * 100_000, partition=0)
-        producer.flush(20)
-    assert broker.broker.cluster.topics.budget.used <= 4 * MIB
-    partition = TopicPartition("t", 0)
-    with KafkaConsumer(bootstrap_servers=broker, auto_offset_reset="earliest") as consumer:
-        consumer.assign([partition])
-        start = consumer.beginning_offsets([partition])[partition]
-        assert 0 < start < 100
-        consumer.seek(partition, 0)
-        found = consumer.poll(10_000)[partition]
-        assert found[0].offset >= start
-
-
-def test_a_consumer_goes_over_the_gaps_of_compaction(broker: Address) -> None:
-    with KafkaAdminClient(bootstrap_servers=broker) as admin:
-        policy = {"cleanup.policy": "compact", "delete.retention.ms": "0"}
-        admin.create_topics([NewTopic("seeds", 1, 1, topic_configs=policy)])
-    with KafkaProducer(bootstrap_servers=broker, compression_type="lz4") as producer:
-        for n in range(100):
-            producer.send("seeds", key=b"%d" % (n % 4), value=b"%d" % n)
-        producer.send("seeds", key=b"0", value=None)
-        producer.send("seeds", key=b"1", value=b"100")
-        producer.flush(10)
-    broker.call(broker.broker.cluster.topics.clean())
-
-    async def story() -> list[bytes]:
-        consumer = AIOKafkaConsumer(bootstrap_servers=broker, auto_offset_reset="earliest")
-        async with consumer:
-            partition = AIOTopicPartition("seeds", 0)
-            consumer.assign([partition])
-            values = await consumed(consumer, lambda values: len(values) >= 3)
-            while await consumer.position(partition) < 102:
-                values += await consumed(consumer, lambda values: True)
-                await asyncio.sleep(0.01)
-            return values
-
-    assert asyncio.run(story()) == [b"98", b"99", b"100"]
-    with KafkaConsumer(
-        "seeds", bootstrap_servers=broker, auto_offset_reset="earliest", consumer_timeout_ms=60_000
-    ) as consumer:
-        assert [record.value for record in islice(consumer, 3)] == [b"98", b"99", b"100"]
 
 
 def test_transactional_producers_are_refused_at_once(broker: Address) -> None:

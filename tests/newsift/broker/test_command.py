@@ -43,22 +43,6 @@ def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
         assert said == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"
 
 
-def test_a_port_that_is_taken_is_one_line() -> None:
-    with started("--port", "0") as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        port = address.rpartition(":")[2]
-        second = subprocess.run(
-            [*NEWSIFT, "--port", port], capture_output=True, text=True, timeout=60, check=False
-        )
-    assert second.returncode == 2
-    assert second.stdout == ""
-    assert second.stderr == (
-        f"newsift: port: cannot listen on {address} (Address already in use); "
-        "free it or choose another\n"
-    )
-
-
 def test_help_states_the_limits() -> None:
     text = " ".join(CliRunner().invoke(broker, ["--help"]).output.split())
     for limit in ("in memory", "One node", "No TLS", "No transactions", "--retention-mb"):

@@ -94,46 +94,6 @@ def test_one_consumer_leads_its_own_group(group: ConsumerGroup) -> None:
     assert group.state is GroupState.STABLE
 
 
-def test_a_second_consumer_makes_the_first_join_again(group: ConsumerGroup) -> None:
-    (first,) = stable(group, 1)
-    second = Consumer(group).join()
-    assert first.beat() == Code.REBALANCE_IN_PROGRESS
-    assert second.heard == []
-    first.join()
-    assert {first.last.generation, second.last.generation} == {2}
-    assert second.last.members == ()
-    assert {member for member, _ in first.last.members} == {first.id, second.id}
-    second.sync()
-    assert second.got == []  # the leader has not assigned yet
-    first.sync({first.id: b"0", second.id: b"1"})
-    assert [each.got[-1].assignment for each in (first, second)] == [b"0", b"1"]
-
-
-def test_who_does_not_join_again_in_time_is_out(group: ConsumerGroup, clock: Clock) -> None:
-    first, second = stable(group)
-    third = Consumer(group).join()
-    second.join()
-    for _ in range(int(REBALANCE / SESSION) * 2):
-        assert first.beat() == Code.REBALANCE_IN_PROGRESS
-        clock.advance(SESSION / 2)
-    assert {m.id for m in group.members} == {second.id, third.id}
-    assert second.last.leader == second.id
-    assert refusal(first.beat) == Code.UNKNOWN_MEMBER_ID
-
-
-def test_silence_ends_a_membership_and_heartbeats_keep_it(
-    group: ConsumerGroup, clock: Clock
-) -> None:
-    first, second = stable(group)
-    for _ in range(5):
-        clock.advance(SESSION / 2)
-        first.beat()
-    assert refusal(second.beat) == Code.UNKNOWN_MEMBER_ID
-    assert first.beat() == Code.REBALANCE_IN_PROGRESS
-    first.join()
-    assert [member for member, _ in first.last.members] == [first.id]
-
-
 def test_an_id_is_promised_first_and_expires(group: ConsumerGroup, clock: Clock) -> None:
     late = Consumer(group, asks_for_id=True).join()
     assert (late.last.code, bool(late.id), group.members) == (Code.MEMBER_ID_REQUIRED, True, [])
@@ -151,23 +111,6 @@ def test_a_rebalance_waits_for_whom_an_id_was_promised(group: ConsumerGroup, clo
     assert first.last.generation == 1
     clock.advance(SESSION)
     assert first.last.generation == 2
-
-
-def test_generations_that_are_over_are_refused(group: ConsumerGroup) -> None:
-    first, second = stable(group)
-    assert refusal(lambda: first.sync(generation=1)) == Code.ILLEGAL_GENERATION
-    assert refusal(lambda: group.member_of(second.id, 99)) == Code.ILLEGAL_GENERATION
-    group.leave(first.id)
-    assert refusal(second.sync) == Code.REBALANCE_IN_PROGRESS
-
-
-def test_leaving_starts_a_rebalance_and_the_last_empties_the_group(group: ConsumerGroup) -> None:
-    first, second = stable(group)
-    group.leave(second.id)
-    assert first.beat() == Code.REBALANCE_IN_PROGRESS
-    group.leave(first.id)
-    assert (group.state, group.members) == (GroupState.EMPTY, [])
-    assert refusal(lambda: group.leave(first.id)) == Code.UNKNOWN_MEMBER_ID
 
 
 def test_a_leader_that_never_assigns_is_dropped(group: ConsumerGroup, clock: Clock) -> None:

@@ -201,10 +201,3 @@ def test_offsets_by_time(broker: Asking) -> None:
     assert [ask(n) for n in (-1, -2)] == [(0, -1, 3), (0, -1, 0)]
     assert [ask(n) for n in (0, 11, 31)] == [(0, 10, 0), (0, 30, 1), (0, -1, -1)]
     assert ask(-9) == (Code.INVALID_REQUEST, -1, -1)
-
-
-def test_a_group_nobody_knows_is_dead(broker: Asking) -> None:
-    request = admin.DescribeGroupsRequest(groups=["none"])
-    new, old = (broker.ask(request, version).groups[0] for version in (6, 5))
-    assert (new.error_code, new.group_state) == (Code.GROUP_ID_NOT_FOUND, "Dead")
-    assert (old.error_code, old.group_state) == (Code.NONE, "Dead")

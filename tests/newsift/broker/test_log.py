@@ -29,7 +29,6 @@ from tests.newsift.broker.batches import (
     rows,
 )
 from tests.worker.kafka.batches.made import sealed
-from worker.kafka.batches.header import HEADER
 
 pairs = st.lists(
     st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)),
@@ -76,11 +75,6 @@ def test_a_partition_takes_one_batch() -> None:
     assert refusal(numbered(1) + numbered(1)) == Code.INVALID_RECORD
 
 
-def test_a_batch_that_miscounts_its_records_is_refused() -> None:
-    lying = sealed(numbered(3)[HEADER.size :], 0, 0, 3, record_count=2)
-    assert refusal(lying) == Code.INVALID_RECORD
-
-
 def test_damaged_compression_is_refused_when_it_is_opened() -> None:
     bad = sealed(b"no gzip at all", 1, 0, 20)
     read_header(bad)  # the checksum is right
@@ -117,14 +111,6 @@ def test_a_retry_of_any_batch_in_flight_is_acknowledged_where_it_stands() -> Non
     assert first == [0, 3, 6, 9, 12]
     assert [partition.send(n * 3, count=3) for n in range(5)] == first
     assert partition.end == 15
-
-
-def test_gaps_and_what_is_long_past_are_out_of_order() -> None:
-    partition = Partition()
-    for n in range(7):
-        partition.send(n)
-    assert partition.refusal(8) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert partition.refusal(0) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_producer_not_known_may_start_anywhere() -> None:
@@ -266,13 +252,6 @@ def made(*counts: int) -> Log:
     return log
 
 
-@pytest.mark.parametrize("offset", [-1, 6])
-def test_an_offset_out_of_range_is_refused(offset: int) -> None:
-    with pytest.raises(RequestError) as caught:
-        made(3, 2).read(offset, MANY, at_least_one=True)
-    assert caught.value.code == Code.OFFSET_OUT_OF_RANGE
-
-
 def test_a_read_gives_one_batch_even_where_it_does_not_fit() -> None:
     log = made(3, 2)
     assert len(log.read(0, 1, at_least_one=True)) == 1
@@ -291,19 +270,6 @@ def test_offset_by_time_is_the_first_record_not_older(times: list[list[int]], wa
     flat = [time for each in times for time in each]
     expected = next(((t, n) for n, t in enumerate(flat) if t >= wanted), None)
     assert log.at_time(wanted) == expected
-
-
-def test_a_tombstone_outlives_its_retention_only() -> None:
-    log = Log(Budget(MANY))
-    append(log, batch([(b"a", b"1"), (b"b", b"2")]))
-    append(log, batch([(b"a", None), (b"c", b"3")]))
-    kept = [(b"b", b"2"), (b"a", None), (b"c", b"3")]
-    compact(log, now=0, delete_retention=100)
-    compact(log, now=99, delete_retention=100)
-    assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == kept
-    compact(log, now=100, delete_retention=100)
-    assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [kept[0], kept[2]]
-    assert (log.start, log.end) == (0, 4)
 
 
 def test_the_newest_record_stays_so_that_a_reader_finds_the_end() -> None:

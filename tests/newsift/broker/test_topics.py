@@ -104,21 +104,6 @@ def test_only_checking_makes_nothing() -> None:
     assert len(book.topics["t"].logs) == 2
 
 
-def test_a_batch_over_the_limit_is_too_large() -> None:
-    book = Book()
-    data = numbered(3)
-    book.create(max_message_bytes=str(len(data)))
-    assert book.send(data) == 0
-    assert book.refusal(numbered(4)) == Code.MESSAGE_TOO_LARGE
-
-
-def test_a_compacted_topic_wants_keys() -> None:
-    book = Book()
-    book.create(cleanup_policy="compact")
-    assert book.refusal(batch([(b"k", b"v"), (None, b"v")])) == Code.INVALID_RECORD
-    assert book.send(batch([(b"", b"v")])) == 0
-
-
 def test_transactions_and_control_batches_are_refused() -> None:
     book = Book()
     book.create()
@@ -132,14 +117,6 @@ def test_times_far_from_now_are_refused() -> None:
     for away in (-1001, 1001):
         assert book.refusal(batch([(b"k", b"v")], times=[NOW + away])) == Code.INVALID_TIMESTAMP
     book.send(batch([(b"k", b"v")] * 2, times=[NOW - 1000, NOW + 1000]))
-
-
-def test_a_retry_is_stored_once() -> None:
-    book = Book()
-    book.create()
-    data = numbered(2, producer=(7, 0, 0))
-    assert [book.send(data), book.send(data)] == [0, 0]
-    assert len(book.values()) == 2
 
 
 def test_the_broker_stays_within_its_memory_and_forgets_the_oldest_of_the_fullest() -> None:

@@ -6,12 +6,10 @@ https://github.com/bluesky-social/jetstream, read in August 2026. Only its filte
 
 import asyncio
 import json
-import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
 
 from aiohttp import web
 from multidict import MultiDict
@@ -190,43 +188,17 @@ async def binary(_request: web.Request, socket: web.WebSocketResponse) -> None:
     await socket.send_bytes(b"\x28\xb5\x2f\xfd")
 
 
-async def runner_of(side: JetstreamSide) -> web.AppRunner:
+@asynccontextmanager
+async def serve_jetstream(side: JetstreamSide) -> AsyncIterator[JetstreamSide]:
     """Serve it on a free port of this machine."""
     app = web.Application()
     app[LISTENING] = set()
     app.add_routes([web.get(side.path, side.serve)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", side.port)
-    await site.start()
+    await web.TCPSite(runner, "127.0.0.1", side.port).start()
     side.port = runner.addresses[0][1]
-    return runner
-
-
-@contextmanager
-def served_in_a_thread(side: JetstreamSide) -> Iterator[JetstreamSide]:
-    """Serve it beside the test, for clients in other processes."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    def call(work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(30)
-
-    runner = call(runner_of(side))
     try:
         yield side
     finally:
-        call(_ended(runner))
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-async def _ended(runner: web.AppRunner) -> None:
-    """Serve no more, and leave no task behind."""
-    await runner.cleanup()
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+        await runner.cleanup()

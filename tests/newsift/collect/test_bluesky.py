@@ -41,8 +41,8 @@ from tests.newsift.collect.jetstream_side import (
     half_a_frame,
     ping_in_silence,
     refusing,
-    runner_of,
     say,
+    serve_jetstream,
 )
 from worker.errors import AccessError
 
@@ -87,17 +87,6 @@ def test_other_events_are_frames_too(
     found = read(version, message)
     assert isinstance(found, SourceFrame)
     assert (found.key, found.cursor) == (key, cursor)
-
-
-@pytest.mark.parametrize("cursor", [-1, LARGEST_CURSOR + 1, 10**30])
-def test_a_cursor_that_nobody_could_ask_for_is_none(cursor: int) -> None:
-    for version, message in (
-        (1, {"did": "d", "time_us": cursor}),
-        (2, {"$type": "message", "payload": {"seq": cursor}}),
-    ):
-        found = read(version, message)
-        assert isinstance(found, SourceFrame)
-        assert found.cursor is None
 
 
 def test_a_key_that_is_no_address_is_left_out() -> None:
@@ -176,13 +165,12 @@ def test_who_asks_to_stay_away_keeps_nobody_from_the_next() -> None:
         other.faults.append(refusing(429, **{"Retry-After": "3000"}))
         side.faults.append(after(3, abort))
         side.faults.append(refusing(503))  # the turn of the other, who is still to be let alone
-        runner = await runner_of(other)
-        async with collecting(source_of(other.url, side.url)) as found:
-            await found.until(complete(found))
-            assert found.counted("reconnects_total", reason=LIMITED) == 1
-            assert found.counted("reconnects_total", reason=BUSY) == 1
-        assert len(other.asked) == 1
-        await runner.cleanup()
+        async with serve_jetstream(other):
+            async with collecting(source_of(other.url, side.url)) as found:
+                await found.until(complete(found))
+                assert found.counted("reconnects_total", reason=LIMITED) == 1
+                assert found.counted("reconnects_total", reason=BUSY) == 1
+            assert len(other.asked) == 1
 
     run(test, 1)
 
@@ -268,12 +256,8 @@ def run(
     """Run a test beside a Jetstream."""
 
     async def beside() -> None:
-        side = JetstreamSide(version, count)
-        runner = await runner_of(side)
-        try:
+        async with serve_jetstream(JetstreamSide(version, count)) as side:
             await test(side)
-        finally:
-            await runner.cleanup()
 
     asyncio.run(beside())
 
@@ -421,90 +405,20 @@ def test_an_older_time_from_another_host_is_clamped_and_told(version: int) -> No
     run(test, version)
 
 
-def test_a_refusal_ends_it_unless_another_host_is_there() -> None:
-    async def test(side: JetstreamSide) -> None:
-        side.faults.extend([refusing(403)])
-        with pytest.raises(AccessError, match=r"answers 403.*--url"):
-            async with collecting(source_of(side.url)) as found:
-                await found.until(lambda: False)
-        nobody = "ws://127.0.0.1:9/subscribe"
-        async with collecting(source_of(nobody, side.url)) as found:
-            await found.until(complete(found))
-            assert found.counted("reconnects_total", reason="unreachable") == 1
-
-    run(test, 1)
-
-
-def test_a_refusal_is_waited_for_once_it_has_let_us_in() -> None:
-    async def test(side: JetstreamSide) -> None:
-        side.faults.extend([after(3, say()), refusing(404)])
-        async with collecting(source_of(side.url)) as found:
-            await found.until(complete(found))
-            assert found.counted("reconnects_total", reason=BUSY) == 1
-
-    run(test, 1)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_other_languages_are_left_out_and_the_cursor_moves_on(version: int) -> None:
-    async def test(side: JetstreamSide) -> None:
-        side.events = [event(n, version, [["en-GB"], ["ja"]][n % 2]) for n in range(COUNT)]
-        async with collecting(source_of(side.url, langs=("en",))) as found:
-            last = side.cursor_of(COUNT - 1)
-            await found.until(
-                lambda: bool(found.outlet.marks) and last == found.outlet.marks[-1].cursor
-            )
-        assert found.outlet.keys == [address(n) for n in range(0, COUNT, 2)]
-
-    run(test, version)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_what_is_no_event_goes_on_as_it_is(version: int) -> None:
-    odd = ["{", "null", '{"did": 5}', '{"$type": "message"}', "[]", '{"time_us": "x"}']
-
-    async def test(side: JetstreamSide) -> None:
-        whole = list(side.events)
-        side.events = [whole[0], *odd, *whole[1:], whole[3], whole[2]]  # twice, and out of order
-        async with collecting(source_of(side.url)) as found:
-            await found.until(lambda: len(found.outlet.frames) >= len(side.events))
-        sent = [(frame.value or b"").decode() for frame in found.outlet.frames]
-        assert sent == side.events
-        assert found.outlet.marks[-1].cursor == side.cursor_of(2)
-
-    run(test, version)
-
-
 @pytest.mark.parametrize(
-    ("version", "asked"),
+    ("version", "query"),
     [
-        (1, {"wantedCollections": "app.bsky.feed.post"}),
-        (2, {"collections": "app.bsky.feed.post", "kinds": "commit"}),
+        (1, "wantedCollections=app.bsky.feed.post"),
+        (2, "collections=app.bsky.feed.post&kinds=commit"),
     ],
 )
-def test_it_asks_for_posts_unless_the_address_says_otherwise(
-    version: int, asked: dict[str, str]
-) -> None:
-    async def test(side: JetstreamSide) -> None:
-        async with collecting(source_of(side.url)) as found:
-            await found.until(complete(found))
-        assert [dict(one) for one in side.asked] == [asked]
-        own = {1: "wantedCollections=app.bsky.feed.like", 2: "collections=app.bsky.feed.like"}
-        async with collecting(source_of(f"{side.url}?{own[version]}")) as found:
-            await found.until(complete(found))
-        assert [f"{k}={v}" for k, v in side.asked[1].items()] == [own[version]]
-
-    run(test, version)
+def test_posts_are_requested_unless_the_address_says_otherwise(version: int, query: str) -> None:
+    assert jetstream(version).url.query_string == query
+    own = f"{query.partition('=')[0]}=app.bsky.feed.like"
+    assert Jetstream(URL(f"{HOSTS[version]}?{own}"), ("a",), ()).url.query_string == own
 
 
-def test_the_notice_of_v2_is_no_frame() -> None:
-    said = {"$type": f"{LEXICON}info", "name": "Other", "message": "x"}
-    info = json.dumps({"$type": "message", "payload": said})
-
-    async def test(side: JetstreamSide) -> None:
-        side.events.insert(3, info)
-        async with collecting(source_of(side.url)) as found:
-            await found.until(complete(found))
-        assert found.outlet.keys == [address(n) for n in range(COUNT)]
-
-    run(test, 2)
+def test_a_notice_is_no_frame() -> None:
+    payload = {"$type": f"{LEXICON}info", "name": "Other", "message": "x"}
+    notice = read(2, {"$type": "message", "payload": payload})
+    assert notice == JetstreamNotice("Other", "x", ends=False)

@@ -21,8 +21,8 @@ from tests.newsift.collect.jetstream_side import (
     half_a_frame,
     ping_in_silence,
     refusing,
-    runner_of,
     say,
+    serve_jetstream,
 )
 from worker.config import StreamConfig
 
@@ -59,10 +59,8 @@ def test_nothing_is_missing_whatever_happens(
     chance = random.Random(seed)
     seen: set[str] = set()
 
-    async def run() -> None:
-        side = JetstreamSide(version, COUNT)
+    async def run(side: JetstreamSide) -> None:
         number = {side.cursor_of(n): n for n in range(COUNT)}
-        runner = await runner_of(side)
         mark: SourceMark | None = None
         for lap in range(ROUNDS + 1):
             side.faults.extend(some_fault(chance) for _ in range(FAULTS))
@@ -83,7 +81,10 @@ def test_nothing_is_missing_whatever_happens(
             mark = found.outlet.marks[-1] if found.outlet.marks else mark
             if mark is not None:  # all that it passes over was delivered
                 assert {address(n) for n in range(number[int(mark.cursor)] + 1)} <= seen
-        await runner.cleanup()
 
-    asyncio.run(run())
+    async def beside() -> None:
+        async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
+            await run(side)
+
+    asyncio.run(beside())
     assert seen == {address(n) for n in range(COUNT)}

@@ -283,6 +283,21 @@ def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
     assert pauses.noted == [1, 2, 1, 2, 1]  # 5 is news, 5 again is none, 6 is
 
 
+def test_a_connection_that_lasted_resets_the_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quiet rules bring no post for weeks, and X wants clients to return at once all the same."""
+    monkeypatch.setattr("newsift.collect.collector.HEALTHY_S", -1.0)
+    lost = LostError(CLOSED, "gone")
+    source = Played([lost], [lost], [(), lost], [lost], [()])
+    source.pauses = pauses = Noted(1, 100, jitter=0)
+
+    async def test() -> None:
+        async with collecting(source) as found:
+            await found.until(lambda: len(source.marks) == 5)
+
+    run(test)
+    assert pauses.noted == [1, 2, 1, 2]
+
+
 @pytest.mark.parametrize("error", [AccessError("refused"), RuntimeError("odd")])
 def test_what_no_waiting_cures_ends_it_and_the_mark_is_kept(
     error: Exception, monkeypatch: pytest.MonkeyPatch

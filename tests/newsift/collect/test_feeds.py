@@ -345,33 +345,6 @@ def test_what_would_have_ended_already_is_not_due(age: int, due: int) -> None:
     assert len(later.due(NOW + age, KEEP, 9)) == due
 
 
-def hours(known: FollowedArticle, until: int, seed: bool) -> list[int]:
-    """The hours at which an article is read, told one by one."""
-    known.seed = "seed" if seed else None
-    read = []
-    for hour in range(until):
-        if known.due(NOW + hour * HOUR):
-            read.append(hour)
-            known.tried(NOW + hour * HOUR)
-    return read
-
-
-def test_a_seed_s_article_is_read_again_ever_more_seldom() -> None:
-    (known,) = followed(entry("a")).articles.values()
-    assert hours(known, 100, seed=True) == [0, 6, 18, 36, 60, 90]
-
-
-def test_what_is_left_alone_is_not_read_again() -> None:
-    (known,) = followed(entry("a")).articles.values()
-    known.leave()
-    assert hours(known, 1000, seed=False) == []
-
-
-def test_what_no_seed_was_made_of_is_not_read_again() -> None:
-    (known,) = followed(entry("a")).articles.values()
-    assert hours(known, 1000, seed=False) == [0]
-
-
 def test_what_fails_for_now_is_tried_so_often_and_no_more() -> None:
     (known,) = followed(entry("a")).articles.values()
     minutes = []
@@ -396,17 +369,6 @@ def test_an_entry_that_says_something_new_is_due_at_once_and_then_more_seldom() 
             at.append(minute)
             known.tried(now)
     assert at == [0, 60, 180, 360]
-
-
-def test_one_that_changes_at_each_look_is_read_a_few_dozen_times_while_it_is_a_seed() -> None:
-    found, looks = followed(entry("a")), 0
-    (known,) = found.articles.values()
-    for now in range(NOW, NOW + KEEP, HOUR // 4):
-        found.note([entry("a", mark=str(now))], now, KEEP)
-        for known in found.due(now, KEEP, 20):
-            known.seed, looks = "seed", looks + 1
-            known.tried(now)
-    assert 10 < looks < 30
 
 
 def test_an_article_is_known_until_its_seed_is_deleted() -> None:
@@ -462,3 +424,22 @@ def test_it_is_read_as_it_was_stored() -> None:
 def test_any_bytes_are_no_state_of_a_feed(junk: bytes) -> None:
     with pytest.raises(InputError, match="here: is no state of a feed; move it away"):
         read_followed(junk, "here")
+
+
+@pytest.mark.parametrize(
+    ("seed", "left", "hours"),
+    [("seed", False, [0, 6, 18, 36, 60, 90]), ("seed", True, []), (None, False, [0])],
+)
+def test_an_article_is_read_again_less_and_less_often_while_it_has_a_seed(
+    seed: str | None, left: bool, hours: list[int]
+) -> None:
+    (article,) = followed(entry("a")).articles.values()
+    article.seed = seed
+    if left:
+        article.leave()
+    read = []
+    for hour in range(100):
+        if article.due(NOW + hour * HOUR):
+            read.append(hour)
+            article.tried(NOW + hour * HOUR)
+    assert read == hours

@@ -1,7 +1,6 @@
 """How sources speak HTTP: answers, addresses, lines and server-sent events."""
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ from encoder.errors import InputError
 from newsift.collect.http import (
     EventParser,
     LineParser,
-    SentEvent,
+    answer_error,
     connection_errors,
     endpoint,
     needed_token,
     read_body,
-    status_error,
     without_login,
 )
 from newsift.collect.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
@@ -50,17 +48,17 @@ ENDS = st.sampled_from(["\n", "\r", "\r\n"])
 LINE = st.sampled_from(["", ":thump", "event: update", "data: {}", "data:x", "data", "id: 1", "a"])
 
 
-def by_lines(lines: list[str]) -> list[SentEvent]:
+def by_lines(lines: list[str]) -> list[tuple[str, bytes]]:
     """The events of lines, by a loop that follows the page step by step."""
-    found: list[SentEvent] = []
+    found: list[tuple[str, bytes]] = []
     name, data = "", list[str]()
     for line in lines:
         if line == "":
             if data:
-                found.append(SentEvent(name or "message", "\n".join(data).encode()))
+                found.append((name or "message", "\n".join(data).encode()))
             name, data = "", []
         elif line[0] == ":":
-            found.append(SentEvent("", b""))
+            found.append(("", b""))
         else:
             field, value = line, ""
             if ":" in line:
@@ -82,7 +80,7 @@ def test_events_are_the_same_however_the_bytes_fall(
             lines[i] = line, "\n"
     whole = "".join(line + end for line, end in lines).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
-    parser, found = EventParser(), list[SentEvent]()
+    parser, found = EventParser(), list[tuple[str, bytes]]()
     for low, high in zip([0, *cuts], [*cuts, len(whole)], strict=True):
         found += parser.feed(whole[low:high])
     assert found == by_lines([line for line, _ in lines])
@@ -106,16 +104,16 @@ def test_heartbeats_do_not_count_to_an_event() -> None:
     [(429, LIMITED), (500, BUSY), (503, BUSY), (408, BUSY), (425, BUSY), (302, BUSY)],
 )
 def test_what_waiting_cures_is_lost(status: int, kind: str) -> None:
-    found = status_error(status, {"Retry-After": "3"}, "it answers", "do this")
+    found = answer_error("h", status, {"Retry-After": "3"}, "", "do this")
     assert isinstance(found, LostError)
     assert (found.reason, found.wait) == (kind, 3)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
 def test_what_waiting_does_not_cure_is_refused(status: int) -> None:
-    found = status_error(status, {}, "it answers", "do this")
+    found = answer_error("h", status, {}, "words", "do this")
     assert isinstance(found, AccessError)
-    assert str(found) == "it answers; do this"
+    assert str(found) == f"h answers {status} (words); do this"
 
 
 @pytest.mark.parametrize("url", ["ws://h/a?b=1", "wss://[::1]:8/a", "ws://h:80"])
@@ -153,12 +151,6 @@ def test_a_token_comes_from_a_file_else_from_the_environment(tmp_path: Path) -> 
         assert odd not in str(refused.value)
 
 
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for key in list(os.environ):
-        if key.lower().endswith("_proxy"):
-            monkeypatch.delenv(key)
-
-
 def answering(handler: Any, ask: Callable[[ClientSession, str], Coroutine[Any, Any, Any]]) -> Any:
     """What a request comes to at a server of this machine."""
 
@@ -187,9 +179,8 @@ def test_a_login_in_netrc_does_not_stand_in_the_way_of_a_token(
     assert answering(said, ask) == b"Bearer t"
 
 
+@pytest.mark.usefixtures("no_proxy")
 def test_a_request_goes_by_the_proxy_with_its_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_proxy(monkeypatch)
-
     async def proxy(request: web.Request) -> web.Response:
         return web.Response(text=f"{request.raw_path} {request.headers['Proxy-Authorization']}")
 

@@ -12,7 +12,7 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.collect.source import Gap, SourceMark
-from newsift.collect.state import State, default_state, list_collectors
+from newsift.collect.state import default_state, list_collectors, open_state
 from tests.worker.fake import Command
 from tests.worker.kafka_side import Kafka
 
@@ -21,11 +21,11 @@ MARK = SourceMark(1_725_911_162_329_308, "jetstream.test", 1_725_911_162.3)
 
 def test_what_was_stored_is_there_for_the_next(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "state.json"
-    with State(file, "bluesky") as state:
+    with open_state(file, "bluesky") as state:
         assert state.mark is None
         state.note(Gap("too old", 2.5))
         state.store(MARK)
-    with State(file, "bluesky") as state:
+    with open_state(file, "bluesky") as state:
         assert state.mark == MARK
         state.store(SourceMark("109", "mastodon.test"))
     assert json.loads(file.read_bytes()) | {"saved": ""} == {
@@ -39,7 +39,7 @@ def test_a_state_that_cannot_be_kept_any_more_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "state.json"
-    with State(file, "bluesky") as state:
+    with open_state(file, "bluesky") as state:
         state.store(MARK)
     before = file.read_bytes()
 
@@ -49,11 +49,11 @@ def test_a_state_that_cannot_be_kept_any_more_is_refused_at_the_start(
     monkeypatch.setattr("newsift.collect.state.write_atomically", full)
     with (
         pytest.raises(InputError, match=r"^--state: .*No space left.*make room"),
-        State(file, "bluesky"),
+        open_state(file, "bluesky"),
     ):
         pytest.fail("it began")
     monkeypatch.undo()
-    with State(file, "bluesky") as state:  # it is locked no more
+    with open_state(file, "bluesky") as state:  # it is locked no more
         assert (state.mark, file.read_bytes()) == (MARK, before)
 
 
@@ -61,12 +61,12 @@ def test_a_second_collector_is_refused_even_in_another_process(tmp_path: Path) -
     file = tmp_path / "state.json"
     code = f"""
 from pathlib import Path
-from newsift.collect.state import State
-State(Path({str(file)!r}), "bluesky").__enter__()
+from newsift.collect.state import open_state
+open_state(Path({str(file)!r}), "bluesky").__enter__()
 """
-    with State(file, "bluesky"):
+    with open_state(file, "bluesky"):
         with pytest.raises(InputError, match="in use by another command"):
-            State(file, "bluesky").__enter__()
+            open_state(file, "bluesky").__enter__()
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
         assert b"in use by another command" in other.stderr
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -74,12 +74,12 @@ State(Path({str(file)!r}), "bluesky").__enter__()
 
 def test_who_only_looks_whether_it_is_locked_refuses_nobody(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
-    with State(file, "bluesky"):
+    with open_state(file, "bluesky"):
         pass
     looking = os.open(file.with_name("state.json.lock"), os.O_RDONLY)
     fcntl.flock(looking, fcntl.LOCK_SH)
     threading.Timer(0.03, os.close, (looking,)).start()
-    with State(file, "bluesky") as state:
+    with open_state(file, "bluesky") as state:
         assert state.mark is None
 
 
@@ -93,17 +93,17 @@ def test_a_file_that_is_no_state_of_this_source_is_refused(tmp_path: Path, conte
     file = tmp_path / "state.json"
     file.write_bytes(content)
     with pytest.raises(InputError, match=r"^--state: .*delete it"):
-        State(file, "bluesky").__enter__()
+        open_state(file, "bluesky").__enter__()
     assert file.read_bytes() == content
     file.unlink()
-    with State(file, "bluesky") as state:  # the refusal has left no lock
+    with open_state(file, "bluesky") as state:  # the refusal has left no lock
         assert state.mark is None
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(InputError, match="cannot be written"):
-        State(tmp_path / "file" / "state.json", "bluesky").__enter__()
+        open_state(tmp_path / "file" / "state.json", "bluesky").__enter__()
 
 
 def test_the_default_lies_in_the_state_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +128,9 @@ def test_nobody_has_ever_run() -> None:
 
 
 def test_who_runs_and_how_far_each_came() -> None:
-    with State(default_state("bluesky"), "bluesky") as state:
+    with open_state(default_state("bluesky"), "bluesky") as state:
         state.store(SourceMark(17, "jetstream.test", AT))
-    with State(default_state("x"), "x"):
+    with open_state(default_state("x"), "x"):
         rows = {row["source"]: row for row in list_collectors()}
     assert rows.keys() == {"bluesky", "x"}
     assert (rows["bluesky"]["running"], rows["bluesky"]["last_post_at"]) == (False, TOLD)
@@ -153,14 +153,14 @@ def test_a_file_that_is_none_is_named_alone(content: bytes) -> None:
 
 
 def test_a_time_beyond_all_years_is_told() -> None:
-    with State(default_state("odd"), "odd") as state:
+    with open_state(default_state("odd"), "odd") as state:
         state.store(SourceMark(1, "h", 1e308))
     (row,) = list_collectors()
     assert row["last_post_at"].startswith("9999-")
 
 
 def test_status_tells_of_them(newsift: Command, kafka: Kafka) -> None:
-    with State(default_state("bluesky"), "bluesky") as state:
+    with open_state(default_state("bluesky"), "bluesky") as state:
         state.note(Gap("too old", 90.0))
         state.store(SourceMark(17, "h", AT))
         told = newsift("status").out

@@ -1,7 +1,6 @@
 """Addresses, answers and proxies."""
 
 import base64
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -242,6 +241,7 @@ def test_a_name_is_no_address() -> None:
     assert literal("127.0.0.1.courier.test") is None
 
 
+@pytest.mark.usefixtures("no_proxy")
 @pytest.mark.parametrize(
     ("url", "env", "proxy"),
     [
@@ -256,24 +256,17 @@ def test_a_name_is_no_address() -> None:
 def test_a_proxy_of_the_environment_serves_web_sockets_too(
     url: str, env: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_proxy(monkeypatch)
     for key, value in env.items():
         monkeypatch.setenv(key, value)
     found = environment_proxy(URL(url))
     assert (found and str(found)) == proxy
 
 
+@pytest.mark.usefixtures("no_proxy")
 def test_a_proxy_of_another_kind_is_refused_without_its_login(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    no_proxy(monkeypatch)
     monkeypatch.setenv("HTTPS_PROXY", "socks5://user:secret@p:1")
     with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: names no HTTP proxy") as refused:
         environment_proxy(URL("wss://h"))
     assert "secret" not in str(refused.value)
-
-
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for key in list(os.environ):
-        if key.lower().endswith("_proxy"):
-            monkeypatch.delenv(key)

@@ -19,8 +19,9 @@ from tests.newsift.collect.jetstream_side import (
     after,
     event,
     fall_silent,
-    served_in_a_thread,
+    serve_jetstream,
 )
+from tests.newsift.collect.threads import in_a_thread
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, Kafka
 
@@ -30,14 +31,14 @@ PIPE = 2**12  # bytes that nobody reads
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
 def side(request: pytest.FixtureRequest) -> Iterator[JetstreamSide]:
-    with served_in_a_thread(JetstreamSide(request.param, COUNT)) as found:
+    with in_a_thread(serve_jetstream(JetstreamSide(request.param, COUNT))) as (found, _):
         yield found
 
 
 @pytest.fixture
 def first() -> Iterator[JetstreamSide]:
     """One of the first interface, for what does not depend on it."""
-    with served_in_a_thread(JetstreamSide(1, COUNT)) as found:
+    with in_a_thread(serve_jetstream(JetstreamSide(1, COUNT))) as (found, _):
         yield found
 
 
@@ -188,7 +189,7 @@ def test_a_dry_run_prints_and_keeps_nothing(
 def test_a_dry_run_ends_though_nobody_reads_on(
     start: Start, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    with served_in_a_thread(JetstreamSide(1, 10 * COUNT)) as side:
+    with in_a_thread(serve_jetstream(JetstreamSide(1, 10 * COUNT))) as (side, _):
         command = start("bluesky", "--url", side.url, "--state", tmp_path / "s", "--dry-run")
         pipe = command.process.stdout
         assert pipe is not None

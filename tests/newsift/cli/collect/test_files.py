@@ -12,7 +12,7 @@ import pytest
 
 from tests.broker.clients import until
 from tests.newsift.cli.collect.process import Start, starting
-from tests.newsift.collect.folder.files_side import posts, put
+from tests.newsift.collect.folder_side import posts, put
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, Kafka
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.broker.clients import until
 from tests.newsift.cli.collect.process import Start, starting
-from tests.newsift.collect.mastodon.instance_side import (
+from tests.newsift.collect.mastodon_side import (
     TOKEN,
     FakeInstance,
-    standing,
+    serve_instance,
     status_id,
 )
 from tests.newsift.collect.threads import Call, in_a_thread
@@ -22,7 +22,7 @@ from worker.posts.read import Post, read_post
 
 @pytest.fixture
 def served() -> Iterator[tuple[FakeInstance, Call]]:
-    with in_a_thread(standing()) as found:
+    with in_a_thread(serve_instance()) as found:
         yield found
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.broker.clients import until
 from tests.newsift.cli.collect.process import Start, starting
 from tests.newsift.collect.threads import Call, in_a_thread
-from tests.newsift.collect.x.stream_side import TOKEN, FakeX, streaming, tweet_id
+from tests.newsift.collect.x_side import TOKEN, FakeX, serve_x, tweet_id
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, Kafka
 
@@ -18,7 +18,7 @@ TWEETS = [tweet_id(second) for second in range(1, 31)]
 
 @pytest.fixture
 def served() -> Iterator[tuple[FakeX, Call]]:
-    with in_a_thread(streaming()) as found:
+    with in_a_thread(serve_x()) as found:
         yield found
 
 

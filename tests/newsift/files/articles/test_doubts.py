@@ -18,7 +18,6 @@ from tests.newsift.files.articles.pages import (
     HEADLINES,
     NO_STORIES,
     NOTICE,
-    SECTIONS,
     STORIES,
     STORY,
     TITLE,
@@ -124,11 +123,6 @@ def test_from_forty_words_on_it_is_an_article() -> None:
 def test_two_letters_of_a_script_without_spaces_are_a_word() -> None:
     assert too_few_words("火" * 2 * FEWEST) is None
     assert too_few_words("火" * (2 * FEWEST - 1)) == f"39 words, and an article has {FEWEST}"
-
-
-@pytest.mark.parametrize("lines", [SECTIONS * 3, HEADLINES])
-def test_lines_without_a_sentence_are_a_menu(lines: list[str]) -> None:
-    assert rejection_reason("", "\n".join(lines)) == "a menu or a list of headlines"
 
 
 OTHERS = {

@@ -9,7 +9,7 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.files.articles import possible_article, read_article
-from tests.newsift.files.articles.pages import BANNER, MENU, NO_STORIES, STORIES, STORY, TITLE, page
+from tests.newsift.files.articles.pages import BANNER, MENU, STORIES, STORY, TITLE, page
 from tests.worker.fake import Command
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
@@ -37,13 +37,6 @@ def test_a_text_stays_as_it_is(tmp_path: Path) -> None:
     assert read_article(saved(tmp_path, "b.html", "Bare words.")).text == "Bare words."
 
 
-def test_a_page_is_read_in_the_characters_it_states(tmp_path: Path) -> None:
-    told = page("".join(f"<p>{part} Žofia.</p>" for part in STORY), head="<meta charset=cp1250>")
-    found = read_article(saved(tmp_path, "ferry.html", told.encode("cp1250")))
-    assert found.text.count("Žofia") == len(STORY)
-    assert "“We heard a bang" in found.text
-
-
 @pytest.mark.parametrize(
     ("head", "address"),
     [
@@ -64,13 +57,6 @@ def test_a_page_with_its_pictures_inside_is_read(tmp_path: Path) -> None:
     told = STORIES["article"].replace("<article>", f"{image}<article>{image}")
     assert len(told) > 2**24
     assert STORY[0] in read_article(saved(tmp_path, "ferry.html", told)).text
-
-
-@pytest.mark.parametrize("look", NO_STORIES)
-def test_what_is_no_story_is_refused_in_one_line(tmp_path: Path, look: str) -> None:
-    file = saved(tmp_path, "saved.html", NO_STORIES[look][0])
-    with pytest.raises(InputError, match=f"saved.html: looks like .*{look}.*; save the text"):
-        read_article(file)
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report.html", "report.txt"])

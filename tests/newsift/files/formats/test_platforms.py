@@ -231,10 +231,3 @@ def test_a_platform_that_is_named_takes_no_other_s_posts(read: Read, name: str) 
         else:
             with pytest.raises(InputError, match=f"no post of --format {name}"):
                 read(content, format=name)
-
-
-def test_every_value_reads_as_the_worker_would_read_it(read: Read) -> None:
-    for content in (forms.PAGE, forms.SEARCHED, forms.OUTBOX, forms.LISTING, forms.CHAT,
-                    [forms.OLD_TWEET], "\n".join(forms.FOURCAT_TWITTER)):  # fmt: skip
-        for message in read(content, "f"):
-            assert not message.value or read_post(message.value) == message.reading

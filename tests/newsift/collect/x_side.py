@@ -172,7 +172,7 @@ class FakeX:
 
 
 @asynccontextmanager
-async def streaming() -> AsyncIterator[FakeX]:
+async def serve_x() -> AsyncIterator[FakeX]:
     """An X on a port of its own."""
     side = FakeX()
     async with TestServer(side.app()) as server:

@@ -37,12 +37,12 @@ from newsift.collect.x import (
 )
 from newsift.web.client import client_session, limits
 from tests.newsift.collect.following import Followed, first_of, following, until
-from tests.newsift.collect.x.stream_side import (
+from tests.newsift.collect.x_side import (
     DISCONNECT,
     TOKEN,
     TOO_MANY,
     FakeX,
-    streaming,
+    serve_x,
     tweet,
     tweet_id,
 )
@@ -143,7 +143,7 @@ def test_x_has_the_rules_of_the_file_and_no_others(tmp_path: Path) -> None:
     file = written(tmp_path, "\n".join(["ferry\tboats", *wanted]))
 
     async def story() -> FakeX:
-        async with streaming() as side:
+        async with serve_x() as side:
             side.rules += [
                 {"id": str(n), "value": f"rule{n}", "tag": "old"} for n in range(90, 200)
             ]
@@ -163,7 +163,7 @@ def test_nothing_is_changed_for_a_file_that_x_refuses(tmp_path: Path) -> None:
     file = written(tmp_path, "fire\nhas:media\n")
 
     async def story() -> FakeX:
-        async with streaming() as side:
+        async with serve_x() as side:
             with pytest.raises(InputError, match="'has:media': needs a standalone operator"):
                 await anext(_arrivals(side, file))
         return side
@@ -183,7 +183,7 @@ def test_a_full_book_makes_room_before_it_adds(tmp_path: Path) -> None:
     file = written(tmp_path, "\n".join(f"new{n}" for n in range(5)))
 
     async def story() -> FakeX:
-        async with streaming() as side:
+        async with serve_x() as side:
             side.cap = 5
             side.rules = [{"id": str(n), "value": f"old{n}"} for n in range(5)]
             async with following(source(side, file)):
@@ -202,7 +202,7 @@ def test_a_file_that_changes_while_a_stream_stands_is_followed(
     file = written(tmp_path, "ferry\tferries")
 
     async def story() -> FakeX:
-        async with streaming() as side, following(source(side, file)):
+        async with serve_x() as side, following(source(side, file)):
             await side.opened.wait()
             file.write_text("has:links")  # is told, and changes nothing
             await until(lambda: any("add" in body for body in side.bodies))
@@ -219,7 +219,7 @@ def test_rules_that_x_dropped_are_given_again(tmp_path: Path) -> None:
     file = written(tmp_path, "ferry\tferries")
 
     async def story() -> Followed:
-        async with streaming() as side, following(source(side, file)) as seen:
+        async with serve_x() as side, following(source(side, file)) as seen:
             await side.opened.wait()
             side.rules.clear()
             side.end()
@@ -230,13 +230,13 @@ def test_rules_that_x_dropped_are_given_again(tmp_path: Path) -> None:
     assert BUSY in {lost.reason for lost in asyncio.run(story()).lost}
 
 
-def made(side: FakeX, limit: int | None = None, stall_s: float = 20.0) -> XStream:
+def stream_of(side: FakeX, limit: int | None = None, stall_s: float = 20.0) -> XStream:
     return XStream(str(side.url), Secret(TOKEN), None, limit, stall_s)
 
 
 def test_posts_come_as_the_platform_sent_them() -> None:
     async def story() -> tuple[Followed, Any]:
-        async with streaming() as side, following(made(side)) as seen:
+        async with serve_x() as side, following(stream_of(side)) as seen:
             await side.opened.wait()
             await side.write(b"\r\n")
             await side.post(tweet_id(2), tweet_id(1))
@@ -269,7 +269,7 @@ def test_nothing_is_missing_of_what_was_sent_and_each_gap_is_told(seed: int) -> 
 
     async def story() -> Followed:
         nonlocal ends
-        async with streaming() as side, following(made(side)) as seen:
+        async with serve_x() as side, following(stream_of(side)) as seen:
             for round in range(10):
                 await asyncio.wait_for(side.opened.wait(), 30)
                 ids = [tweet_id(10 * round + n) for n in range(chance.randrange(1, 5))]
@@ -299,7 +299,7 @@ def test_nothing_is_missing_of_what_was_sent_and_each_gap_is_told(seed: int) -> 
 
 def test_what_comes_with_an_end_is_not_lost() -> None:
     async def story() -> Followed:
-        async with streaming() as side, following(made(side)) as seen:
+        async with serve_x() as side, following(stream_of(side)) as seen:
             await side.opened.wait()
             parts = [json.dumps(said).encode() for said in (tweet(tweet_id(1)), DISCONNECT)]
             await side.write(b"\r\n".join([*parts, b""]))
@@ -314,10 +314,10 @@ def test_what_comes_with_an_end_is_not_lost() -> None:
 
 def test_after_a_crash_the_gap_is_told_with_its_time() -> None:
     async def story() -> Any:
-        async with streaming() as side:
+        async with serve_x() as side:
             start = SourceMark(tweet_id(0), "x.example", 1_700_000_000.0)
             async with client_session(limits(30)) as client:
-                return await anext(made(side).arrivals(client, start))
+                return await anext(stream_of(side).arrivals(client, start))
 
     gap = asyncio.run(story())
     assert gap.seconds > 1e7
@@ -327,11 +327,11 @@ def test_after_the_last_connection_of_a_window_the_next_waits_for_its_end() -> N
     told = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", "x-rate-limit-remaining": "0"}
 
     async def story() -> None:
-        async with streaming() as side:
+        async with serve_x() as side:
             early = web.Response(headers={**told, "x-rate-limit-reset": "900"})
             side.answers.append(("stream", early))
             async with client_session(limits(30)) as client:
-                async for _ in made(side).arrivals(client, None):
+                async for _ in stream_of(side).arrivals(client, None):
                     pass
 
     with pytest.raises(LostError) as lost:
@@ -342,7 +342,7 @@ def test_after_the_last_connection_of_a_window_the_next_waits_for_its_end() -> N
 
 def test_a_silent_stream_is_left() -> None:
     async def story() -> Followed:
-        async with streaming() as side, following(made(side, stall_s=0.2)) as seen:
+        async with serve_x() as side, following(stream_of(side, stall_s=0.2)) as seen:
             await side.opened.wait()
             side.streams.clear()  # so that the next is not one too many
             await until(lambda: seen.lost)
@@ -354,8 +354,8 @@ def test_a_silent_stream_is_left() -> None:
 def test_it_ends_when_enough_has_come() -> None:
     async def story() -> list[str]:
         keys = list[str]()
-        async with streaming() as side, client_session(limits(30)) as client:
-            arrivals = made(side, limit=3).arrivals(client, None)
+        async with serve_x() as side, client_session(limits(30)) as client:
+            arrivals = stream_of(side, limit=3).arrivals(client, None)
             await anext(arrivals)
             await side.post(*[tweet_id(second) for second in range(5)])
             with suppress(EnoughError):
@@ -383,9 +383,9 @@ def test_what_waiting_does_not_cure_ends_the_command(
     status: int, said: dict[str, str], remedy: str
 ) -> None:
     async def story() -> None:
-        async with streaming() as side:
+        async with serve_x() as side:
             side.answers.append(("stream", web.json_response(said, status=status)))
-            await first_of(made(side))
+            await first_of(stream_of(side))
 
     with pytest.raises(AccessError, match=f"{status}.*{remedy}") as told:
         asyncio.run(story())
@@ -409,10 +409,10 @@ def test_what_waiting_cures_is_tried_again(
     dated = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", **headers}
 
     async def story() -> None:
-        async with streaming() as side:
+        async with serve_x() as side:
             answer = web.json_response(said, status=status, headers=dated)
             side.answers.append(("stream", answer))
-            await first_of(made(side))
+            await first_of(stream_of(side))
 
     with pytest.raises(LostError) as told:
         asyncio.run(story())
@@ -434,25 +434,3 @@ def test_pauses_are_those_that_x_asks_for(reason: str, pauses: list[float]) -> N
     assert [backoff.pause() for _ in pauses] == pauses
     most = max(backoff.pause() for _ in range(100))
     assert most == {BUSY: 320.0, LIMITED: 960.0}.get(reason, 16.0)
-
-
-def test_a_connection_that_stood_is_followed_by_one_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Quiet rules bring no post for weeks, and X asks to come back at once all the same."""
-    monkeypatch.setattr("newsift.collect.x.HEALTHY_S", 0.0)
-
-    async def story() -> tuple[float, float]:
-        async with streaming() as side:
-            source = made(side)
-            backoff = source.backoff(LostError(CLOSED, ""))
-            grown = max(backoff.pause() for _ in range(3))
-            async with following(source) as seen:
-                await side.opened.wait()
-                before = len(seen.noted)
-                await until(lambda: len(seen.noted) > before)
-                await side.write(b"\r\n")
-                await until(lambda: len(seen.noted) > before + 1)
-        return grown, backoff.pause()
-
-    assert asyncio.run(story()) == (0.5, 0.0)

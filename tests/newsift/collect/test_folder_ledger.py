@@ -7,11 +7,11 @@ import pytest
 import newsift.collect.folder as folder_module
 from encoder.errors import InputError
 from newsift.collect.folder import ENTIRE, FileLedger, FileVersion, Place, Settling, scan_folder
-from tests.newsift.collect.folder.files_side import posts, put
+from tests.newsift.collect.folder_side import posts, put
 
 
 def found(folder: Path) -> list[FileVersion]:
-    return scan_folder(str(folder), (".jsonl",)) or []
+    return scan_folder(str(folder)) or []
 
 
 def begun(folder: Path, file: Path, count: int = 3) -> FileLedger:

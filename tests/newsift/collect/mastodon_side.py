@@ -156,7 +156,7 @@ class FakeInstance:
 
 
 @asynccontextmanager
-async def standing() -> AsyncIterator[FakeInstance]:
+async def serve_instance() -> AsyncIterator[FakeInstance]:
     """An instance on a port of its own."""
     side = FakeInstance()
     async with TestServer(side.app()) as server:

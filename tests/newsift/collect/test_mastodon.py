@@ -1,0 +1,585 @@
+"""Mastodon: events, ids and addresses; streams that break, stall or are refused; gaps."""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from encoder.errors import InputError
+from newsift.collect.mastodon import (
+    STREAMING,
+    Instance,
+    Mastodon,
+    MastodonEvent,
+    Newest,
+    PublicStream,
+    event_value,
+    id_before,
+    order,
+    status_identity,
+    statuses,
+    stream_address,
+    time_of_id,
+)
+from newsift.collect.source import (
+    BUSY,
+    CLOSED,
+    LIMITED,
+    MALFORMED,
+    STALLED,
+    LostError,
+    SourceFrame,
+    SourceMark,
+)
+from newsift.web.client import client_session, limits
+from tests.newsift.collect.following import Followed, first_of, following, until
+from tests.newsift.collect.mastodon_side import (
+    TOKEN,
+    FakeInstance,
+    serve_instance,
+    status,
+    status_id,
+)
+from worker.config.secret import Secret
+from worker.errors import AccessError
+from worker.posts.read import PassedOver, Post, read_post
+
+PUBLIC = f"{STREAMING}/public"
+
+
+def source_of(
+    side: FakeInstance, socket: bool = False, stall_s: float = 20.0, most_pages: int = 100
+) -> Mastodon:
+    whole = side.url.with_scheme("ws").with_path(STREAMING) if socket else side.url
+    address = stream_address(str(whole), None, None)
+    return Mastodon(address, Secret(TOKEN), stall_s, most_pages)
+
+
+def ids(frames: Sequence[SourceFrame]) -> list[str]:
+    """The ids of frames as the worker reads them."""
+    found = [read_post(frame.value) for frame in frames]
+    assert all(isinstance(post, Post) for post in found), found
+    return [post.id for post in found if isinstance(post, Post)]
+
+
+NAMES = st.sampled_from(["update", "status.update", "delete", "announcement", "ü\n"])
+IDS = st.one_of(st.text(), st.integers(), st.none(), st.from_regex(r"[0-9]{1,80}", fullmatch=True))
+DATA = st.one_of(
+    st.binary(max_size=60),
+    IDS.map(lambda id: json.dumps({"id": id, "content": "a", "uri": "b"}).encode()),
+    st.just(b"[" * 100_000),
+)
+
+
+@given(st.lists(st.tuples(NAMES, DATA), max_size=8))
+def test_no_event_is_too_odd(events: list[tuple[str, bytes]]) -> None:
+    newest = Newest()
+    for name, data in events:
+        frame = newest.event(MastodonEvent(name, data, event_value(name, data)))
+        if frame is not None:
+            assert len(frame.key or b"") <= 64
+            assert isinstance(json.loads(frame.value), dict)
+            read_post(frame.value)
+
+
+@given(st.lists(st.integers(1, 10**18), unique=True, max_size=20))
+def test_ids_are_in_the_order_of_their_numbers(numbers: list[int]) -> None:
+    ids = sorted(map(str, numbers), key=order)
+    assert [int(id) for id in ids] == sorted(numbers)
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**6))
+def test_an_id_holds_its_time(second: int, seconds: int) -> None:
+    id = status_id(second)
+    assert time_of_id(id) == 1_790_000_000 + second
+    assert time_of_id(id_before(id, seconds)) == 1_790_000_000 + second - seconds
+
+
+@pytest.mark.parametrize("id", ["17", "9yCjTtfzBxBqvbmXsm"])
+def test_an_id_without_time_stays(id: str) -> None:
+    assert time_of_id(id) is None
+    assert id_before(id, 60) == id
+
+
+def test_a_status_comes_once() -> None:
+    newest, one = Newest(), json.dumps(status(status_id(1))).encode()
+    id = status_identity(one)
+    assert id == status_id(1)
+    assert newest.status(one, id) is not None
+    assert newest.status(one, id) is None
+
+
+@given(st.lists(st.integers(1, 10**18), max_size=50))
+def test_a_page_is_read_oldest_first(numbers: list[int]) -> None:
+    body = json.dumps([{"id": str(number)} for number in numbers] + [{}, {"id": "a b"}]).encode()
+    found = statuses(body, "m.example")
+    assert [int(id) for id, _ in found] == sorted(numbers)
+    assert [json.loads(value)["id"] for _, value in found] == [id for id, _ in found]
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b"[" * 100_000])
+def test_what_is_no_page_ends_the_connection(body: bytes) -> None:
+    with pytest.raises(LostError, match="not as documented"):
+        statuses(body, "m.example")
+
+
+def test_a_server_without_the_document_is_streamed_from_all_the_same() -> None:
+    async def story() -> None:
+        async with serve_instance() as side:
+            side.document = None
+            async with following(source_of(side)):
+                await side.opened.wait()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("url", "stream", "tag", "named", "exact"),
+    [
+        ("https://m.example", None, None, PublicStream("public"), None),
+        ("wss://m.example/", "public:local", None, PublicStream("public:local"), None),
+        ("https://m.example", "hashtag", "#a", PublicStream("hashtag", "a"), None),
+        ("http://m.example:81/api/v1/streaming/public/local", None, None,
+         PublicStream("public:local"),
+         "http://m.example:81/api/v1/streaming/public/local"),
+        ("wss://m.example/api/v1/streaming?stream=hashtag&tag=a", None, None,
+         PublicStream("hashtag", "a"), "wss://m.example/api/v1/streaming?stream=hashtag&tag=a"),
+        ("ws://m.example/api/v1/streaming", None, None, PublicStream("public"),
+         "ws://m.example/api/v1/streaming?stream=public"),
+        ("https://m.example/api/v1/streaming?stream=public:local", None, None,
+         PublicStream("public:local"), "https://m.example/api/v1/streaming/public/local"),
+        ("https://m.example/other?x=1", "public", None, PublicStream("public"),
+         "https://m.example/other?x=1"),
+    ],
+)  # fmt: skip
+def test_an_address_is_an_instance_or_a_stream_of_one(
+    url: str, stream: str | None, tag: str | None, named: PublicStream, exact: str | None
+) -> None:
+    found = stream_address(url, stream, tag)
+    assert (found.stream, str(found.exact or "") or None) == (named, exact)
+    assert found.host.host == "m.example"
+
+
+@pytest.mark.parametrize(
+    ("url", "stream", "tag", "said"),
+    [
+        ("ftp://m.example", None, None, "--url"),
+        ("https://m.example", "home", None, "--stream"),
+        ("https://m.example", "hashtag", None, "--tag NAME"),
+        ("https://m.example", "public", "a", "--tag"),
+        ("https://m.example/api/v1/streaming/public", "public:local", None, "--stream"),
+        ("https://m.example/api/v1/streaming/hashtag", None, None, "--tag NAME"),
+    ],
+)
+def test_an_address_that_says_no_stream_is_refused(
+    url: str, stream: str | None, tag: str | None, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        stream_address(url, stream, tag)
+
+
+def test_events_come_as_the_platform_sent_them() -> None:
+    first, edited = status_id(1), json.dumps(status(status_id(0), "edited"))
+
+    async def story() -> Followed:
+        async with serve_instance() as side, following(source_of(side)) as seen:
+            await until(lambda: len(side.urls("/api/v1/timelines")) == 3)  # from now on it streams
+            await side.write(b":thump\n")
+            await side.post(first)
+            await side.tell("status.update", edited)
+            await side.tell("filters_changed", "undefined")
+            await side.tell("delete", first)
+            await side.tell("update", "no status")
+            await until(lambda: len(seen.frames) == 4)
+        return seen
+
+    seen = asyncio.run(story())
+    posted, update, delete, odd = seen.frames
+    values = [json.loads(value) for value in seen.values()]
+    assert values[0] == {"event": "update", "payload": status(first)}
+    assert (posted.key, posted.cursor) == (first.encode(), first)
+    assert values[1] == {"event": "status.update", "payload": json.loads(edited)}
+    assert (update.key, update.cursor) == (status_id(0).encode(), first)
+    assert values[2] == {"event": "delete", "payload": first}
+    assert delete.key == first.encode()
+    assert isinstance(read_post(delete.value), PassedOver)
+    assert not isinstance(read_post(odd.value), Post | PassedOver)  # a dead letter says what it was
+
+
+def test_a_web_socket_brings_the_same() -> None:
+    first = status_id(1)
+
+    async def story() -> Followed:
+        async with serve_instance() as side, following(source_of(side, socket=True)) as seen:
+            await until(lambda: len(side.urls("/api/v1/timelines")) == 3)
+            await side.post(first)
+            await side.tell("delete", first)
+            await side.sockets[0].send_str("no JSON")
+            await until(lambda: len(seen.frames) == 3)
+        return seen
+
+    posted, delete, odd = asyncio.run(story()).frames
+    event = {"stream": ["public"], "event": "update", "payload": json.dumps(status(first))}
+    assert json.loads(posted.value) == event
+    assert (posted.key, posted.cursor) == (first.encode(), first)
+    assert ids([posted]) == [first]
+    assert delete.key == first.encode()
+    assert isinstance(read_post(delete.value), PassedOver)
+    assert odd.value == b"no JSON"
+
+
+@pytest.mark.parametrize(
+    ("token", "stream", "said"),
+    [("stale", "public", "401 .*Invalid access token"), (TOKEN, "public:local", "Unknown stream")],
+)
+def test_a_web_socket_that_is_refused_ends_the_command(token: str, stream: str, said: str) -> None:
+    async def story() -> None:
+        async with serve_instance() as side:
+            url = side.url.with_scheme("ws").with_path(STREAMING)
+            source = Mastodon(stream_address(str(url), stream, None), Secret(token))
+            async with client_session(limits(30)) as client:
+                async for _ in source.arrivals(client, None):
+                    pass
+
+    with pytest.raises(AccessError, match=said):
+        asyncio.run(story())
+
+
+async def troubled(side: FakeInstance, seen: Followed, chance: random.Random) -> int:
+    """Statuses and faults in an order that chance gives; how many statuses there were."""
+    count = 0
+    for _ in range(12):
+        fault = chance.choice(["cut", "half", "end", "busy", "limited"])
+        await asyncio.wait_for(side.opened.wait(), 30)
+        for _ in range(chance.randrange(4)):
+            count += 1
+            await side.post(status_id(count))
+        if fault == "half":
+            await side.write(b'event: update\ndata: {"id": "1')
+        if fault == "busy":
+            side.answers.append((chance.choice(["/api/v1", "/api/v2"]), web.Response(status=503)))
+        if fault == "limited":
+            headers = {**side.limits(), "Retry-After": "3"}
+            side.answers.append(("/api/v1/timelines", web.Response(status=429, headers=headers)))
+        (side.end if fault == "end" else side.cut)()
+        for _ in range(chance.choice([0, 1, 39, 40, 41, 100])):
+            count += 1
+            await side.post(status_id(count))
+    await until(lambda: len(seen.keyed()) >= count)
+    return count
+
+
+@pytest.mark.parametrize("socket", [False, True], ids=["sent events", "web socket"])
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_missing_and_nothing_comes_twice_or_before_its_turn(
+    seed: int, socket: bool
+) -> None:
+    async def story() -> tuple[Followed, int]:
+        async with serve_instance() as side, following(source_of(side, socket=socket)) as seen:
+            count = await troubled(side, seen, random.Random(seed))
+        return seen, count
+
+    seen, count = asyncio.run(story())
+    assert ids(seen.frames) == [status_id(second) for second in range(1, count + 1)]
+    assert [frame.cursor for frame in seen.frames] == ids(seen.frames)
+    assert not seen.gaps
+    assert {lost.reason for lost in seen.lost} <= {CLOSED, BUSY, LIMITED, "unreachable"}
+
+
+def small(number: float) -> str:
+    return str(round(number))
+
+
+@pytest.mark.parametrize("name", [status_id, small], ids=["ids with time", "ids without"])
+def test_after_a_crash_nothing_is_missing_wherever_it_was(name: Callable[[float], str]) -> None:
+    """Disorder included: a status of another server has the id of its time, and comes later."""
+    order = [1, 2, 5, 3, 4, 6, 9, 7, 8, 10]
+
+    async def story(acknowledged: int) -> tuple[list[str], list[str]]:
+        async with serve_instance() as side:
+            async with following(source_of(side)) as before:
+                await until(lambda: before.noted)
+                await side.post(*[name(number) for number in order])
+                await until(lambda: len(before.frames) == len(order))
+            side.cut()
+            await side.post(name(11))
+            mark = before.mark(source_of(side).place, acknowledged)
+            async with following(source_of(side), mark) as after:
+                await until(lambda: name(11) in after.keyed())
+            return ids(before.frames[:acknowledged]), ids(after.frames)
+
+    for acknowledged in range(1, len(order) + 1):
+        kept, given = asyncio.run(story(acknowledged))
+        assert set(kept) | set(given) == {name(number) for number in range(1, 12)}
+
+
+def test_a_timeline_that_fails_does_not_keep_the_stream_from_beginning() -> None:
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            await side.post(status_id(1))
+            side.answers.append(("/api/v1/timelines", web.Response(status=500)))
+            async with following(source_of(side)) as seen:
+                await side.opened.wait()
+                await until(lambda: not side.answers)
+                await side.post(status_id(2))
+                await until(lambda: seen.frames)
+        return seen
+
+    seen = asyncio.run(story())
+    assert (ids(seen.frames), seen.lost) == ([status_id(2)], [])
+
+
+OPEN = {"local": "public", "remote": "authenticated"}
+NO_REMOTE = {"local": "public", "remote": "disabled"}
+
+
+def instance(access: Any) -> Instance:
+    shown = {"live_feeds": access, "hashtag_feeds": access}
+    return msgspec.convert({"configuration": {"timelines_access": shown}}, Instance)
+
+
+def public_stream(name: str) -> PublicStream:
+    return PublicStream(name, "Fähre" if name.startswith("hashtag") else "")
+
+
+@pytest.mark.parametrize(
+    ("stream", "access", "words"),
+    [
+        ("public", NO_REMOTE, "live_feeds.remote: disabled.*public:local"),
+        ("public", dict.fromkeys(OPEN, "disabled"), "local.*remote: disabled.*another instance"),
+        ("public", "disabled", "live_feeds"),
+        ("public:remote", NO_REMOTE, "live_feeds.remote"),
+        ("hashtag", NO_REMOTE, "hashtag_feeds.remote"),
+    ],
+)
+def test_a_stream_that_is_shown_to_nobody_is_refused(stream: str, access: Any, words: str) -> None:
+    with pytest.raises(AccessError, match=words):
+        instance(access).require_open(public_stream(stream), "m.example")
+
+
+@pytest.mark.parametrize(
+    ("stream", "access", "path", "timeline"),
+    [
+        ("public", OPEN, "/public", "/public"),
+        ("public:local", NO_REMOTE, "/public/local", "/public?local=true"),
+        ("public:remote", OPEN, "/public/remote", "/public?remote=true"),
+        ("hashtag", OPEN, "/hashtag?tag=F%C3%A4hre", "/tag/F%C3%A4hre"),
+        ("hashtag:local", NO_REMOTE, "/hashtag/local?tag=F%C3%A4hre",
+         "/tag/F%C3%A4hre?local=true"),
+        ("public", None, "/public", "/public"),  # before 4.5 it said nothing on access
+    ],
+)  # fmt: skip
+def test_the_addresses_of_a_stream(stream: str, access: Any, path: str, timeline: str) -> None:
+    named, host = public_stream(stream), URL("https://m.example")
+    instance(access).require_open(named, "m.example")
+    assert str(named.url(host).raw_path_qs) == f"/api/v1/streaming{path}"
+    assert str(named.timeline(host).raw_path_qs) == f"/api/v1/timelines{timeline}"
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "remedy"),
+    [
+        ("/api/v2/instance", 401, "user token"),
+        ("/api/v2/instance", 410, "address of a Mastodon"),
+        (PUBLIC, 403, "user token"),
+    ],
+)
+def test_a_refusal_names_the_remedy(path: str, code: int, remedy: str) -> None:
+    async def story() -> None:
+        async with serve_instance() as side:
+            side.answers.append((path, web.json_response({"error": "Not for you"}, status=code)))
+            await first_of(source_of(side))
+
+    with pytest.raises(AccessError, match=rf"{code} .*Not for you.*{remedy}") as caught:
+        asyncio.run(story())
+    assert TOKEN not in str(caught.value)
+
+
+def test_without_a_timeline_there_is_a_gap() -> None:
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            side.answers += [("/api/v1/timelines", web.Response(status=404)) for _ in range(2)]
+            start = SourceMark(status_id(0), side.url.authority, 1.0)
+            async with following(source_of(side), start) as seen:
+                await until(lambda: seen.gaps)
+        return seen
+
+    assert len(asyncio.run(story()).gaps) == 1
+
+
+def test_a_silent_stream_is_left() -> None:
+    async def story() -> Followed:
+        async with serve_instance() as side, following(source_of(side, stall_s=0.2)) as seen:
+            await side.opened.wait()
+            await until(lambda: len(side.urls(PUBLIC)) > 2)
+        return seen
+
+    assert asyncio.run(story()).lost[0].reason == STALLED
+
+
+def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
+    mark = status_id(0)
+
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            await side.post(*[status_id(second) for second in range(1, 301)])
+            start = SourceMark(mark, side.url.authority, 1.0)
+            async with following(source_of(side, most_pages=2), start) as seen:
+                await until(lambda: seen.gaps)
+                await side.post(status_id(301))
+                await until(lambda: status_id(301) in seen.keyed())
+        return seen
+
+    seen = asyncio.run(story())
+    assert ids(seen.frames) == [status_id(second) for second in [*range(1, 81), 301]]
+    [gap] = seen.gaps
+    assert gap.seconds is not None
+
+
+def test_pages_that_are_not_full_may_not_be_the_last() -> None:
+    every = [status_id(second) for second in range(1, 151)]
+
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            side.hidden = {every[7], every[50]}
+            await side.post(*every)
+            start = SourceMark(status_id(0), side.url.authority)
+            async with following(source_of(side), start) as seen:
+                await until(lambda: seen.noted)
+        return seen
+
+    assert ids(asyncio.run(story()).frames) == [*every[:7], *every[8:50], *every[51:]]
+
+
+def test_the_state_of_another_instance_is_one_gap_however_often_it_connects() -> None:
+    """Nothing is known here: there is no timeline, and no post comes."""
+
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            gone = [web.Response(status=404) for _ in range(20)]
+            side.answers += [("/api/v1/timelines", answer) for answer in gone]
+            async with following(
+                source_of(side), SourceMark(status_id(0), "other.example", 1.0)
+            ) as seen:
+                for count in range(1, 4):
+                    await side.opened.wait()
+                    await until(lambda: seen.gaps)
+                    side.cut()
+                    await until(lambda count=count: len(seen.lost) == count)  # type: ignore[misc]
+                await side.opened.wait()
+                await side.post(status_id(1))
+                await until(lambda: seen.keyed() == [status_id(1)])
+        return seen
+
+    assert len(asyncio.run(story()).gaps) == 1
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What people elsewhere write may be long; nothing is left out, and it does not go round."""
+    monkeypatch.setattr("newsift.collect.mastodon.LARGEST_PAGE", 20_000)
+    every = [status_id(second) for second in range(1, 91)]
+
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            await side.post(*every)
+            for number in (50, 51, 60):
+                side.statuses[number] |= {"content": "x" * 9_000}
+            start = SourceMark(status_id(0), side.url.authority)
+            async with following(source_of(side), start) as seen:
+                await until(lambda: seen.noted)
+            assert not seen.lost
+        return seen
+
+    assert ids(asyncio.run(story()).frames) == every
+
+
+def test_a_status_that_is_too_large_is_a_gap_and_the_stream_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("newsift.collect.mastodon.LARGEST_PAGE", 20_000)
+
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            await side.post(*[status_id(second) for second in range(1, 4)])
+            side.statuses[1] |= {"content": "x" * 20_000}
+            start = SourceMark(status_id(0), side.url.authority)
+            async with following(source_of(side), start) as seen:
+                await until(lambda: seen.gaps)
+                await side.post(status_id(4))
+                await until(lambda: status_id(4) in seen.keyed())
+            assert not seen.lost
+        return seen
+
+    seen = asyncio.run(story())
+    assert ids(seen.frames) == [status_id(1), status_id(4)]
+    assert len(seen.gaps) == 1
+
+
+def test_pages_wait_for_the_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = list[float]()
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+
+    clock = SimpleNamespace(sleep=noted)
+    monkeypatch.setattr("newsift.collect.mastodon.asyncio", clock)
+
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            await side.post(*[status_id(second) for second in range(1, 100)])
+            side.left = 7
+            start = SourceMark(status_id(0), side.url.authority)
+            async with following(source_of(side), start) as seen:
+                await side.opened.wait()
+                await until(lambda: len(seen.frames) == 99)
+        return seen
+
+    asyncio.run(story())
+    assert len(pauses) == 2  # after each full page, of which the first left more than the reserve
+    assert pauses[0] == 0
+    assert 0 < pauses[1] <= 201
+
+
+def test_a_token_does_not_follow_a_redirect_to_another_host() -> None:
+    async def story() -> FakeInstance:
+        async with serve_instance() as side, serve_instance() as other:
+            elsewhere = {"Location": str(other.url.with_path(PUBLIC))}
+            side.answers.append((PUBLIC, web.Response(status=302, headers=elsewhere)))
+            with pytest.raises(AccessError, match="answers 401"):
+                await first_of(source_of(side))
+        return other
+
+    [asked] = asyncio.run(story()).asked
+    assert "Authorization" not in asked.headers
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "wait"),
+    [
+        (web.Response, BUSY, 0),
+        (lambda: web.Response(status=429, headers={"Retry-After": "7"}), LIMITED, 7),
+        (lambda: web.Response(text="<html>"), MALFORMED, 0),
+    ],
+)
+def test_a_stream_that_is_not_there_for_now_is_asked_again(
+    answer: type[web.Response], reason: str, wait: float
+) -> None:
+    async def story() -> Followed:
+        async with serve_instance() as side:
+            early = answer() if reason != BUSY else web.Response(status=503)
+            side.answers.append(("/api/v2" if reason == MALFORMED else PUBLIC, early))
+            async with following(source_of(side)) as seen:
+                await until(lambda: side.streams)
+        return seen
+
+    [lost] = asyncio.run(story()).lost
+    assert (lost.reason, lost.wait) == (reason, wait)
