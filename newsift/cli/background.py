@@ -19,14 +19,14 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
 from newsift.cli.options import ONE_JSON, kafka_options
 from newsift.cli.output import print_fields, print_json, table
-from newsift.cli.terminal import ProgressLine, say
 from newsift.files.posts import FileMessages, checked, share_read
 from newsift.files.read import DASH
 from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
+from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.statistics.background import SPARE, DistinctPost, Draw, in_turns, speak_of_seeds
+from newsift.statistics.background import SPARE, DistinctPost, PostSampler, in_turns, near_seeds
 from worker.background_file import digest_of, refuse_other
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
@@ -40,18 +40,20 @@ from worker.seeds.embedder import SeedEmbedder, problems
 from worker.seeds.state import ControlState, control_state
 
 WINDOWS = 64  # of a partition
-Found = tuple[int, Reading]  # when it was written, in milliseconds or 0, and what a message holds
+TimedReading = tuple[
+    int, Reading
+]  # when it was written, in milliseconds or 0, and what a message holds
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """What is found, and which share of all there is was read once so many messages were."""
 
-    found: Iterator[Found]
+    readings: Iterator[TimedReading]
     share: Callable[[int], float]
 
-    def __iter__(self) -> Iterator[Found]:
-        return self.found
+    def __iter__(self) -> Iterator[TimedReading]:
+        return self.readings
 
 
 def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
@@ -70,22 +72,22 @@ def file_posts(files: Sequence[Path], config: Config) -> Source:
     return Source(_posts_in(inputs, config), share_read(inputs))
 
 
-def _posts_in(inputs: Sequence[FileMessages], config: Config) -> Iterator[Found]:
+def _posts_in(inputs: Sequence[FileMessages], config: Config) -> Iterator[TimedReading]:
     batches = chain.from_iterable(inputs)
     langs = Languages.of(config.posts.langs)
     for message in chain.from_iterable(batches):
         if message.value:
-            found = read_safely(message.value, "auto", config.limits, langs)
-            yield message.timestamp, found
+            reading = read_safely(message.value, "auto", config.limits, langs)
+            yield message.timestamp, reading
         else:
             yield message.timestamp, message.reading
 
 
-def _readings(batches: Iterable[Sequence[Message]], config: Config) -> Iterator[Found]:
+def _readings(batches: Iterable[Sequence[Message]], config: Config) -> Iterator[TimedReading]:
     langs = Languages.of(config.posts.langs)
     for message in chain.from_iterable(batches):
-        found = read_safely(message.value, config.posts.format, config.limits, langs)
-        yield message.timestamp or 0, found
+        reading = read_safely(message.value, config.posts.format, config.limits, langs)
+        yield message.timestamp or 0, reading
 
 
 def rounds(
@@ -120,13 +122,13 @@ NAMED = 20  # languages
 LONGEST = 20  # characters of the name of one
 
 
-class Build:
+class BackgroundBuilder:
     """What becomes of the posts on their way into a background."""
 
     vectors: Embeddings
 
     def __init__(self, most: int) -> None:
-        self._most, self._draw = most, Draw(most)
+        self._most, self._draw = most, PostSampler(most)
         self._times: tuple[int, int] | None = None
         self._posts: list[DistinctPost] = []
         self._no_post = self._near = 0
@@ -149,7 +151,7 @@ class Build:
         drawn = self._draw.posts()
         vectors = enc.posts([post.text for post in drawn])
         seeds = SeedEmbedder(enc, rate, threshold=1.0).make(state)
-        close = speak_of_seeds(vectors, seeds.embeddings, enc, rate)
+        close = near_seeds(vectors, seeds.embeddings, enc, rate)
         odd = problems(vectors)
         rows = [row for row in np.flatnonzero(~close).tolist() if row not in odd]
         turns = in_turns([drawn[row] for row in rows], self._most)
@@ -157,7 +159,7 @@ class Build:
         self._posts = [drawn[rows[at]] for at in turns]
         self.vectors = vectors[[rows[at] for at in turns]]
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """What was read, and what became of it."""
         draw = self._draw
         parts = {
@@ -192,30 +194,32 @@ COUNTED = ("platforms", "languages")
 Row = dict[str, Any]
 
 
-def of_file(file: Path, rate: float) -> Row:
+def file_fields(file: Path, rate: float) -> Row:
     """What is told of a background in a file."""
     posts, mark = Embeddings.load(file), digest_of(file)
     note, _ = opened(file)
-    told = {"file": str(file), "sha256": mark} | _size(posts, rate)
-    told |= {name: note[name] for name in NOTED if name in note}
-    return told | {name: json.loads(note[name]) for name in COUNTED if name in note}
+    fields = {"file": str(file), "sha256": mark} | _size(posts, rate)
+    fields |= {name: note[name] for name in NOTED if name in note}
+    return fields | {name: json.loads(note[name]) for name in COUNTED if name in note}
 
 
-def of_the_model(enc: Encoder, rate: float) -> Row:
+def model_fields(enc: Encoder, rate: float) -> Row:
     """What is told of the everyday posts that ship with a model."""
     return {"file": None, "source": "the model's own"} | _size(enc.background, rate)
 
 
-def compared(state: ControlState, enc: Encoder, rate: float, file: Path | None) -> list[Row]:
+def compare_thresholds(
+    state: ControlState, enc: Encoder, rate: float, file: Path | None
+) -> list[Row]:
     """The thresholds of the live seeds, with the background of a file and with the model's."""
     own = None
     if file is not None:
         own = OwnBackground(Embeddings.load(file), digest_of(file))
         refuse_other(file, own.posts, enc)
-    found = [SeedEmbedder(enc, rate, None, each).make(state) for each in (own, None)]
+    seed_sets = [SeedEmbedder(enc, rate, None, each).make(state) for each in (own, None)]
     mine, shipped = (
         dict(zip([seed.id for seed in each.seeds], each.thresholds.tolist(), strict=True))
-        for each in found
+        for each in seed_sets
     )
     return [
         {"seed": name, "threshold": mine.get(name), "shipped": shipped.get(name)}
@@ -224,28 +228,28 @@ def compared(state: ControlState, enc: Encoder, rate: float, file: Path | None) 
 
 
 def _size(posts: Embeddings, rate: float) -> Row:
-    told = [
+    rates = [
         {"rate": each, "tail": tail, "spread": spread_of(tail)}
         for each in sorted({*RATES, rate}) if (tail := tail_of(len(posts), each)) >= LEAST
     ]  # fmt: skip
-    return {"posts": len(posts), "model": posts.digest, "rates": told}
+    return {"posts": len(posts), "model": posts.digest, "rates": rates}
 
 
-def print_background(told: Row, as_json: bool) -> None:
+def print_background(fields: Row, as_json: bool) -> None:
     """Print what is told of a background: for people its tables last."""
     if as_json:
-        print_json([told])
+        print_json([fields])
         return
-    plain = {name: value for name, value in told.items() if not isinstance(value, list)}
-    plain["posts"] = f"{told['posts']:,}"
+    plain = {name: value for name, value in fields.items() if not isinstance(value, list)}
+    plain["posts"] = f"{fields['posts']:,}"
     for name in COUNTED:
         if plain.get(name):
             plain[name] = ", ".join(f"{key} {count:,}" for key, count in plain[name].items())
     print_fields({name: value for name, value in plain.items() if value})
     click.echo()
-    rows = [[f"{r['rate']:g}", r["tail"], f"± {r['spread']:.0%}"] for r in told["rates"]]
+    rows = [[f"{r['rate']:g}", r["tail"], f"± {r['spread']:.0%}"] for r in fields["rates"]]
     table(["rate", "posts above a threshold", "so the rate holds to"], rows)
-    if seeds := told.get("seeds"):
+    if seeds := fields.get("seeds"):
         click.echo()
         rows = [[_number(s["threshold"]), _number(s["shipped"]), s["seed"]] for s in seeds]
         table(["threshold", "the model's", "seed"], rows)
@@ -294,7 +298,7 @@ def build(
     check_targets({"--out": out}, files)
     if out.suffix != SUFFIX:
         raise InputError(f"--out {out}: must end in {SUFFIX}")
-    build, state = Build(most), control_state({})
+    build, state = BackgroundBuilder(most), control_state({})
     if from_topic:
         with connected(config) as cluster:
             build.read(topic_posts(cluster, config, SPARE * most))
@@ -305,11 +309,11 @@ def build(
         source = ", ".join("standard input" if file == DASH else file.name for file in files)
     rate = config.matching.background_rate
     build.embed(loaded(config), state, rate)
-    say(build.told())
+    notify(build.summary())
     refuse_small(source, len(build.vectors), rate)
     build.save(out, source)
-    print_background(of_file(out, rate), as_json)
-    say(f"it is in force where a configuration says matching.background: {out.resolve()}")
+    print_background(file_fields(out, rate), as_json)
+    notify(f"it is in force where a configuration says matching.background: {out.resolve()}")
 
 
 @background.command("show")
@@ -323,13 +327,13 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
     """
     file, enc = file or config.matching.background, loaded(config)
     rate = config.matching.background_rate
-    told = of_file(file, rate) if file else of_the_model(enc, rate)
+    fields = file_fields(file, rate) if file else model_fields(enc, rate)
     try:
         with connected(config) as cluster:
-            told["seeds"] = compared(seed_state(cluster, config), enc, rate, file)
+            fields["seeds"] = compare_thresholds(seed_state(cluster, config), enc, rate, file)
     except NewsiftError as error:
-        say(f"no thresholds of seeds: {error}")
-    print_background(told, as_json)
+        notify(f"no thresholds of seeds: {error}")
+    print_background(fields, as_json)
 
 
 def seed_state(cluster: TopicReader, config: Config) -> ControlState:

@@ -25,7 +25,7 @@ from newsift.cli.processes import WorkerProcess, worker_process
 from newsift.cli.terminal import use_colour
 from newsift.files.articles import read_article
 from newsift.files.rows import read_match
-from newsift.operations.messages import tallied
+from newsift.operations.messages import format_counts
 from worker.config import Config, KafkaConfig, TopicsConfig, load_config
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import kafka_python_settings
@@ -284,7 +284,7 @@ def summary(
         f" from sending to a match here: p50 {tally.latency(0.5):.0f} ms,"
         f" p99 {tally.latency(0.99):.0f} ms."
     )
-    reasons = f" ({tallied(rejected)})" if rejected else ""
+    reasons = f" ({format_counts(rejected)})" if rejected else ""
     yield f"Dead letters: {rejected.total()}{reasons}. Passed over: {passed_over}."
 
 

@@ -14,18 +14,19 @@ from click.core import ParameterSource
 from encoder.errors import InputError
 from newsift.cli.options import CONFIG, configuration, file_options, model_options
 from newsift.cli.output import Output, output_options, post_time
-from newsift.cli.terminal import ProgressLine, prompt_for_text, say
+from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
 from newsift.files.posts import FileMessages, checked, columns_of, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.rows import IN_FILE, Add, OutputRecord, read_match
 from newsift.files.tables import FileOptions
 from newsift.files.write import writing
-from newsift.operations.events import KnownEvent, events_of
-from newsift.operations.model_context import Teacher
-from newsift.operations.offline_pipeline import Sum, idle_profiles, prepared
-from newsift.operations.profile_training import Lesson, Pool, make_profile
-from newsift.operations.seed_drafts import in_event, read_seed_files, require_articles
+from newsift.operations.events import EventState, events_of
+from newsift.operations.messages import ProgressLine, notify
+from newsift.operations.model_context import ModelContext
+from newsift.operations.offline_pipeline import Totals, idle_profiles, load_pipeline
+from newsift.operations.profile_training import PostPool, TrainingData, make_profile
+from newsift.operations.seed_drafts import read_seed_files, require_articles, with_event
 from newsift.operations.times import present
 from worker.config import Config
 from worker.match.pipeline import Outcome, Pipeline
@@ -39,16 +40,16 @@ MADE: dict[str, Any] = {"attempts": 0}  # when and by whom is nothing of a match
 
 
 @dataclass(frozen=True, slots=True)
-class Textbook:
+class LearningFiles:
     """Files of posts that events learn from."""
 
     files: tuple[Path, ...]
-    wanted: FileOptions
+    options: FileOptions
 
     @classmethod
     def of(
-        cls, sources: tuple[Path, ...], again: bool, more: tuple[Path, ...], wanted: FileOptions
-    ) -> "Textbook | None":
+        cls, sources: tuple[Path, ...], again: bool, more: tuple[Path, ...], options: FileOptions
+    ) -> "LearningFiles | None":
         """The files to learn from: those that are filtered, which are read again, and others."""
         for file in sources if again else ():
             if file == DASH or not file.is_file():
@@ -61,39 +62,41 @@ class Textbook:
         if DASH in sources and DASH in more:
             raise InputError("--learn-from -: standard input can be read once; name a file")
         files = (*(sources if again else ()), *more)
-        return cls(files, wanted) if files else None
+        return cls(files, options) if files else None
 
 
-def taught_by(textbook: Textbook, state: ControlState, config: Config) -> ControlState:
+def with_learned_profiles(
+    learning_files: LearningFiles, state: ControlState, config: Config
+) -> ControlState:
     """The state with a profile of each event that has learned from these files."""
-    teacher = Teacher(config)
-    events = events_of(state, teacher.seed_set(state)).values()
-    learning = [event for event in events if event.seeds and not is_promised(event)]
-    starts = [teacher.start(event.seeds) for event in learning]
-    pools = [Pool(start.vector, start.seeds[:0]) for start in starts]
-    _read(textbook, teacher, pools)
+    context = ModelContext(config)
+    events = events_of(state, context.seed_set(state)).values()
+    learners = [event for event in events if event.seeds and not is_promised(event)]
+    starts = [context.start(event.seeds) for event in learners]
+    pools = [PostPool(start.vector, start.seeds[:0]) for start in starts]
+    _read(learning_files, context, pools)
     profiles: list[Profile] = []
-    for event, pool in zip(learning, pools, strict=True):
-        profile = make_profile(teacher, event, Lesson(pool), MADE)
+    for event, pool in zip(learners, pools, strict=True):
+        profile = make_profile(context, event, TrainingData(pool), MADE)
         profile.value(config.limits)  # refuses what no record has room for
         profiles.append(profile)
         beta, posts = profile.made["beta"], len(profile.made["posts"])
-        say(f"event {one_line(event.name)}: learned from {posts} posts (β {beta:.2f})")
+        notify(f"event {one_line(event.name)}: learned from {posts} posts (β {beta:.2f})")
     return state.with_profiles(profiles)
 
 
-def is_promised(event: KnownEvent) -> bool:
+def is_promised(event: EventState) -> bool:
     """Whether an event's profile has a promise, which learning would break."""
     return event.profile is not None and event.profile.promise is not None
 
 
-def _read(textbook: Textbook, teacher: Teacher, pools: Iterable[Pool]) -> None:
+def _read(learning_files: LearningFiles, context: ModelContext, pools: Iterable[PostPool]) -> None:
     """Show all posts of the files to the pools."""
-    inputs = checked(textbook.files, textbook.wanted, teacher.config.limits)
+    inputs = checked(learning_files.files, learning_files.options, context.config.limits)
     progress = ProgressLine(share_read(inputs))
     for batch in chain.from_iterable(inputs):
         lines = [message for message in batch if isinstance(message.reading, Post)]
-        for posts, vectors in teacher.pipeline.posts_in(lines, teacher.nothing):
+        for posts, vectors in context.pipeline.posts_in(lines, context.no_seeds):
             for pool in pools:
                 pool.add(posts, vectors)
         progress.add(len(batch), "posts read to learn from")
@@ -202,13 +205,13 @@ def filter_posts(
         raise InputError("--seeds -: standard input holds the posts; name a file")
     config = configuration(None, config_file)
     config = _with_options(ctx, config, why, threshold, rate)
-    textbook = Textbook.of(sources, learn, learn_from, file_options)
+    learning_files = LearningFiles.of(sources, learn, learn_from, file_options)
     if DASH in sources:
         prompt_for_text()
     state = _seed_state(seeds, event, force, config)
-    inputs = checked(sources, file_options, config.limits, say)
-    pipeline, seed_set = _pipeline_and_seeds(state, config, textbook)
-    total = Sum(share_read(inputs))
+    inputs = checked(sources, file_options, config.limits, notify)
+    pipeline, seed_set = _pipeline_and_seeds(state, config, learning_files)
+    total = Totals(share_read(inputs))
     letters = writing(rejected) if rejected else nullcontext()
     moment = post_time if output.to_terminal else None
     with output.open(IN_FILE, moment, columns_of(inputs)) as show, letters as rejected_file:
@@ -219,7 +222,7 @@ def filter_posts(
 
 
 def _pass(
-    inputs: Iterable[FileMessages], pipeline: Pipeline, seeds: SeedSet, sink: Sink, total: Sum,
+    inputs: Iterable[FileMessages], pipeline: Pipeline, seeds: SeedSet, sink: Sink, total: Totals,
     quiet: bool,
 ) -> None:  # fmt: skip
     """Also prints the totals on Ctrl-C."""
@@ -262,41 +265,41 @@ def _seed_state(
     if not force:
         require_articles(drafts)
     if event is not None:
-        drafts = in_event(drafts, event)
+        drafts = with_event(drafts, event)
     return control_state({draft.key: draft.value for draft in drafts}, config.limits)
 
 
 def _pipeline_and_seeds(
-    state: ControlState, config: Config, textbook: Textbook | None
+    state: ControlState, config: Config, learning_files: LearningFiles | None
 ) -> tuple[Pipeline, SeedSet]:
-    if textbook:
-        state = taught_by(textbook, state, config)
-    pipeline, seeds = prepared(state, config)
+    if learning_files:
+        state = with_learned_profiles(learning_files, state, config)
+    pipeline, seeds = load_pipeline(state, config)
     for idle in idle_profiles(seeds):
-        say(f"{idle}; its seeds serve")
+        notify(f"{idle}; its seeds serve")
     return pipeline, seeds
 
 
 def _report_rejected(letters: Sequence[Letter], before: int) -> None:
     for count, (message, why) in zip(range(before, MOST_LETTERS + 1), letters, strict=False):
         if count == MOST_LETTERS:
-            say("rejected: more lines are rejected; from here on they are only counted")
+            notify("rejected: more lines are rejected; from here on they are only counted")
             return
-        say(f"rejected: {message.topic} {message.place}: {why}")
+        notify(f"rejected: {message.topic} {message.place}: {why}")
 
 
-def _report_total(total: Sum, seeds: int) -> None:
+def _report_total(total: Totals, seeds: int) -> None:
     read = total.progress.done
     if total.rejected.total() == read > 0:
         raise InputError("no row could be read as a post; name what they are with --format")
-    say(
+    notify(
         f"{read:,} posts read, {total.matched:,} matched"
         f"{_counts_text('passed over', total.passed_over)}"
         f"{_counts_text('rejected', total.rejected)}; "
         f"{seeds:,} {'seed' if seeds == 1 else 'seeds'}, {total.progress.rate(' posts/s')}"
     )
     for event, count in total.events.most_common(MOST_EVENTS):
-        say(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")
+        notify(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")
 
 
 def _counts_text(name: str, counts: Counter[str]) -> str:

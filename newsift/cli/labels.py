@@ -13,22 +13,23 @@ import click
 from encoder.errors import InputError
 from newsift.cli.options import JSON, kafka_options, since_option
 from newsift.cli.output import highlight_text, page_width, print_json, table, wrapped
-from newsift.cli.terminal import at_terminal, confirm_publish, say, single_keys, use_colour
+from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
 from newsift.files.labels import ENDINGS, LabelDefaults, label_writer, read_labels
 from newsift.files.read import DASH
 from newsift.files.write import check_targets
 from newsift.files.writers import check_ending
-from newsift.operations.actor import myself
+from newsift.operations.actor import current_user
 from newsift.operations.labels import (
     HEADERS,
     NOTHING,
-    Answers,
-    Frozen,
-    Kind,
-    frozen,
+    AnswerLog,
+    FrozenQueue,
+    QueueKind,
+    freeze_queue,
     label_topic,
-    writable,
+    writable_label_topic,
 )
+from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms, since
 from newsift.statistics.estimates import agreements, labels_by_person
@@ -49,30 +50,30 @@ KEYS = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
 class Session:
     """The questions of a queue, and the answers of one person."""
 
-    def __init__(self, asked: Frozen, answers: Answers) -> None:
-        self._asked, self._queue, self._answers = asked, asked.queue, answers
+    def __init__(self, frozen: FrozenQueue, answers: AnswerLog) -> None:
+        self._frozen, self._queue, self._answers = frozen, frozen.queue, answers
         self._pressed = ""
 
     def run(self) -> None:
         """Ask until there is nothing left, or nobody who answers."""
         with single_keys() as keys:
-            while (question := self._queue.next(self._answers.said())) is not None:
+            while (question := self._queue.next(self._answers.verdicts())) is not None:
                 self._show(question)
                 while (answer := self._answer(question, self._key(keys))) is None:
                     pass
                 if not answer:
                     break
-        told = self._queue.told(self._answers.said())
-        click.echo(f"{self._answers.given:,} labels given; {told}")
+        progress = self._queue.summary(self._answers.verdicts())
+        click.echo(f"{self._answers.count:,} labels given; {progress}")
 
     def _answer(self, question: Question, key: str) -> bool | None:
         """Act on one key: whether to go on; None where it means nothing."""
         if key in ANSWERS:
-            self._answers.give(question, ANSWERS[key])
+            self._answers.answer(question, ANSWERS[key])
             click.echo(f"  {ANSWERS[key]}")
             return True
-        if key in UNDO and self._answers.given:
-            self._answers.take_back()
+        if key in UNDO and self._answers.count:
+            self._answers.undo()
             click.echo("  undone")
             return True
         return False if key in QUIT else None
@@ -88,17 +89,17 @@ class Session:
 
     def _show(self, question: Question) -> None:
         """The post whole, its words lit, and how far it is."""
-        post, found = question.candidate.post, self._asked.found.get(question.candidate.post_id)
-        colour, why = use_colour(), found.match.why if found else ()
+        post, match = question.candidate.post, self._frozen.matches.get(question.candidate.post_id)
+        colour, why = use_colour(), match.match.why if match else ()
         score = f"{question.candidate.score:.3f}"
-        score += f" (threshold {found.match.threshold:.3f})" if found else " (below the threshold)"
+        score += f" (threshold {match.match.threshold:.3f})" if match else " (below the threshold)"
         head = [score, post.platform, post.author, post.created_at, post.url]
         click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
         paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
         whole = paragraphs if len(paragraphs) <= MOST_LINES else [one_line(post.text)]
         for line in (line for each in whole for line in wrapped(each, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
-        click.echo(f"{self._queue.told(self._answers.said())}   {KEYS}")
+        click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEYS}")
 
 
 DAY = "24h"
@@ -113,7 +114,7 @@ DAY = "24h"
 @click.option("--by", metavar="NAME", help="Who answers; else you.")
 @since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
 @kafka_options
-def ask(event: str, kind: Kind, by: str | None, start: int | None, config: Config) -> None:
+def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: Config) -> None:
     """Ask whether posts are on EVENT, one at a time; each answer is published at once.
 
     certify draws matches at random, one of those that say the same, so that the answers can show
@@ -126,17 +127,19 @@ def ask(event: str, kind: Kind, by: str | None, start: int | None, config: Confi
             "labels ask: needs a terminal; label in a file (`newsift matches --csv`, with a column "
             "'label') and bring it by `newsift labels import FILE`"
         )
-    name = by or myself()
+    name = by or current_user()
     for option, text in (("EVENT", event), ("--by", name)):
         if not 0 < len(text.encode("utf-8", "surrogatepass")) <= EVENT_BYTES:
             raise InputError(f"{option}: give a name of 1 to {EVENT_BYTES} bytes")
-    with writable(config) as topic:
-        known = topic.state().of(event)
+    with writable_label_topic(config) as topic:
+        labels = topic.state().of(event)
         begin = since(DAY) if start is None else start
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
-        asked = frozen(topic.cluster, config, event, kind, begin, known, profile, token_hex(8))
-    if asked.queue.next({}) is None:
-        say(f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
+        frozen = freeze_queue(
+            topic.cluster, config, event, kind, begin, labels, profile, token_hex(8)
+        )
+    if frozen.queue.next({}) is None:
+        notify(f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
             "`newsift backfill`, or wait for more")  # fmt: skip
     with sending(config) as outbox:
 
@@ -144,7 +147,7 @@ def ask(event: str, kind: Kind, by: str | None, start: int | None, config: Confi
             outbox.send(config.topics.labels, value, key, HEADERS)
             outbox.settle()
 
-        Session(asked, Answers(event, name, asked.found, known, publish)).run()
+        Session(frozen, AnswerLog(event, name, frozen.matches, labels, publish)).run()
 
 
 EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
@@ -167,16 +170,16 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
 
     κ is 1 where they always agree, and 0 where they agree as often as chance would.
     """
-    found = _by_event(config, event)
-    counts = [{"event": name} | row for name, own in found.items()
+    by_event = _by_event(config, event)
+    counts = [{"event": name} | row for name, own in by_event.items()
               for row in labels_by_person(own)]  # fmt: skip
-    pairs = [{"event": name} | asdict(pair) for name, own in found.items()
+    pairs = [{"event": name} | asdict(pair) for name, own in by_event.items()
              for pair in agreements(own)]  # fmt: skip
     if as_json:
         print_json([*counts, *pairs])
         return
     if not counts:
-        say("no label yet; `newsift labels ask EVENT` asks for some")
+        notify("no label yet; `newsift labels ask EVENT` asks for some")
         return
     _print(counts)
     if pairs:
@@ -193,11 +196,11 @@ def export_labels(file: Path, event: str | None, config: Config) -> None:
     """Write all labels to FILE: .csv, .tsv, .json, else JSON lines; - is standard output."""
     check_targets({"FILE": file}, [])
     check_ending("FILE", file, ENDINGS)
-    found = _by_event(config, event)
+    by_event = _by_event(config, event)
     with label_writer(file) as add:
-        for label in (label for own in found.values() for label in own):
+        for label in (label for own in by_event.values() for label in own):
             add(label)
-    say(f"{sum(map(len, found.values())):,} labels exported")
+    notify(f"{sum(map(len, by_event.values())):,} labels exported")
 
 
 @labels.command("import")
@@ -211,24 +214,28 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     Nothing is published before every line is understood. They count as given: they may train, and
     never certify, as only a random draw does.
     """
-    found = read_labels(file, LabelDefaults(by or myself(), rfc3339(now_ms())), config.limits)
-    told = _told(found.values())
-    if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {told}?"):
+    labels = read_labels(
+        file, LabelDefaults(by or current_user(), rfc3339(now_ms())), config.limits
+    )
+    counts = _count_text(labels.values())
+    if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {counts}?"):
         return
-    with writable(config) as topic:
-        topic.publish({key: label.value for key, label in found.items()})
-    say(f"{told} imported")
+    with writable_label_topic(config) as topic:
+        topic.publish({key: label.value for key, label in labels.items()})
+    notify(f"{counts} imported")
 
 
 def _by_event(config: Config, event: str | None) -> Mapping[str, tuple[Label, ...]]:
     """The labels by event, or those of one event."""
     with label_topic(config) as topic:
-        found = topic.state().by_event
-    return found if event is None else {name: found[name] for name in found if name == event}
+        by_event = topic.state().by_event
+    return (
+        by_event if event is None else {name: by_event[name] for name in by_event if name == event}
+    )
 
 
-def _told(found: Iterable[Label]) -> str:
-    events = Counter(label.event for label in found)
+def _count_text(labels: Iterable[Label]) -> str:
+    events = Counter(label.event for label in labels)
     of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
     return f"{events.total():,} labels of {of}"
 

@@ -7,81 +7,84 @@ import click
 
 from newsift.cli.events import learn_once
 from newsift.cli.output import WIDEST, print_json
-from newsift.cli.seeds import print_told
-from newsift.cli.terminal import at_terminal, say, say_version
-from newsift.operations.model_context import Teacher
-from newsift.operations.profile_training import Learning, ProfileTraining
+from newsift.cli.seeds import print_publication
+from newsift.cli.terminal import at_terminal
+from newsift.operations.messages import notify, notify_version
+from newsift.operations.model_context import ModelContext
+from newsift.operations.profile_training import LearnOptions, ProfileTraining
 from newsift.operations.seed_drafts import KEYS
 from newsift.operations.seed_publication import (
     AT_TERMINAL,
     HOURS,
     IN_A_SCRIPT,
+    EventPreview,
     EventSeeds,
-    EventSeen,
-    Haste,
+    Preview,
+    PreviewLimits,
     Publication,
-    Seen,
 )
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
 from worker.text import cut, escaped, one_line
 
-TOLD = 5  # events
+MOST_EVENTS = 5  # events
 MARGIN = 17  # characters of a line that are no post
 
 
-def haste() -> Haste:
+def preview_limits() -> PreviewLimits:
     """How much may be read before whoever waits is told."""
     return AT_TERMINAL if at_terminal() else IN_A_SCRIPT
 
 
-def tell_published(made: Publication, config: Config, as_json: bool) -> None:
+def report_publication(publication: Publication, config: Config, as_json: bool) -> None:
     """Say what was published, and what would have matched; with `as_json` for programs."""
-    for draft, seed in made.pairs:
+    for draft, seed in publication.pairs:
         if not as_json:
-            print_told(seed, made.said(draft), config, made.auto)
+            print_publication(seed, publication.status(draft), config, publication.auto)
         if draft.ignored:
             named = ", ".join(draft.ignored)
-            say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
-    seen = made.tried(haste())
+            notify(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
+    preview = publication.preview_published(preview_limits())
     if as_json:
-        print_json([made.row(draft, seed, seen) for draft, seed in made.pairs])
-        say_version(made.before)
+        print_json([publication.row(draft, seed, preview) for draft, seed in publication.pairs])
+        notify_version(publication.before)
         return
-    if seen:
-        tell(seen, made.events, config.topics.posts)
-    advise(made.events)
-    say_version(made.before)
+    if preview:
+        report_preview(preview, publication.events, config.topics.posts)
+    advise(publication.events)
+    notify_version(publication.before)
 
 
-def tell(seen: Seen, events: Mapping[str, EventSeeds], topic: str) -> None:
+def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: str) -> None:
     """Say of each event what it would have matched, and show its best posts."""
-    if not seen.posts:
-        say(f"{topic} holds no post of the last {HOURS} hours to try the seeds on")
+    if not preview.posts:
+        notify(f"{topic} holds no post of the last {HOURS} hours to try the seeds on")
         return
     width = get_terminal_size((WIDEST, 24)).columns - MARGIN
-    for name, known in list(events.items())[:TOLD]:
-        found = seen.events.get(name, EventSeen())
-        alone = f", {_count(found.gained)} only by what was added" if known.others else ""
-        end = f"{alone}:" if found.matched else ""
-        say(
-            f"event {name!r}: {_count(found.matched)} of {_among(seen)} of the last {HOURS} hours "
-            f"would have matched{end}"
+    for name, event_seeds in list(events.items())[:MOST_EVENTS]:
+        matches = preview.events.get(name, EventPreview())
+        alone = f", {_count(matches.gained)} only by what was added" if event_seeds.others else ""
+        end = f"{alone}:" if matches.matched else ""
+        notify(
+            f"event {name!r}: {_count(matches.matched)} of {_among(preview)} of the last {HOURS} "
+            f"hours would have matched{end}"
         )
-        for score, text in found.shown:
-            say(f"  {score:.2f}  {cut(one_line(text), width)}")
-    if len(events) > TOLD:
-        say(f"{len(events) - TOLD} more events; --json --preview tells of all")
+        for score, text in matches.shown:
+            notify(f"  {score:.2f}  {cut(one_line(text), width)}")
+    if len(events) > MOST_EVENTS:
+        notify(f"{len(events) - MOST_EVENTS} more events; --json --preview tells of all")
 
 
 def advise(events: Mapping[str, EventSeeds]) -> None:
     """Say which events have few articles, as that is what costs most matches."""
-    few = [name for name, known in events.items() if known.is_thin]
+    few = [name for name, each in events.items() if each.is_thin]
     if not few:
         return
-    named = ", ".join(map(repr, few[:TOLD])) + (f" and {len(few) - TOLD} more" * (len(few) > TOLD))
+    named = ", ".join(map(repr, few[:MOST_EVENTS])) + (
+        f" and {len(few) - MOST_EVENTS} more" * (len(few) > MOST_EVENTS)
+    )
     one = len(few) == 1
-    say(
+    notify(
         f"event{'' if one else 's'} {named} {'has' if one else 'have'} fewer than three articles: "
         f"with three an event found twice as many of its posts (10 of 11, not 5); add more with "
         f"--event {repr(few[0]) if one else 'NAME'}"
@@ -92,20 +95,20 @@ def offer_to_learn(
     topic: SeedTopic, config: Config, events: Mapping[str, EventSeeds], ask: bool
 ) -> None:
     """Say, or ask at a terminal, whether events with several seeds shall get a profile of them."""
-    for event, known in events.items():
-        if not known.may_learn:
+    for event, each in events.items():
+        if not each.may_learn:
             continue
         command = f"newsift events learn {event!r} --background"
-        told = f"event {event!r} has {known.seeds} seeds: one profile of them all tells more"
+        reason = f"event {event!r} has {each.seeds} seeds: one profile of them all tells more"
         if not (ask and at_terminal()):
-            say(f"{told}; {command} makes it")
-        elif click.confirm(escaped(f"{told}; make it now?"), err=True):
+            notify(f"{reason}; {command} makes it")
+        elif click.confirm(escaped(f"{reason}; make it now?"), err=True):
             _learn(topic, config, event)
 
 
 def _learn(topic: SeedTopic, config: Config, event: str) -> None:
-    learning = Learning(event, span=None, labels=False)
-    training = ProfileTraining(topic.cluster, Teacher(config), learning)
+    options = LearnOptions(event, span=None, labels=False)
+    training = ProfileTraining(topic.cluster, ModelContext(config), options)
     learn_once(training, yes=False, as_json=False)
 
 
@@ -113,7 +116,7 @@ def _count(posts: int) -> str:
     return f"{posts:,}" if posts else "none"
 
 
-def _among(seen: Seen) -> str:
-    if seen.is_whole:
-        return f"{seen.posts:,} posts"
-    return f"a sample of {seen.posts:,} of {seen.there:,} posts"
+def _among(preview: Preview) -> str:
+    if preview.is_whole:
+        return f"{preview.posts:,} posts"
+    return f"a sample of {preview.posts:,} of {preview.there:,} posts"

@@ -13,25 +13,32 @@ from encoder.errors import InputError
 from newsift.cli.options import JSON, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
-from newsift.cli.terminal import at_terminal, confirm_publish, require_yes, say, say_version
+from newsift.cli.terminal import at_terminal, confirm_publish, require_yes
 from newsift.files.documents import items
 from newsift.files.messages import FormatError
 from newsift.files.posts import read_head
 from newsift.files.read import BOM, DASH, chunks, lines
 from newsift.files.write import check_targets
 from newsift.files.writers import check_ending, json_file
-from newsift.operations.feeds import Follower, Plan, Tour, default_state_of, stored
+from newsift.operations.feeds import (
+    Follower,
+    FollowLoop,
+    FollowOptions,
+    default_feed_state,
+    feed_state,
+)
+from newsift.operations.messages import notify, notify_version
 from newsift.operations.seed_drafts import (
     SeedDraft,
-    changed,
+    change_seed,
     draft_of_url,
+    parse_seed,
     read_seed_files,
-    removed,
+    remove_seeds,
     require_articles,
-    seed_of,
 )
 from newsift.operations.seed_publication import event_seeds
-from newsift.operations.seed_rows import AutoThresholds, SeedRow, fields
+from newsift.operations.seed_rows import AutoThresholds, SeedRow, seed_fields
 from newsift.operations.seed_topic import SeedTopic, key_of, seed_topic
 from newsift.operations.times import seconds, until
 from newsift.web.addresses import OwnNetwork
@@ -53,53 +60,53 @@ def print_table(rows: Sequence[SeedRow], common: float | None) -> None:
     `common` is the threshold that the configuration gives those which have none.
     """
     if not rows:
-        say("no seeds; add one with `newsift seeds add FILE`")
+        notify("no seeds; add one with `newsift seeds add FILE`")
         return
     header = [name.removeprefix("seed_").removesuffix("_at") for name in HEADER]
-    table(header, [[_told(row, common).get(name) for name in HEADER] for row in rows])
+    table(header, [[_table_row(row, common).get(name) for name in HEADER] for row in rows])
 
 
-def _told(row: SeedRow, common: float | None) -> SeedRow:
+def _table_row(row: SeedRow, common: float | None) -> SeedRow:
     title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
     row = row | {"title": row.get("reason", title)}
     if row["state"] == "refused":
         return row
-    return row | {"threshold": threshold_told(row, common)}
+    return row | {"threshold": threshold_text(row, common)}
 
 
-def threshold_told(row: SeedRow, common: float | None) -> str:
+def threshold_text(row: SeedRow, common: float | None) -> str:
     """The threshold of a seed: its own, the configuration's, or the automatic one as a number."""
     if row["threshold"] is not None:
         return f"{row['threshold']:g}"
     if common is not None:
         return f"{common:g} (matching.threshold)"
-    found = row.get("auto_threshold")
-    return "auto" if found is None else f"auto {found:.4f}"
+    automatic = row.get("auto_threshold")
+    return "auto" if automatic is None else f"auto {automatic:.4f}"
 
 
 def print_seed(row: SeedRow, common: float | None) -> None:
     """Everything about one seed, its text last."""
     if "threshold" in row:
-        row = row | {"threshold": threshold_told(row, common)}
+        row = row | {"threshold": threshold_text(row, common)}
     last = ("text", "value", "auto_threshold")
-    print_fields({name: told for name, told in row.items() if name not in last})
+    print_fields({name: value for name, value in row.items() if name not in last})
     click.echo()
     for line in str(row.get("text") or row.get("value") or "").splitlines():
         click.echo(one_line(line))
 
 
-def print_told(
-    seed: Compared, said: str, config: Config, auto: AutoThresholds = MappingProxyType({})
+def print_publication(
+    seed: Compared, status: str, config: Config, auto: AutoThresholds = MappingProxyType({})
 ) -> None:
     """Say what was published, and what threshold will hold."""
-    threshold = f"threshold {threshold_told(fields(seed), config.matching.threshold)}"
+    threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
     if config.matching.threshold is None and seed.threshold is None:
         one_in = round(1 / config.matching.background_rate)
         own = config.matching.background
         posts = f"posts of {own.name}" if own else "everyday posts"
         number = f" {auto[seed.id]:.4f}" if seed.id in auto else ""
         threshold = f"automatic threshold{number} (1 in {one_in:,} {posts} reaches it)"
-    click.echo(f"{one_line(seed.id)}  {seed.version}  {said}, {threshold}")
+    click.echo(f"{one_line(seed.id)}  {seed.version}  {status}, {threshold}")
 
 
 PUBLIC_FEEDS = Bounds(besides=", or give --intranet if FEED is in your own network")
@@ -132,18 +139,18 @@ def follow(
     seed's text.
     """
     event_in({"event": event})
-    plan = Plan(event, round(seconds(keep, "--keep") * 1000), most, dry)
+    plan = FollowOptions(event, round(seconds(keep, "--keep") * 1000), most, dry)
     pause = seconds(every, "--every")
     address = web_address(feed)
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
-    file = state or default_state_of(feed, config)
-    with end_on_sigterm(), stored(feed, file, dry) as (followed, store):
-        say(f"following {feed}; what is known of it is in {file}")
+    file = state or default_feed_state(feed, config)
+    with end_on_sigterm(), feed_state(feed, file, dry) as (followed, store):
+        notify(f"following {feed}; what is known of it is in {file}")
         follower = Follower(web, followed, plan, config, store, click.echo)
-        Tour(follower, pause, once or dry, names_versions=True).go()
+        FollowLoop(follower, pause, once or dry, names_versions=True).go()
 
 
-WANTED = '{"key": …, "value": …}, as newsift seeds export writes it'
+RECORD_FORM = '{"key": …, "value": …}, as newsift seeds export writes it'
 
 
 def exported(state: ControlState) -> Iterator[bytes]:
@@ -163,7 +170,7 @@ def exported_records(file: Path) -> dict[bytes, bytes]:
             raise InputError(f"{file}, {place}: its key stood before; leave one")
         records[key] = value
     if not records:
-        raise InputError(f"{file}: holds no seed; each line is {WANTED}")
+        raise InputError(f"{file}: holds no seed; each line is {RECORD_FORM}")
     return records
 
 
@@ -194,7 +201,7 @@ def _record(line: bytes, where: str) -> tuple[bytes, bytes]:
     except InputError:
         raise
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{where}: is not {WANTED}") from None
+        raise InputError(f"{where}: is not {RECORD_FORM}") from None
 
 
 ENDINGS = (".jsonl", ".json")
@@ -220,7 +227,7 @@ def export(file: Path, config: Config) -> None:
         for line in exported(state):
             add(line)
             count += 1
-    say(f"{count:,} seeds exported")
+    notify(f"{count:,} seeds exported")
 
 
 @click.command("import")
@@ -243,29 +250,29 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     with seed_topic(config) as topic:
         before = topic.state()
         topic.publish(records, before)
-        say(f"{len(records):,} seeds imported")
+        notify(f"{len(records):,} seeds imported")
         if at_terminal() if preview is None else preview:
             preview_events(topic, config, list(state.seeds.values()))
-    say_version(before)
+    notify_version(before)
     if bare is not None:
-        say("a record without a key is left out: a compacted topic takes none")
+        notify("a record without a key is left out: a compacted topic takes none")
     for seed in refused[:NAMED]:
-        say(f"refused, as in every worker: {seed.id}: {seed.reason}")
+        notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
     if len(refused) > NAMED:
-        say(f"{len(refused) - NAMED} more are refused; see newsift seeds list")
+        notify(f"{len(refused) - NAMED} more are refused; see newsift seeds list")
 
 
 def preview_events(topic: SeedTopic, config: Config, seeds: list[Seed]) -> None:
     """Say what the events of these seeds would have matched, where they are not too many to try."""
-    from newsift.cli.seed_preview import advise, haste, tell
-    from newsift.operations.model_context import MAX_AUTO_THRESHOLDS, teacher_of
-    from newsift.operations.seed_publication import tried
+    from newsift.cli.seed_preview import advise, preview_limits, report_preview
+    from newsift.operations.model_context import MAX_AUTO_THRESHOLDS, load_context
+    from newsift.operations.seed_publication import preview_published
 
     state = topic.state()
     events = event_seeds(state, seeds)
-    teacher = teacher_of(config) if 0 < len(seeds) <= MAX_AUTO_THRESHOLDS else None
-    if teacher and (seen := tried(topic, teacher, state, seeds, haste())):
-        tell(seen, events, config.topics.posts)
+    context = load_context(config) if 0 < len(seeds) <= MAX_AUTO_THRESHOLDS else None
+    if context and (seen := preview_published(topic, context, state, seeds, preview_limits())):
+        report_preview(seen, events, config.topics.posts)
     advise(events)
 
 
@@ -319,20 +326,20 @@ def add(
     given["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
     changes = {key: value for key, value in given.items() if value is not None}
     drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
-    found = [seed_of(draft, config) for draft in drafts]
+    parsed = [parse_seed(draft, config) for draft in drafts]
     if not force:
         require_articles(drafts)
-    if url is not None and not yes and not _confirmed(found[0]):
+    if url is not None and not yes and not _confirmed(parsed[0]):
         return
-    from newsift.cli.seed_preview import offer_to_learn, tell_published
+    from newsift.cli.seed_preview import offer_to_learn, report_publication
     from newsift.operations.seed_publication import Publication
 
     preview = not as_json if preview is None else preview
     with seed_topic(config) as topic:
-        made = Publication(topic, config, drafts, found, preview)
-        made.publish()
-        tell_published(made, config, as_json)
-        offer_to_learn(topic, config, made.events, ask=not (yes or as_json))
+        publication = Publication(topic, config, drafts, parsed, preview)
+        publication.publish()
+        report_publication(publication, config, as_json)
+        offer_to_learn(topic, config, publication.events, ask=not (yes or as_json))
 
 
 def _of_page(url: str, yes: bool, intranet: bool) -> SeedDraft:
@@ -373,11 +380,11 @@ seeds.add_command(import_seeds)
 @kafka_options
 def list_seeds(as_json: bool, config: Config) -> None:
     """List the seeds with their thresholds, and those that are refused with the reason."""
-    from newsift.operations.model_context import listed_rows
+    from newsift.operations.model_context import list_seed_rows
 
     with seed_topic(config) as topic:
         state = topic.state()
-    rows = listed_rows(state, config)
+    rows = list_seed_rows(state, config)
     if as_json:
         print_json(rows)
     else:
@@ -390,11 +397,11 @@ def list_seeds(as_json: bool, config: Config) -> None:
 @kafka_options
 def show_seed(name: str, as_json: bool, config: Config) -> None:
     """Show one seed whole."""
-    from newsift.operations.model_context import whole_row
+    from newsift.operations.model_context import full_seed_row
 
     with seed_topic(config) as topic:
         state = topic.state()
-    row = whole_row(state, key_of(state, name), config)
+    row = full_seed_row(state, key_of(state, name), config)
     if as_json:
         print_json([row])
     else:
@@ -408,10 +415,10 @@ def remove(names: tuple[str, ...], config: Config) -> None:
     """Delete seeds; all of them, or none if one is unknown."""
     with seed_topic(config) as topic:
         state = topic.state()
-        removed(topic, state, names)
+        remove_seeds(topic, state, names)
     for name in names:
         click.echo(f"{one_line(name)}  removed")
-    say_version(state)
+    notify_version(state)
 
 
 @seeds.command("set")
@@ -441,12 +448,12 @@ def change(
         raise click.UsageError("nothing to change; see newsift seeds set --help")
     with seed_topic(config) as topic:
         state = topic.state()
-        seed = changed(topic, state, name, changes, config)
+        seed = change_seed(topic, state, name, changes, config)
     if as_json:
-        print_json([fields(seed) | {"published": "changed"}])
+        print_json([seed_fields(seed) | {"published": "changed"}])
     else:
-        print_told(seed, "changed", config)
-    say_version(state)
+        print_publication(seed, "changed", config)
+    notify_version(state)
 
 
 def _score(text: str) -> float | None:
@@ -455,5 +462,5 @@ def _score(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        said = f"--threshold {text!r}: give a score above 0, at most 1, or auto"
-        raise InputError(said) from None
+        problem = f"--threshold {text!r}: give a score above 0, at most 1, or auto"
+        raise InputError(problem) from None

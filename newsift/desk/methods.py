@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from newsift.desk.export import MatchCounts, Selection, span_of
-from newsift.operations.cluster_status import reading
+from newsift.operations.cluster_status import read_offsets
 from newsift.statistics.estimates import agreements
 from newsift.statistics.labels import Label
 from worker.config import Config, MatchingConfig
@@ -68,7 +68,7 @@ def _messages(cluster: TopicReader, admin: Any, config: Config, selection: Selec
     if not cluster.exists(topic):
         return None
     start, end = selection.span(cluster, topic)
-    posts = reading(cluster, admin, config).posts
+    posts = read_offsets(cluster, admin, config).posts
     if any(start[part] <= backlog.first and backlog.first for part, backlog in posts.items()):
         return None
     return sum(

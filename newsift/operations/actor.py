@@ -9,7 +9,7 @@ _who: ContextVar[str] = ContextVar("who", default="")
 
 
 @contextmanager
-def acting(by: str) -> Iterator[None]:
+def acting_as(by: str) -> Iterator[None]:
     """What is done in this context is done by this person; by no name, by whoever sits here."""
     token = _who.set(by)
     try:
@@ -18,7 +18,7 @@ def acting(by: str) -> Iterator[None]:
         _who.reset(token)
 
 
-def myself() -> str:
+def current_user() -> str:
     """The name of who acts; else of whoever sits here, as the system knows it."""
     if by := _who.get():
         return by

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from kafka.errors import KafkaError
 
 from newsift.collect.state import list_collectors
-from newsift.operations.seed_rows import resolution_of, rows_of
+from newsift.operations.seed_rows import resolve_state, rows_of
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.operations.workers import (
     Identity,
-    drift_at,
     own_workers,
+    read_drift,
     web_address,
     worker_addresses,
 )
@@ -28,7 +28,7 @@ DAY = 24 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamRate:
     """How many posts came in the last day, since the first of them, and in the last hour."""
 
     posts: int = 0
@@ -43,11 +43,13 @@ class Stream:
         return an_hour(self.posts, self.since, self.now) or 0.0
 
 
-def stream_of(cluster: TopicReader, topic: str, now: int) -> Stream:
+def stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
     """How many posts have come to a topic by now."""
     day, end = cluster.at(topic, now - DAY), cluster.ends(topic)
     last_hour = records_between(cluster.at(topic, now - HOUR), end)
-    return Stream(records_between(day, end), _first(cluster, topic, day, end, now), now, last_hour)
+    return StreamRate(
+        records_between(day, end), _first(cluster, topic, day, end, now), now, last_hour
+    )
 
 
 def _first(cluster: TopicReader, topic: str, start: Offsets, end: Offsets, now: int) -> int:
@@ -67,7 +69,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OffsetSnapshot:
     """Where everything stands at one moment."""
 
     at: float
@@ -81,24 +83,24 @@ class Reading:
         return {partition: backlog.lag for partition, backlog in self.posts.items()}
 
 
-def standing(cluster: TopicReader, admin: Any, config: Config) -> Row:
+def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     """Everything as it stands, told over the time that a rate takes."""
     topics = config.topics
     cluster.partitions(topics.posts)
-    before = reading(cluster, admin, config)
+    before = read_offsets(cluster, admin, config)
     time.sleep(APART)
-    now = reading(cluster, admin, config)
-    state, workers = group(admin, config)
+    now = read_offsets(cluster, admin, config)
+    state, workers = describe_group(admin, config)
     return {
         "kafka": config.kafka.bootstrap_servers,
         "group": config.kafka.group,
         "state": state,
         "workers": workers,
-        "posts": {"topic": topics.posts, "partitions": partitions(now, workers)},
+        "posts": {"topic": topics.posts, "partitions": partition_rows(now, workers)},
         "lag": sum(now.lag.values()),
-        "rates": rates(before, now),
+        "rates": message_rates(before, now),
         "hourly": hourly(cluster, config),
-        "drift": drift_at(_own_workers(cluster, config)),
+        "drift": read_drift(_own_workers(cluster, config)),
         "collectors": list(list_collectors()),
         "seeds": seed_states(cluster, config),
         "matches": {"topic": topics.matches, "end_offsets": _by_name(now.matches)},
@@ -109,27 +111,27 @@ def standing(cluster: TopicReader, admin: Any, config: Config) -> Row:
 def _own_workers(cluster: TopicReader, config: Config) -> list[str]:
     """Where workers of this cluster and group answer: at web.port, where that is configured."""
     if config.web.port:
-        wanted = Identity(cluster.cluster_id, config.kafka.group)
-        return own_workers([web_address(config.web)], wanted)
+        identity = Identity(cluster.cluster_id, config.kafka.group)
+        return own_workers([web_address(config.web)], identity)
     return worker_addresses(config, lambda: cluster.cluster_id)
 
 
-def reading(cluster: TopicReader, admin: Any, config: Config) -> Reading:
+def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnapshot:
     """Where posts, group and output stand now."""
     posts, name = config.topics.posts, config.kafka.group
-    offsets = patiently(lambda: admin.list_group_offsets({name: None}))[name]
+    offsets = retry_coordinator(lambda: admin.list_group_offsets({name: None}))[name]
     committed = {
-        place.partition: found.offset for place, found in offsets.items()
-        if place.topic == posts and found.offset >= 0
+        place.partition: position.offset for place, position in offsets.items()
+        if place.topic == posts and position.offset >= 0
     }  # fmt: skip
     first, end = cluster.beginnings(posts), cluster.ends(posts)
     backlogs = {n: Backlog(first[n], committed.get(n), end[n]) for n in sorted(end)}
     output = (config.topics.matches, config.topics.rejected)
-    there = (cluster.ends(topic) if cluster.exists(topic) else None for topic in output)
-    return Reading(time.monotonic(), backlogs, *there)
+    ends = (cluster.ends(topic) if cluster.exists(topic) else None for topic in output)
+    return OffsetSnapshot(time.monotonic(), backlogs, *ends)
 
 
-def patiently(ask: Callable[[], T]) -> T:
+def retry_coordinator(ask: Callable[[], T]) -> T:
     """An answer about a group, asked for again while the broker only just begins to keep groups."""
     ends_at = time.monotonic() + COORDINATOR_S
     while True:
@@ -141,12 +143,12 @@ def patiently(ask: Callable[[], T]) -> T:
             time.sleep(PAUSE)
 
 
-def group(admin: Any, config: Config) -> tuple[str, list[Row]]:
+def describe_group(admin: Any, config: Config) -> tuple[str, list[Row]]:
     """The state of the workers' group, and its members with their partitions of the posts."""
     name = config.kafka.group
-    found = patiently(lambda: admin.describe_groups([name]))[name]
-    members = [_worker(member, config.topics.posts) for member in found["members"]]
-    return found["group_state"].lower(), sorted(members, key=lambda row: str(row["id"]))
+    description = retry_coordinator(lambda: admin.describe_groups([name]))[name]
+    members = [_worker(member, config.topics.posts) for member in description["members"]]
+    return description["group_state"].lower(), sorted(members, key=lambda row: str(row["id"]))
 
 
 def _worker(member: Row, topic: str) -> Row:
@@ -157,7 +159,7 @@ def _worker(member: Row, topic: str) -> Row:
     return {"id": member["member_id"], "host": host, "partitions": sorted(own)}
 
 
-def partitions(now: Reading, workers: list[Row]) -> list[Row]:
+def partition_rows(now: OffsetSnapshot, workers: list[Row]) -> list[Row]:
     """How far each partition is, and whose it is."""
     owners = {number: worker["id"] for worker in workers for number in worker["partitions"]}
     return [
@@ -166,7 +168,7 @@ def partitions(now: Reading, workers: list[Row]) -> list[Row]:
     ]
 
 
-def rates(before: Reading, after: Reading) -> dict[str, float]:
+def message_rates(before: OffsetSnapshot, after: OffsetSnapshot) -> dict[str, float]:
     """Posts that came, posts that are done, and matches that went out, a second."""
     seconds = max(after.at - before.at, 1e-3)
     names = ("posts_in", "posts_done", "matches")
@@ -177,19 +179,19 @@ def rates(before: Reading, after: Reading) -> dict[str, float]:
 def hourly(cluster: TopicReader, config: Config) -> Row:
     """Posts and matches an hour, and of which time; None where too little of it has passed."""
     now, topics = now_ms(), config.topics
-    stream, matches = stream_of(cluster, topics.posts, now), 0
+    stream, matches = stream_rate(cluster, topics.posts, now), 0
     if cluster.exists(topics.matches):
         since = cluster.at(topics.matches, stream.since)
         matches = records_between(since, cluster.ends(topics.matches))
-    told = {"posts": stream.posts, "matches": matches}
-    return {name: an_hour(count, stream.since, now) for name, count in told.items()} | {
+    counts = {"posts": stream.posts, "matches": matches}
+    return {name: an_hour(count, stream.since, now) for name, count in counts.items()} | {
         "window": window_words(stream.since, now)
     }
 
 
-def _totals(found: Reading) -> tuple[int, int, int]:
-    posts = found.posts.values()
-    matches = sum((found.matches or {}).values())
+def _totals(snapshot: OffsetSnapshot) -> tuple[int, int, int]:
+    posts = snapshot.posts.values()
+    matches = sum((snapshot.matches or {}).values())
     return sum(each.end for each in posts), sum(each.done for each in posts), matches
 
 
@@ -197,7 +199,7 @@ def seed_states(cluster: TopicReader, config: Config) -> Row | None:
     """How many seeds are live, refused or expired; None without the topic."""
     if not cluster.exists(config.topics.seeds):
         return None
-    rows = rows_of(resolution_of(SeedTopic(cluster, config).state(), config))
+    rows = rows_of(resolve_state(SeedTopic(cluster, config).state(), config))
     count = Counter(row["state"] for row in rows)
     states = {state: count[state] for state in ("live", "expired", "paused", "replaced")}
     idle = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from encoder.errors import InputError
 from encoder.support.files import cache_root
-from newsift.operations.messages import say, tallied
+from newsift.operations.messages import format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected
 from worker.kafka.sending import Headers, sending
@@ -22,7 +22,7 @@ from worker.posts.times import rfc3339
 MOST_ATTEMPTS = 3
 UNREADABLE = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
 ATTEMPT, RETRY_OF = OURS
-Mark = tuple[str, str]
+RetryKey = tuple[str, str]
 SLACK_MS = 3_600_000  # by which the clock of whoever sends again may be behind the worker's
 
 
@@ -40,7 +40,7 @@ class DeadLetter:
     sha256: str  # of the input, likewise; "" where it was null
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> RetryKey:
         """What it is known by once it is sent again: nobody else can say so of other bytes."""
         value = self.message.value
         return self.id, self.sha256 if value is None else sha256(value).hexdigest()
@@ -80,14 +80,14 @@ class DeadLetter:
         }
 
 
-def dead_letters_of(
+def read_letters(
     cluster: TopicReader, config: Config, start: int | None = None
 ) -> Iterator[DeadLetter]:
     """The dead letters that are there now, each once, from a time on."""
     topic = config.topics.rejected
     seen: set[tuple[str, int, str]] = set()
     for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
-        for letter in map(letter_in, batch):
+        for letter in map(parse_letter, batch):
             # Delivered twice, a message is one dead letter; another attempt has another source, and
             # the same place in a topic that was made again another time.
             if (name := (letter.id, letter.attempt, letter.written)) not in seen:
@@ -95,7 +95,7 @@ def dead_letters_of(
                 yield letter
 
 
-def original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes | None:
+def read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes | None:
     """The input of a dead letter without value, as long as the topic of posts still holds it."""
     topic = config.topics.posts
     place = letter.id.removeprefix(f"{topic}-").split("-")
@@ -113,7 +113,9 @@ def original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes 
     return None
 
 
-def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter]) -> set[Mark]:
+def retried_keys(
+    cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter]
+) -> set[RetryKey]:
     """Which letters were sent before, by the posts that came after the oldest of the chosen."""
     oldest = min((max(letter.message.timestamp, 0) for letter in chosen), default=None)
     if oldest is None:
@@ -126,16 +128,16 @@ def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter
     }
 
 
-def letter_in(message: StoredMessage) -> DeadLetter:
+def parse_letter(message: StoredMessage) -> DeadLetter:
     """The dead letter in a message; without the worker's headers it is named after its place."""
-    told = _texts(message.headers)
+    headers = _texts(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"
-    name, reason = told.get("source") or place, told.get("reason", "")
-    detail, written = told.get("detail", ""), told.get("timestamp", "")
-    size = told.get("bytes", "")
+    name, reason = headers.get("source") or place, headers.get("reason", "")
+    detail, written = headers.get("detail", ""), headers.get("timestamp", "")
+    size = headers.get("bytes", "")
     return DeadLetter(
         name, reason, detail, attempt(message), written, message,
-        int(size) if size.isdecimal() and len(size) < 12 else None, told.get("sha256", ""),
+        int(size) if size.isdecimal() and len(size) < 12 else None, headers.get("sha256", ""),
     )  # fmt: skip
 
 
@@ -158,7 +160,7 @@ ValueOf = Callable[[DeadLetter], bytes | Obstacle]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LetterSelection:
     """Which dead letters are to be sent again: those of these ids, else all, or of one reason."""
 
     names: frozenset[str] = frozenset()
@@ -167,32 +169,32 @@ class Choice:
 
     def of(self, cluster: TopicReader, config: Config) -> Iterator[DeadLetter]:
         """Those that are there now."""
-        for letter in dead_letters_of(cluster, config, self.start):
+        for letter in read_letters(cluster, config, self.start):
             if letter.id in self.names if self.names else self.reason in (None, letter.reason):
                 yield letter
 
 
 @dataclass
-class Sent:
+class RetryProgress:
     """What is sent again, how much of it the broker has and was shown, and why others stay."""
 
     show: Show
     count: int = 0
-    kept: Counter[str] = field(default_factory=Counter)
+    not_sent: Counter[str] = field(default_factory=Counter)
     under_way: deque[DeadLetter] = field(default_factory=deque)
 
-    def tell(self, delivered: int) -> None:
+    def report(self, delivered: int) -> None:
         """Show those that are delivered by now."""
         for _ in range(delivered - self.count):
             self.show(self.under_way.popleft())
             self.count += 1
 
 
-def retry_letters(config: Config, choice: Choice, show: Show) -> Sent:
+def retry_letters(config: Config, choice: LetterSelection, show: Show) -> RetryProgress:
     """Send the chosen letters again when it is our turn, each shown once the broker has it."""
-    with in_turn(config), connected(config) as cluster, connected(config) as posts:
+    with retry_lock(config), connected(config) as cluster, connected(config) as posts:
         cluster.partitions(config.topics.posts)
-        done = sent_again(cluster, config, choice.of(cluster, config))
+        done = retried_keys(cluster, config, choice.of(cluster, config))
 
         def value_of(letter: DeadLetter) -> bytes | Obstacle:
             if letter.obstacle:
@@ -200,7 +202,7 @@ def retry_letters(config: Config, choice: Choice, show: Show) -> Sent:
             if letter.mark in done:
                 return Obstacle("it was sent again before")
             value = letter.message.value
-            value = original(posts, config, letter) if value is None else value
+            value = read_original(posts, config, letter) if value is None else value
             return Obstacle("the original is gone") if value is None else value
 
         if choice.names:
@@ -208,44 +210,46 @@ def retry_letters(config: Config, choice: Choice, show: Show) -> Sent:
         return _resend(config, choice.of(cluster, config), value_of, show)
 
 
-def _check(wanted: frozenset[str], value_of: ValueOf, there: Iterable[DeadLetter]) -> None:
+def _check(names: frozenset[str], value_of: ValueOf, letters: Iterable[DeadLetter]) -> None:
     """Refuse, before anything is sent, ids that are unknown or that cannot be retried."""
-    found = {letter.id: value_of(letter) for letter in there}
-    for name in sorted(wanted):
-        if name not in found:
-            raise unknown(name)
-        if isinstance(obstacle := found[name], Obstacle):
+    values = {letter.id: value_of(letter) for letter in letters}
+    for name in sorted(names):
+        if name not in values:
+            raise no_such_letter(name)
+        if isinstance(obstacle := values[name], Obstacle):
             raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
 
 
-def _resend(config: Config, chosen: Iterable[DeadLetter], value_of: ValueOf, show: Show) -> Sent:
+def _resend(
+    config: Config, chosen: Iterable[DeadLetter], value_of: ValueOf, show: Show
+) -> RetryProgress:
     """Send the chosen ones again, show those that the broker has, and count all others."""
     with sending(config) as outbox:
-        sent = Sent(show)
+        sent = RetryProgress(show)
         try:
             for letter in chosen:
                 value = value_of(letter)
                 if isinstance(value, Obstacle):
-                    sent.kept[value] += 1
+                    sent.not_sent[value] += 1
                     continue
                 sent.under_way.append(letter)
                 outbox.send(config.topics.posts, value, letter.message.key, letter.again)
-                sent.tell(outbox.delivered)
+                sent.report(outbox.delivered)
             outbox.settle()
         finally:
-            sent.tell(outbox.drained(GRACE_S))
-            others = f"; not retried: {tallied(sent.kept)}" if sent.kept else ""
-            say(f"{sent.count:,} sent again{others}")
+            sent.report(outbox.drained(GRACE_S))
+            others = f"; not retried: {format_counts(sent.not_sent)}" if sent.not_sent else ""
+            notify(f"{sent.count:,} sent again{others}")
     return sent
 
 
-def unknown(name: str) -> InputError:
+def no_such_letter(name: str) -> InputError:
     """What is said of an id that no dead letter has."""
     return InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
 
 
 @contextmanager
-def in_turn(config: Config) -> Iterator[None]:
+def retry_lock(config: Config) -> Iterator[None]:
     """Wait until no other retry of this user is under way there; without a lock's place, go on."""
     path, lock = cache_root() / LOCK, None
     place = zlib.crc32(f"{config.kafka.bootstrap_servers} {config.topics.posts}".encode())
@@ -259,6 +263,6 @@ def in_turn(config: Config) -> Iterator[None]:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
         except BlockingIOError:
-            say("another retry is under way; waiting for its end")
+            notify("another retry is under way; waiting for its end")
             fcntl.lockf(lock, fcntl.LOCK_EX, 1, place)
         yield

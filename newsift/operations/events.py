@@ -15,7 +15,7 @@ IN_FORCE, STALE, REFUSED, NONE = "in force", "stale", "refused", "none"
 
 
 @dataclass(frozen=True, slots=True)
-class KnownEvent:
+class EventState:
     """What there is of an event."""
 
     name: str
@@ -30,16 +30,16 @@ class KnownEvent:
         """The key of its profile."""
         return (PREFIX + self.name).encode()
 
-    def taught(self) -> "KnownEvent":
+    def require_seeds(self) -> "EventState":
         """The event, which has to have seeds to learn from."""
         if not self.seeds:
             raise InputError(f"event {self.name!r}: has no seed that matches; add an article")
         return self
 
 
-def events_of(state: ControlState, seeds: SeedSet) -> dict[str, KnownEvent]:
+def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
     """All events by name, as a worker with this set of the state's seeds sees them."""
-    events: dict[str, KnownEvent] = {}
+    events: dict[str, EventState] = {}
     why = {each.id: (STALE, each.reason) for each in seeds.stale}
     why |= {each.id: (REFUSED, each.reason) for each in seeds.refused}
     own: dict[str, list[Seed]] = {}
@@ -47,15 +47,15 @@ def events_of(state: ControlState, seeds: SeedSet) -> dict[str, KnownEvent]:
         if not seed.paused and seed.id not in why:
             own.setdefault(seed.event, []).append(seed)
     for name, of_event in own.items():
-        events[name] = KnownEvent(name, tuple(of_event))
+        events[name] = EventState(name, tuple(of_event))
     for name, profile in state.profiles.items():
         status, reason = why.get(profile.id, (IN_FORCE, ""))
-        event = events.get(name, KnownEvent(name))
+        event = events.get(name, EventState(name))
         events[name] = replace(event, profile=profile, state=status, why=reason)
     for each in state.refused.values():
         if each.id.startswith(PREFIX):
             name = each.id.removeprefix(PREFIX)
-            event = events.get(name, KnownEvent(name))
+            event = events.get(name, EventState(name))
             events[name] = replace(event, state=REFUSED, why=each.reason)
     cuts = thresholds_by_event(seeds)
     return {name: replace(events[name], thresholds=cuts.get(name, ())) for name in sorted(events)}
@@ -63,13 +63,13 @@ def events_of(state: ControlState, seeds: SeedSet) -> dict[str, KnownEvent]:
 
 def thresholds_by_event(seeds: SeedSet) -> dict[str, tuple[float, ...]]:
     """The thresholds that posts of each event have to reach, rising."""
-    found: dict[str, list[float]] = {}
+    thresholds: dict[str, list[float]] = {}
     for seed, cut in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
-        found.setdefault(seed.event, []).append(cut)
-    return {name: tuple(sorted(cuts)) for name, cuts in found.items()}
+        thresholds.setdefault(seed.event, []).append(cut)
+    return {name: tuple(sorted(rising)) for name, rising in thresholds.items()}
 
 
-def the_event(events: Mapping[str, KnownEvent], name: str) -> KnownEvent:
+def require_event(events: Mapping[str, EventState], name: str) -> EventState:
     """The event of this name, or a refusal."""
     if name not in events:
         raise InputError(f"event {name!r}: there is none of this name; see newsift events list")
@@ -79,7 +79,7 @@ def the_event(events: Mapping[str, KnownEvent], name: str) -> KnownEvent:
 MOST_ATTEMPTS = 10**6
 
 
-def attempts_at(profile: Profile | None) -> int:
+def attempts_of(profile: Profile | None) -> int:
     """How often an event has looked for a burst, by its profile's record."""
     return _counted("attempts", profile.made if profile else {})
 
@@ -88,21 +88,21 @@ def promises_of(profile: Profile | None) -> int:
     """How many versions of a profile were tested for a promise, by its record."""
     if profile is None:
         return 0
-    known = [_counted("promises", profile.made)]
+    counts = [_counted("promises", profile.made)]
     for record in (profile.record(), *profile.before):
         promise = record.get("promise")
-        known.append(_counted("version", promise if isinstance(promise, dict) else {}))
-    return max(known)
+        counts.append(_counted("version", promise if isinstance(promise, dict) else {}))
+    return max(counts)
 
 
-def _counted(name: str, said: dict[str, Any]) -> int:
+def _counted(name: str, record: dict[str, Any]) -> int:
     """A count in what may be anybody's record."""
-    found = said.get(name)
-    return min(max(found, 0), MOST_ATTEMPTS) if type(found) is int else 0
+    count = record.get(name)
+    return min(max(count, 0), MOST_ATTEMPTS) if type(count) is int else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PromiseTarget:
     """What is to be promised of a version of a profile."""
 
     precision: float
@@ -112,12 +112,12 @@ class Wish:
     @classmethod
     def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
         """What is to be promised of a profile."""
-        known = (profile.promise or {}).get("version") if profile else None
-        if type(known) is int and 0 < known <= MOST_ATTEMPTS:
-            return cls(precision, confidence, known)
+        version = (profile.promise or {}).get("version") if profile else None
+        if type(version) is int and 0 < version <= MOST_ATTEMPTS:
+            return cls(precision, confidence, version)
         return cls(precision, confidence, promises_of(profile) + 1)
 
     @property
-    def tested(self) -> float:
+    def test_confidence(self) -> float:
         """The confidence to test at, so that all versions together keep what is said."""
         return confidence_of_version(self.confidence, self.version)

@@ -27,8 +27,8 @@ from newsift.collect.feeds import (
 from newsift.collect.state import locked
 from newsift.files.apart import run_in_subprocess
 from newsift.files.articles import WebPage, article_of
-from newsift.operations.messages import say, say_version, tallied
-from newsift.operations.seed_drafts import SeedDraft, record_object, seed_id, seed_of
+from newsift.operations.messages import format_counts, notify, notify_version
+from newsift.operations.seed_drafts import SeedDraft, parse_seed, record_object, seed_id
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.web.fetch import PAGES, REQUEST
@@ -116,11 +116,11 @@ NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
 THERE, REFUSED = "there already", "refused"
 DAY = 86_400_000
 LINGER = 14 * DAY  # at least, after its end: posts of before may be compared so much later
-MOST_TOLD = 300  # characters of a refusal that are known again
+REFUSAL_CHARS = 300  # characters of a refusal that are known again
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FollowOptions:
     """What is wanted of a feed."""
 
     event: str | None
@@ -135,7 +135,7 @@ class Follower:
 
     web: PoliteWeb
     followed: Followed
-    plan: Plan
+    plan: FollowOptions
     config: Config
     store: Callable[[], None]
     show: Callable[[str], object]  # a seed that was published
@@ -145,13 +145,16 @@ class Follower:
 
     def look(self) -> None:
         """Ask the feed what it names now."""
-        asked = {"If-None-Match": self.followed.etag, "If-Modified-Since": self.followed.modified}
-        given = {name: value for name, value in asked.items() if value is not None}
-        answer = self.web.get(self.followed.address, REQUEST | {"Accept": FEEDS} | given)
+        conditions = {
+            "If-None-Match": self.followed.etag,
+            "If-Modified-Since": self.followed.modified,
+        }
+        headers = {name: value for name, value in conditions.items() if value is not None}
+        answer = self.web.get(self.followed.address, REQUEST | {"Accept": FEEDS} | headers)
         if answer.status != 304:
             self._take(answer)
         if answer.permanent_url != self.followed.address:
-            say(f"the feed has moved for good, to {answer.permanent_url}")
+            notify(f"the feed has moved for good, to {answer.permanent_url}")
             self.followed.address = answer.permanent_url
 
     def _take(self, answer: SiteAnswer) -> None:
@@ -164,16 +167,16 @@ class Follower:
         self.followed.modified = answer.headers["Last-Modified"]
         self.followed.interval = feed.interval
         if feed.without_link and new:
-            say(f"entries without an address that can be read: {feed.without_link:,}")
+            notify(f"entries without an address that can be read: {feed.without_link:,}")
 
     def read(self) -> Counter[str]:
         """Read the articles that are due and publish what they hold; how many came to what."""
-        told = Counter[str]()
+        outcomes = Counter[str]()
         due = self.followed.due(now_ms(), self.plan.keep, self.plan.most)
         before = now_ms() - max(self.plan.keep, LINGER)
         ended = self.followed.ended(before, self.plan.keep)
         if not (due or ended):
-            return told
+            return outcomes
         with connected(self.config) as cluster:
             topic = self._topic_by(cluster)
             state = topic.state()
@@ -181,11 +184,11 @@ class Follower:
             self._delete(ended, before, topic, state)
             if due:
                 self._refuse_too_many()
-            for known in due:
-                if not self.web.closed(known.link):
-                    told[self._article(known, topic)] += 1
+            for article in due:
+                if not self.web.closed(article.link):
+                    outcomes[self._article(article, topic)] += 1
                     self.store()
-        return told
+        return outcomes
 
     def _topic_by(self, cluster: TopicReader) -> SeedTopic:
         """The control topic, read on from where the last round ended."""
@@ -199,21 +202,23 @@ class Follower:
         self, ended: list[FollowedArticle], before: int, topic: SeedTopic, state: ControlState
     ) -> None:
         """Delete the seeds that no post is compared with any more; not those of other people."""
-        for known in ended:
-            if not self._is_ours(known):
-                known.leave()
-        over = [known for known in ended if known.seed and self.index.ended(known.seed, before)]
+        for article in ended:
+            if not self._is_ours(article):
+                article.leave()
+        over = [
+            article for article in ended if article.seed and self.index.ended(article.seed, before)
+        ]
         if self.plan.dry or not over:
             return
-        keys = [(known.seed or "").encode() for known in over]
+        keys = [(article.seed or "").encode() for article in over]
         self._replace(topic, dict.fromkeys(keys), state)
-        for known in over:
-            known.leave()
+        for article in over:
+            article.leave()
         self.store()
-        say(f"seeds that ended long ago, deleted: {len(keys):,}")
+        notify(f"seeds that ended long ago, deleted: {len(keys):,}")
 
-    def _is_ours(self, known: FollowedArticle) -> bool:
-        return self.index.version(known.seed or "") == known.version
+    def _is_ours(self, article: FollowedArticle) -> bool:
+        return self.index.version(article.seed or "") == article.version
 
     def _refuse_too_many(self) -> None:
         most = self.config.limits.seeds
@@ -222,82 +227,90 @@ class Follower:
                 f"limits.seeds: {most:,} are allowed, and as many are there; remove some"
             )
 
-    def _article(self, known: FollowedArticle, topic: SeedTopic) -> str:
-        if known.read is None and link_identity(known.link) in self.index.by_link:
-            known.tried(now_ms())
-            known.leave()
+    def _article(self, article: FollowedArticle, topic: SeedTopic) -> str:
+        if article.read is None and link_identity(article.link) in self.index.by_link:
+            article.tried(now_ms())
+            article.leave()
             return THERE
         try:
-            found = self._found(known)
+            content = self._read_page(article)
             state = topic.state()  # anew, as the page took a while
             self.index.update(state)
-            said = self._publish(known, found, topic, state)
+            outcome = self._publish(article, content, topic, state)
         except InputError as error:
-            known.tried(now_ms(), failing=is_temporary(error))
-            told = str(error)[:MOST_TOLD]
-            if known.refusal != told:
-                known.refusal = told
-                say(f"no seed: {error}")
+            article.tried(now_ms(), failing=is_temporary(error))
+            reason = str(error)[:REFUSAL_CHARS]
+            if article.refusal != reason:
+                article.refusal = reason
+                notify(f"no seed: {error}")
             return REFUSED
-        known.tried(now_ms())
-        return said
+        article.tried(now_ms())
+        return outcome
 
-    def _found(self, known: FollowedArticle) -> dict[str, Any]:
+    def _read_page(self, article: FollowedArticle) -> dict[str, Any]:
         """The article of a page: its text, its title, its address."""
-        answer = self.web.get(known.link)
+        answer = self.web.get(article.link)
         kind = answer.headers.get_content_type()
         if kind not in PAGES:
             raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
-        found = article_of(WebPage(answer.url, answer.body, answer.headers.get_content_charset()))
-        text = found.require_seed(answer.url).text
-        return {"text": text, "title": found.title or known.title, "url": cleaned(answer.url)}
+        page = article_of(WebPage(answer.url, answer.body, answer.headers.get_content_charset()))
+        text = page.require_seed(answer.url).text
+        return {"text": text, "title": page.title or article.title, "url": cleaned(answer.url)}
 
     def _publish(
-        self, known: FollowedArticle, found: dict[str, Any], topic: SeedTopic, state: ControlState
+        self,
+        article: FollowedArticle,
+        content: dict[str, Any],
+        topic: SeedTopic,
+        state: ControlState,
     ) -> str:
         """Publish an article that is new, or says something new; what came of it."""
-        ends = rfc3339(known.published + self.plan.keep)
-        record = found | {"event": self.plan.event, "expires_at": ends}
-        draft = SeedDraft(known.seed or self._free_id(found), record, known.link)
-        seed = seed_of(draft, self.config)
-        if seed.version == known.version:
+        ends = rfc3339(article.published + self.plan.keep)
+        record = content | {"event": self.plan.event, "expires_at": ends}
+        draft = SeedDraft(article.seed or self._free_id(content), record, article.link)
+        seed = parse_seed(draft, self.config)
+        if seed.version == article.version:
             return UNCHANGED
-        if known.seed is not None:
-            return self._correct(known, found, topic, state)
+        if article.seed is not None:
+            return self._correct(article, content, topic, state)
         if (
             seed.version in self.index.by_version
-            or link_identity(found["url"]) in self.index.by_link
+            or link_identity(content["url"]) in self.index.by_link
         ):
-            known.leave()
+            article.leave()
             return THERE
-        self._put(draft, known, topic, state, NEW)
+        self._put(draft, article, topic, state, NEW)
         return NEW
 
     def _correct(
-        self, known: FollowedArticle, found: dict[str, Any], topic: SeedTopic, state: ControlState
+        self,
+        article: FollowedArticle,
+        content: dict[str, Any],
+        topic: SeedTopic,
+        state: ControlState,
     ) -> str:
         """Give a seed the new text of its article, and leave it what people have set."""
-        name = known.seed or ""
-        if not self._is_ours(known):
-            known.leave()
+        name = article.seed or ""
+        if not self._is_ours(article):
+            article.leave()
             return UNCHANGED
-        stored = record_object(name, state.value(name.encode()))
-        draft = SeedDraft(name, stored | found, known.link)
-        self._put(draft, known, topic, state, CORRECTED)
+        feed_state = record_object(name, state.value(name.encode()))
+        draft = SeedDraft(name, feed_state | content, article.link)
+        self._put(draft, article, topic, state, CORRECTED)
         return CORRECTED
 
     def _put(
-        self, draft: SeedDraft, known: FollowedArticle, topic: SeedTopic, state: ControlState,
-        said: str,
+        self, draft: SeedDraft, article: FollowedArticle, topic: SeedTopic, state: ControlState,
+        outcome: str,
     ) -> None:  # fmt: skip
-        seed = seed_of(draft, self.config)
+        seed = parse_seed(draft, self.config)
         if not self.plan.dry:
             self._replace(topic, {draft.key: draft.value}, state)
         else:
             self.index.add(seed)
-        known.seed, known.version = seed.id, seed.version
+        article.seed, article.version = seed.id, seed.version
         would = "would be " if self.plan.dry else ""
-        self.show(f"{one_line(seed.id)}  {seed.version}  {would}{said}  {one_line(seed.title)}")
+        self.show(f"{one_line(seed.id)}  {seed.version}  {would}{outcome}  {one_line(seed.title)}")
 
     def _replace(
         self, topic: SeedTopic, values: dict[bytes, bytes | None], state: ControlState
@@ -307,12 +320,12 @@ class Follower:
         self.published_by = state
         self.index.update(topic.state())
 
-    def _free_id(self, found: dict[str, Any]) -> str:
+    def _free_id(self, content: dict[str, Any]) -> str:
         """An id that no seed has: two articles may have one title."""
-        name = seed_id(found["title"], found["url"])
+        name = seed_id(content["title"], content["url"])
         if name not in self.index:
             return name
-        return f"{name}-{hashlib.sha256(link_identity(found['url']).encode()).hexdigest()[:8]}"
+        return f"{name}-{hashlib.sha256(link_identity(content['url']).encode()).hexdigest()[:8]}"
 
 
 LARGEST_STATE = 2**27
@@ -322,7 +335,7 @@ GONE = 410
 
 
 @dataclass(slots=True)
-class Tour:
+class FollowLoop:
     """Round after round, or one; a feed or a broker that is away is told of and tried again."""
 
     follower: Follower
@@ -330,7 +343,7 @@ class Tour:
     once: bool
     names_versions: bool = False  # after publishing, which version of the control topic was read
     _begun: bool = False  # the feed has answered
-    _told: set[str] = field(default_factory=set)  # what failed, for as long as it is the same
+    _reported: set[str] = field(default_factory=set)  # what failed, for as long as it is the same
 
     def go(self) -> None:
         """Go on until somebody ends it."""
@@ -345,19 +358,19 @@ class Tour:
         if (left := followed.wait_until / 1000 - time.time()) <= 0:
             self._look(followed)
         elif self.once:
-            say(f"the feed is not asked now: it wants to be left alone for {left:,.0f} s more")
+            notify(f"the feed is not asked now: it wants to be left alone for {left:,.0f} s more")
         try:
-            if found := self.follower.read():
-                say(tallied(found))
-                self._told.clear()
+            if outcomes := self.follower.read():
+                notify(format_counts(outcomes))
+                self._reported.clear()
             if state := self.follower.published_by:
                 if self.names_versions:
-                    say_version(state)
+                    notify_version(state)
                 self.follower.published_by = None
         except RunError as error:
             if self.once:
                 raise
-            self._tell(str(error))
+            self._report_once(str(error))
 
     def _look(self, followed: Followed) -> None:
         try:
@@ -366,8 +379,8 @@ class Tour:
             self._failed(error, followed)
         else:
             if followed.failures:
-                say("the feed answers again")
-                self._told.clear()
+                notify("the feed answers again")
+                self._reported.clear()
             followed.failures, self._begun = 0, True
             followed.wait_until = round((time.time() + followed.interval) * 1000)
         self.follower.store()
@@ -386,16 +399,16 @@ class Tour:
         if self.once:
             self.follower.store()
             raise RunError(str(error)) from error
-        self._tell(str(error))
+        self._report_once(str(error))
 
-    def _tell(self, said: str) -> None:
-        if said not in self._told:
-            self._told.add(said)
-            say(f"{said}; tried again")
+    def _report_once(self, message: str) -> None:
+        if message not in self._reported:
+            self._reported.add(message)
+            notify(f"{message}; tried again")
 
 
 @contextmanager
-def stored(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
+def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
     """What is known of a feed, and what keeps it; nobody else follows it by this file meanwhile."""
     lock = -1 if dry else locked(file)
     try:
@@ -413,17 +426,17 @@ def _read(feed: str, file: Path) -> Followed:
         return Followed(feed, feed)
     except OSError as error:
         raise InputError(f"--state: {file} cannot be read ({error.strerror})") from error
-    found = read_followed(content, f"--state: {file}")
-    if found.feed != feed:
-        raise InputError(f"--state: {file} is of {found.feed}; give each feed a file of its own")
-    return found
+    followed = read_followed(content, f"--state: {file}")
+    if followed.feed != feed:
+        raise InputError(f"--state: {file} is of {followed.feed}; give each feed a file of its own")
+    return followed
 
 
 def _write(file: Path, followed: Followed) -> None:
     write_atomically(file, msgspec.json.encode(followed), 0o600)
 
 
-def default_state_of(feed: str, config: Config) -> Path:
+def default_feed_state(feed: str, config: Config) -> Path:
     """A file for this feed and this control topic."""
-    told = [feed, config.kafka.bootstrap_servers, config.topics.seeds]
-    return state_folder() / f"follow-{urlsplit(feed).hostname}-{digest(told)[:12]}.json"
+    identity = [feed, config.kafka.bootstrap_servers, config.topics.seeds]
+    return state_folder() / f"follow-{urlsplit(feed).hostname}-{digest(identity)[:12]}.json"

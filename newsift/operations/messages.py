@@ -14,36 +14,36 @@ if TYPE_CHECKING:
     from worker.seeds.state import ControlState
 
 CLEAR = "\r\x1b[K"
-TELL_EVERY = 0.2  # seconds
+SHOW_EVERY_S = 0.2  # seconds
 MOST_LINES = 100  # that a listener hears
 MOST_CHARS = 1_000  # of a line
 
-_heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+_capture: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 
 
 @contextmanager
-def listening() -> Iterator[list[str]]:
+def capture() -> Iterator[list[str]]:
     """Collect what is said in this context, and in threads that take it over, and show nothing."""
     lines: list[str] = []
-    token = _heard.set(lines)
+    token = _capture.set(lines)
     try:
         yield lines
     finally:
-        _heard.reset(token)
+        _capture.reset(token)
 
 
-def say(told: str) -> None:
+def notify(message: str) -> None:
     """Tell something: on standard error in the place of a line of progress, unless one listens."""
-    heard = _heard.get()
-    if heard is None:
-        _show(f"{CLEAR * _seen()}newsift: {escaped(told)}\n")
-    elif len(heard) < MOST_LINES:
-        heard.append(escaped(told[:MOST_CHARS]))
+    lines = _capture.get()
+    if lines is None:
+        _show(f"{CLEAR * _at_terminal()}newsift: {escaped(message)}\n")
+    elif len(lines) < MOST_LINES:
+        lines.append(escaped(message[:MOST_CHARS]))
 
 
-def say_version(state: "ControlState") -> None:
+def notify_version(state: "ControlState") -> None:
     """Say which version of the control topic was read before something was published to it."""
-    say(f"the control topic was read to {state.version}")
+    notify(f"the control topic was read to {state.version}")
 
 
 class ProgressLine:
@@ -53,16 +53,21 @@ class ProgressLine:
         self.done = 0
         self._share = share  # of all, given what is done; 0 where nobody knows
         self._began = time.monotonic()
-        self._told = 0.0
+        self._last_shown = 0.0
 
     def add(self, count: int, what: str, more: str = "", quiet: bool = False) -> None:
         """Count what was done, and show it on a terminal; quietly where that shows the data."""
         self.done += count
         now = time.monotonic()
-        if not quiet and _heard.get() is None and _seen() and now - self._told > TELL_EVERY:
-            self._told = now
-            told = f"{self.done:,} {what}{more}, {self.rate()}{self._left(now - self._began)}"
-            _show(f"{CLEAR}{told}")
+        if (
+            not quiet
+            and _capture.get() is None
+            and _at_terminal()
+            and now - self._last_shown > SHOW_EVERY_S
+        ):
+            self._last_shown = now
+            message = f"{self.done:,} {what}{more}, {self.rate()}{self._left(now - self._began)}"
+            _show(f"{CLEAR}{message}")
 
     def rate(self, unit: str = "/s") -> str:
         """How many a second since the start."""
@@ -71,10 +76,10 @@ class ProgressLine:
     def _left(self, spent: float) -> str:
         """How long the rest takes at this rate, where it is known how much that is."""
         share = self._share(self.done)
-        return f", {span(spent / share - spent)} left" if 0 < share < 1 else ""
+        return f", {format_span(spent / share - spent)} left" if 0 < share < 1 else ""
 
 
-def span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """A span of time as a person says it: 40 s, 12 min, 3 h."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 1.5 * size:
@@ -82,12 +87,12 @@ def span(seconds: float) -> str:
     return f"{seconds:,.0f} s"
 
 
-def tallied(counts: Counter[str]) -> str:
+def format_counts(counts: Counter[str]) -> str:
     """What was counted, the most first."""
     return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
 
 
-def _seen() -> bool:
+def _at_terminal() -> bool:
     """Whether standard error is a terminal."""
     return sys.stderr.isatty()
 

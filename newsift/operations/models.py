@@ -176,8 +176,8 @@ def add(source: str, digest: str | None, name: str | None) -> Path:
     with _alone() as staging:
         place = added_folder() / name
         if place.exists():
-            told = f"`newsift models remove {name}` makes room, --name gives another"
-            raise InputError(f"model {name!r}: is there already, in {place}; {told}")
+            remedy = f"`newsift models remove {name}` makes room, --name gives another"
+            raise InputError(f"model {name!r}: is there already, in {place}; {remedy}")
         if web:
             with (staging / "packed").open("xb") as packed:
                 download(source, packed)
@@ -193,24 +193,24 @@ def remove(name: str) -> None:
     with _alone() as staging:
         added = sorted(p.name for p in added_folder().iterdir() if NAME.fullmatch(p.name))
         if name not in added:
-            known = ", ".join(added) or "none"
-            raise InputError(f"model {name!r}: was not added to this machine (added: {known})")
+            names = ", ".join(added) or "none"
+            raise InputError(f"model {name!r}: was not added to this machine (added: {names})")
         (added_folder() / name).rename(staging / "gone")
 
 
 def _place(file: BufferedReader, source: str, digest: str | None, new: Path, place: Path) -> None:
     """Check a packed model, and put it into its place in one step."""
-    found = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest is not None and found != digest:
-        raise ModelError(f"{source}: wrong digest {found}, expected {digest}; nothing was added")
+    actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest is not None and actual != digest:
+        raise ModelError(f"{source}: wrong digest {actual}, expected {digest}; nothing was added")
     file.seek(0)
     new.mkdir()
     try:
         unpack(file, new)
         read_model(new)
     except ModelError as error:
-        said = str(error).replace(f"{new}/", "").replace(f"{new}: ", "")
-        raise ModelError(f"{source}: {said}; nothing was added") from error
+        problem = str(error).replace(f"{new}/", "").replace(f"{new}: ", "")
+        raise ModelError(f"{source}: {problem}; nothing was added") from error
     new.rename(place)
 
 
@@ -221,8 +221,8 @@ def _stem(source: str, web: bool) -> str:
 
 def _free_name(name: str) -> str:
     if not NAME.fullmatch(name):
-        told = "needs small letters, digits, '.', '_' and '-', at most 64; give one by --name"
-        raise InputError(f"model {name!r}: {told}")
+        rule = "needs small letters, digits, '.', '_' and '-', at most 64; give one by --name"
+        raise InputError(f"model {name!r}: {rule}")
     if (MODELS / name).is_dir():
         raise InputError(f"model {name!r}: ships with newsift; give another by --name")
     return name
@@ -236,10 +236,10 @@ def _opened(path: Path, source: str) -> Iterator[BufferedReader]:
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error.strerror})") from error
     with file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            told = f"is no regular file of at most {LARGEST / 2**20:g} MiB"
-            raise InputError(f"{source}: {told}; `newsift models pack` makes one")
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            rule = f"is no regular file of at most {LARGEST / 2**20:g} MiB"
+            raise InputError(f"{source}: {rule}; `newsift models pack` makes one")
         yield file
 
 
@@ -256,16 +256,16 @@ def _alone() -> Iterator[Path]:
             with TemporaryDirectory(dir=folder, prefix=STAGED) as staging:
                 yield Path(staging)
     except OSError as error:
-        told = f"cannot be written ({error.strerror}); NEWSIFT_STATE names another place"
-        raise InputError(f"{folder}: {told}") from error
+        problem = f"cannot be written ({error.strerror}); NEWSIFT_STATE names another place"
+        raise InputError(f"{folder}: {problem}") from error
 
 
 def _take(lock: BinaryIO, folder: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        told = "another `newsift models add` or `remove` is under way; wait for it"
-        raise InputError(f"{folder}: {told}") from error
+        problem = "another `newsift models add` or `remove` is under way; wait for it"
+        raise InputError(f"{folder}: {problem}") from error
 
 
 Row = dict[str, Any]

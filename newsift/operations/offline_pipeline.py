@@ -14,7 +14,7 @@ from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 
-class Sum:
+class Totals:
     """How many posts were read, and what came of them; shown on a terminal as it grows."""
 
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
@@ -33,7 +33,7 @@ class Sum:
         self.progress.add(outcome.read, "posts", f", {self.matched:,} matched", quiet)
 
 
-def prepared(state: ControlState, config: Config) -> tuple[Pipeline, SeedSet]:
+def load_pipeline(state: ControlState, config: Config) -> tuple[Pipeline, SeedSet]:
     """The pipeline of a configuration, and the seeds; one that is refused stops it."""
     chosen = config.model
     enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)

@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from newsift.operations.actor import myself
+from newsift.operations.actor import current_user
 from newsift.operations.events import (
-    KnownEvent,
-    attempts_at,
+    EventState,
+    attempts_of,
     events_of,
     promises_of,
-    the_event,
+    require_event,
     thresholds_by_event,
 )
-from newsift.operations.labels import labels_of
-from newsift.operations.messages import ProgressLine, say
-from newsift.operations.model_context import Start, Teacher, moved_words
+from newsift.operations.labels import read_event_labels
+from newsift.operations.messages import ProgressLine, notify
+from newsift.operations.model_context import EventStart, ModelContext, moved_words
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms, present
-from newsift.statistics.background import place_of
+from newsift.statistics.background import text_hash
 from newsift.statistics.feedback import (
     AWAY,
     ENOUGH_ON,
-    Voices,
+    AuthoredPosts,
     is_burst,
     learn,
 )
@@ -85,20 +85,20 @@ class Comparison:
 
 def passing(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_], F32]:
     """Which posts match at least one seed, and the best score of each."""
-    found = Matcher(seeds, most=1).match(vectors, np.zeros(len(vectors), np.int64))
-    return found.counts > 0, found.best
+    matches = Matcher(seeds, most=1).match(vectors, np.zeros(len(vectors), np.int64))
+    return matches.counts > 0, matches.best
 
 
 def _best(
-    kept: Sequence[Scored], posts: Sequence[Post], which: NDArray[np.bool_], scores: F32
+    before: Sequence[Scored], posts: Sequence[Post], which: NDArray[np.bool_], scores: F32
 ) -> list[Scored]:
     """The best of those kept and of these posts, of each text one."""
     fresh = [Scored(posts[n], float(scores[n])) for n in np.flatnonzero(which).tolist()]
-    found = {each.post.text: each for each in (*fresh, *kept)}
-    return nlargest(SHOWN, found.values(), key=lambda each: (each.score, each.post.id))
+    by_text = {each.post.text: each for each in (*fresh, *before)}
+    return nlargest(SHOWN, by_text.values(), key=lambda each: (each.score, each.post.id))
 
 
-KEPT = 1_000  # posts; an event learns from twenty, of which some may say the same
+POOL_SIZE = 1_000  # posts; an event learns from twenty, of which some may say the same
 MOST_COUNTED = 100_000  # matches, by what they say
 
 
@@ -107,15 +107,15 @@ def author_of(post: Post) -> Hashable | None:
     return None if post.author is None else (post.platform, post.author)
 
 
-class Pool:
+class PostPool:
     """The best posts of a stream by the mean of an event's seeds, which may train its profile.
 
     Of each author and of each group of copies the best alone stays, whatever comes.
     """
 
-    def __init__(self, by: EventVector, empty: Embeddings, most: int = KEPT) -> None:
+    def __init__(self, by: EventVector, empty: Embeddings, most: int = POOL_SIZE) -> None:
         self._by, self._most, self._floor = by, most, 0.0
-        self._none = Voices.nobodys(empty)
+        self._none = AuthoredPosts.anonymous(empty)
         self.posts: list[Post] = []
         self.vectors = empty
 
@@ -130,9 +130,9 @@ class Pool:
             self._keep_the_best()
 
     @property
-    def voices(self) -> Voices:
+    def voices(self) -> AuthoredPosts:
         """The posts as an event hears them."""
-        return Voices(self.vectors, [author_of(post) for post in self.posts])
+        return AuthoredPosts(self.vectors, [author_of(post) for post in self.posts])
 
     def _keep_the_best(self) -> None:
         best = self.voices.best(self._by, self._most, self._none)
@@ -143,36 +143,36 @@ class Pool:
 
 
 @dataclass
-class Matches:
+class MatchCounter:
     """How many posts of a time were read, and how many different ones matched."""
 
     read: int = 0
-    _said: set[int] = field(default_factory=set)
+    _texts: set[int] = field(default_factory=set)
 
     @property
     def matched(self) -> int:
         """The posts that matched; those that say the same to the letter are one."""
-        return len(self._said)
+        return len(self._texts)
 
     def add(self, read: int, matched: Iterable[str]) -> None:
         """Count some posts, and the texts of those that match."""
         self.read += read
         for text in matched:
-            said = place_of(text)
-            if said is not None and len(self._said) < MOST_COUNTED:
-                self._said.add(said)
+            text_key = text_hash(text)
+            if text_key is not None and len(self._texts) < MOST_COUNTED:
+                self._texts.add(text_key)
 
 
 ENOUGH_HISTORY = 0.1  # of the posts since: fewer before tell nothing of a burst
 
 
 @dataclass
-class Lesson:
+class TrainingData:
     """What there is to learn from besides the seeds and the background."""
 
-    pool: Pool | None = None
-    now: Matches = field(default_factory=Matches)
-    before: Matches = field(default_factory=Matches)
+    pool: PostPool | None = None
+    now: MatchCounter = field(default_factory=MatchCounter)
+    before: MatchCounter = field(default_factory=MatchCounter)
     on: Sequence[Post] = ()
     off: Sequence[Post] = ()
 
@@ -190,12 +190,12 @@ class Lesson:
 HOUR = 3_600_000
 
 
-class Window:
+class StreamWindow:
     """The posts from a time on, and the time before that tells what is usual."""
 
-    def __init__(self, cluster: TopicReader, teacher: Teacher, since: int) -> None:
-        self._cluster, self._teacher, self._since = cluster, teacher, since
-        self._topic = teacher.config.topics.posts
+    def __init__(self, cluster: TopicReader, context: ModelContext, since: int) -> None:
+        self._cluster, self._context, self._since = cluster, context, since
+        self._topic = context.config.topics.posts
         self._end: Offsets = cluster.ends(self._topic)
         self._now = now_ms()
         self.first, self.last = self._now, since  # when the posts in it came
@@ -205,18 +205,18 @@ class Window:
         """How long the posts since then took to come."""
         return max(self.last - self.first, 0) / HOUR
 
-    def lesson(self, start: Start) -> Lesson:
+    def data(self, start: EventStart) -> TrainingData:
         """What the window holds for an event that starts there."""
-        lesson = Lesson(Pool(start.vector, start.seeds[:0]))
-        earlier = self._cluster.at(self._topic, self._since)
+        data = TrainingData(PostPool(start.vector, start.seeds[:0]))
+        previous_profile = self._cluster.at(self._topic, self._since)
         history = self._cluster.at(self._topic, max(2 * self._since - self._now, 0))
-        for posts, vectors in self._read(history, earlier):
-            _count(lesson.before, start, posts, vectors)
-        for posts, vectors in self._read(earlier, self._end, timed=True):
-            _count(lesson.now, start, posts, vectors)
-            assert lesson.pool is not None
-            lesson.pool.add(posts, vectors)
-        return lesson
+        for posts, vectors in self._read(history, previous_profile):
+            _count(data.before, start, posts, vectors)
+        for posts, vectors in self._read(previous_profile, self._end, timed=True):
+            _count(data.now, start, posts, vectors)
+            assert data.pool is not None
+            data.pool.add(posts, vectors)
+        return data
 
     def compare(self, comparison: Comparison) -> None:
         """Pass the window by both sets of a comparison."""
@@ -231,31 +231,33 @@ class Window:
             if timed:
                 times = [message.timestamp for message in batch if message.timestamp > 0]
                 self.first, self.last = min([self.first, *times]), max([self.last, *times])
-            yield from self._teacher.pipeline.posts_in(batch, self._teacher.nothing)
+            yield from self._context.pipeline.posts_in(batch, self._context.no_seeds)
             progress.add(len(batch), "posts")
 
 
-def _count(matches: Matches, start: Start, posts: Sequence[Post], vectors: Embeddings) -> None:
+def _count(
+    matches: MatchCounter, start: EventStart, posts: Sequence[Post], vectors: Embeddings
+) -> None:
     """Count posts, and those that the seeds' mean matches."""
     over = start.vector.scores(vectors) >= np.float32(start.threshold)  # [n]
     matches.add(len(posts), (posts[n].text for n in np.flatnonzero(over).tolist()))
 
 
-Labelled = tuple[list[Post], list[Post]]
+LabelledPosts = tuple[list[Post], list[Post]]
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A profile that an event could get, and what would change."""
 
-    event: KnownEvent
+    event: EventState
     profile: Profile
     value: bytes
     comparison: Comparison
     cuts: tuple[tuple[float, ...], tuple[float, ...]]  # thresholds before and after
     of_background: tuple[float, float]  # posts of 1,000 that pass, before and after
     hours: float  # that the stream took
-    lesson: Lesson
+    data: TrainingData
 
     @property
     def is_news(self) -> bool:
@@ -268,44 +270,43 @@ class Proposal:
         return not same
 
 
-def proposed(
-    teacher: Teacher, event: KnownEvent, window: Window | None, labels: Labelled, attempt: int
+def propose_profile(
+    context: ModelContext, event: EventState, window: StreamWindow | None, labels: LabelledPosts,
+    attempt: int,
 ) -> Proposal:  # fmt: skip
     """What an event would learn from a window of the stream, if there is one, and from labels."""
-    lesson = Lesson() if window is None else window.lesson(teacher.start(event.seeds))
-    lesson = replace(lesson, on=labels[0], off=labels[1])
-    profile = make_profile(teacher, event, lesson, made_now() | {"attempts": attempt})
-    value = profile.value(teacher.config.limits)
+    data = TrainingData() if window is None else window.data(context.start(event.seeds))
+    data = replace(data, on=labels[0], off=labels[1])
+    profile = make_profile(context, event, data, creation_fields() | {"attempts": attempt})
+    value = profile.value(context.config.limits)
     old = [event.profile] if event.profile else []
-    before = teacher.set_of_one(state_of([*event.seeds, *old]))
-    after = teacher.set_of_one(state_of([*event.seeds, profile]))
+    before = context.partial_seed_set(state_of([*event.seeds, *old]))
+    after = context.partial_seed_set(state_of([*event.seeds, profile]))
     comparison = Comparison(before, after)
     if window is not None:
         window.compare(comparison)
     cuts = [thresholds_by_event(seeds).get(event.name, ()) for seeds in (before, after)]
-    background = comparison.of_the_background(teacher.background)
+    background = comparison.of_the_background(context.background)
     hours = window.hours if window else 0.0
-    return Proposal(
-        event, profile, value, comparison, (cuts[0], cuts[1]), background, hours, lesson
-    )
+    return Proposal(event, profile, value, comparison, (cuts[0], cuts[1]), background, hours, data)
 
 
-def made_now() -> dict[str, Any]:
+def creation_fields() -> dict[str, Any]:
     """When and by whom a profile is made."""
-    return {"at": present(), "by": myself()}
+    return {"at": present(), "by": current_user()}
 
 
 def make_profile(
-    context: Teacher, event: KnownEvent, data: Lesson, made: dict[str, Any]
+    context: ModelContext, event: EventState, data: TrainingData, made: dict[str, Any]
 ) -> Profile:
     """The profile that an event's seeds, the background and the training data make.
 
     `made` says when, by whom and at which attempt, for the record.
     """
 
-    def with_authors(posts: Sequence[Post]) -> Voices:
+    def with_authors(posts: Sequence[Post]) -> AuthoredPosts:
         vectors = context.enc.posts([post.text for post in posts])
-        return Voices(vectors, [author_of(post) for post in posts])
+        return AuthoredPosts(vectors, [author_of(post) for post in posts])
 
     start, pool = context.start(event.seeds), data.pool
     burst = data.burst(made["attempts"]) if pool else None
@@ -336,17 +337,19 @@ def make_profile(
     return Profile(event.name, vector, seeds, context.enc.digest, made=made, before=before)
 
 
-def training(labels: Iterable[Label]) -> Labelled:
+def training_posts(labels: Iterable[Label]) -> LabelledPosts:
     """The posts on the event and off it, as far as people agree, that may train its profile."""
-    said: dict[PostId, set[str]] = defaultdict(set)
+    words_of: dict[PostId, set[str]] = defaultdict(set)
     posts: dict[PostId, Post] = {}
     for label in labels:
         if label.drawn != "certify" and not certifies_only(label.post_id):
-            said[label.post_id].add(label.label)
+            words_of[label.post_id].add(label.label)
             posts[label.post_id] = label.post
-    on = [posts[post_id] for post_id, words in said.items() if words == {"on"}]
+    on = [posts[post_id] for post_id, words in words_of.items() if words == {"on"}]
     off = [
-        posts[post_id] for post_id, words in said.items() if words in ({"off"}, {"off", "unsure"})
+        posts[post_id]
+        for post_id, words in words_of.items()
+        if words in ({"off"}, {"off", "unsure"})
     ]
     return on, off
 
@@ -355,7 +358,7 @@ TOO_MANY = 3  # times as many passes as before are not safe
 
 
 @dataclass(frozen=True, slots=True)
-class Learning:
+class LearnOptions:
     """What an event is to learn from."""
 
     name: str
@@ -366,53 +369,57 @@ class Learning:
 class ProfileTraining:
     """Proposes profiles of an event, from what is on a cluster."""
 
-    def __init__(self, cluster: TopicReader, teacher: Teacher, learning: Learning) -> None:
-        self._cluster, self._teacher, self._learning = cluster, teacher, learning
-        self._topic = SeedTopic(cluster, teacher.config)
+    def __init__(self, cluster: TopicReader, context: ModelContext, options: LearnOptions) -> None:
+        self._cluster, self._context, self._options = cluster, context, options
+        self._topic = SeedTopic(cluster, context.config)
         self._attempts = 0
 
     def propose(self) -> tuple[Proposal, ControlState]:
         """What the event would learn now, and the state of the control topic that this is of."""
-        events, state = read_events(self._topic, self._teacher)
-        event = the_event(events, self._learning.name).taught()
+        events, state = read_events(self._topic, self._context)
+        event = require_event(events, self._options.name).require_seeds()
         refuse_promised(event)
-        self._attempts = max(self._attempts, attempts_at(event.profile))
-        window, labels = None, training([])
-        if self._learning.span is not None:
+        self._attempts = max(self._attempts, attempts_of(event.profile))
+        window, labels = None, training_posts([])
+        if self._options.span is not None:
             self._attempts += 1
-            since = int((time.time() - self._learning.span) * 1000)
-            window = Window(self._cluster, self._teacher, max(since, 0))
-        if self._learning.labels:
-            labels = training(labels_of(self._cluster, self._teacher.config, event.name))
-        proposal = proposed(self._teacher, event, window, labels, self._attempts)
+            since = int((time.time() - self._options.span) * 1000)
+            window = StreamWindow(self._cluster, self._context, max(since, 0))
+        if self._options.labels:
+            labels = training_posts(
+                read_event_labels(self._cluster, self._context.config, event.name)
+            )
+        proposal = propose_profile(self._context, event, window, labels, self._attempts)
         return proposal, state
 
     def publish(self, proposal: Proposal, state: ControlState) -> None:
         """Give the event a profile that was proposed of this state."""
-        publish_profile(self._topic, state, self._teacher, proposal)
+        publish_profile(self._topic, state, self._context, proposal)
 
 
 def publish_profile(
-    topic: SeedTopic, state: ControlState, teacher: Teacher, proposal: Proposal
-) -> KnownEvent:
+    topic: SeedTopic, state: ControlState, context: ModelContext, proposal: Proposal
+) -> EventState:
     """Give an event this profile unless it has another than in the state; how it is then.
 
     Says so where the profile does not take effect.
     """
     topic.publish({proposal.event.key: proposal.value}, state)
-    event = read_events(topic, teacher)[0].get(proposal.event.name, proposal.event)
+    event = read_events(topic, context)[0].get(proposal.event.name, proposal.event)
     if event.why:
-        say(f"the profile is {event.state}, the seeds serve: {event.why}")
+        notify(f"the profile is {event.state}, the seeds serve: {event.why}")
     return event
 
 
-def read_events(topic: SeedTopic, teacher: Teacher) -> tuple[dict[str, KnownEvent], ControlState]:
+def read_events(
+    topic: SeedTopic, context: ModelContext
+) -> tuple[dict[str, EventState], ControlState]:
     """All events as they are now, and the state that they are of."""
     state = topic.state()
-    return events_of(state, teacher.seed_set(state)), state
+    return events_of(state, context.seed_set(state)), state
 
 
-def refuse_promised(event: KnownEvent) -> None:
+def refuse_promised(event: EventState) -> None:
     """Leave a profile alone that promises something: the promise is of these vectors."""
     if event.profile is not None and event.profile.promise is not None:
         raise InputError(
@@ -421,13 +428,13 @@ def refuse_promised(event: KnownEvent) -> None:
         )
 
 
-def unsafe(proposal: Proposal) -> str:
+def publication_risk(proposal: Proposal) -> str:
     """Why nobody should publish a profile without a look at it; empty if it is safe."""
-    lesson, made = proposal.lesson, proposal.profile.made
+    data, made = proposal.data, proposal.profile.made
     was, will = proposal.comparison.passes
     if will > TOO_MANY * max(was, 1):
         return f"{will:,} posts would pass, and {was:,} do"
-    if len(lesson.on) >= ENOUGH_ON:
+    if len(data.on) >= ENOUGH_ON:
         return ""
     if not made["beta"]:
         return f"the best posts do not agree (cohesion {made['cohesion']:.2f})"
@@ -436,32 +443,32 @@ def unsafe(proposal: Proposal) -> str:
     return "" if made["burst"] else "no more posts match than before; label a few posts on it"
 
 
-def comment(proposal: Proposal) -> None:
+def report_stream(proposal: Proposal) -> None:
     """Say what the stream was good for."""
     made = proposal.profile.made
-    if proposal.lesson.pool is None:
+    if proposal.data.pool is None:
         return
-    if not proposal.lesson.now.read:
-        say("the stream is silent: only the seeds, the background and labels are used")
+    if not proposal.data.now.read:
+        notify("the stream is silent: only the seeds, the background and labels are used")
     elif not made["beta"]:
-        said = f"the best posts of the stream do not agree (cohesion {made['cohesion']:.2f})"
-        say(f"{said}: they are not used")
+        problem = f"the best posts of the stream do not agree (cohesion {made['cohesion']:.2f})"
+        notify(f"{problem}: they are not used")
     elif made["burst"] is None:
-        say("there is too little history to tell whether posts are more than before")
+        notify("there is too little history to tell whether posts are more than before")
     elif not made["burst"]:
-        say("no more posts match than before: what they say counts little")
+        notify("no more posts match than before: what they say counts little")
 
 
-def go_back(
-    topic: SeedTopic, state: ControlState, teacher: Teacher, event: KnownEvent
-) -> KnownEvent:
+def restore_previous(
+    topic: SeedTopic, state: ControlState, context: ModelContext, event: EventState
+) -> EventState:
     """Give an event of this state the version of its profile before, or none; how it is then."""
-    before = earlier(event.profile)
-    topic.publish({event.key: before.value(teacher.config.limits) if before else None}, state)
-    return read_events(topic, teacher)[0].get(event.name, KnownEvent(event.name))
+    before = previous_profile(event.profile)
+    topic.publish({event.key: before.value(context.config.limits) if before else None}, state)
+    return read_events(topic, context)[0].get(event.name, EventState(event.name))
 
 
-def earlier(profile: Profile | None) -> Profile | None:
+def previous_profile(profile: Profile | None) -> Profile | None:
     """The newest version before that can be read."""
     while profile is not None and profile.before:
         try:

@@ -72,11 +72,11 @@ class SeedDraft:
     @property
     def value(self) -> bytes:
         """The record as JSON, without the keys that are not set."""
-        kept = {name: value for name, value in self.record.items() if value not in (None, "")}
+        record = {name: value for name, value in self.record.items() if value not in (None, "")}
         try:
-            return json.dumps(kept, ensure_ascii=False).encode()
+            return json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            return json.dumps(kept).encode()
+            return json.dumps(record).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --for
             Article("", text, doubt=draft.doubt).require_seed(draft.source, remedy)
 
 
-def in_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
+def with_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
     """The seeds as one event, whatever their records and folders say."""
     drafts = list(drafts)
     for draft in drafts:
@@ -139,7 +139,7 @@ def draft_of(article: Article, name: str, source: str) -> SeedDraft:
     return SeedDraft(name, record, source, doubt=article.doubt)
 
 
-def content_of(draft: SeedDraft, key: bytes, config: Config) -> Compared:
+def parse_draft(draft: SeedDraft, key: bytes, config: Config) -> Compared:
     """The seed or profile as every worker will read it; refused here rather than there."""
     content = control_state({key: draft.value}, config.limits).content(key)
     if content is None or isinstance(content, RefusedSeed):
@@ -147,9 +147,9 @@ def content_of(draft: SeedDraft, key: bytes, config: Config) -> Compared:
     return content
 
 
-def seed_of(draft: SeedDraft, config: Config) -> Seed:
+def parse_seed(draft: SeedDraft, config: Config) -> Seed:
     """The same of what has to be a seed."""
-    seed = None if draft.id.startswith(PREFIX) else content_of(draft, draft.key, config)
+    seed = None if draft.id.startswith(PREFIX) else parse_draft(draft, draft.key, config)
     if not isinstance(seed, Seed):
         raise InputError(f"{draft.source}: {TAKEN}")
     return seed
@@ -207,7 +207,7 @@ def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]
         drafts = iter([_unnamed(article_on(page), page)])
     for draft in drafts:
         has_event = draft.record.get("event") or draft.id.startswith(PREFIX)
-        yield draft if has_event or not event else in_event([draft], event)[0]
+        yield draft if has_event or not event else with_event([draft], event)[0]
 
 
 def _unnamed(article: Article, page: WebPage) -> SeedDraft:
@@ -217,22 +217,22 @@ def _unnamed(article: Article, page: WebPage) -> SeedDraft:
 
 def _from_text(text: str, file: Path, name: str, by_line: bool) -> Iterator[SeedDraft]:
     rows = [row for row in text.split("\n") if row.strip()] if by_line else [text]
-    found = [item for row in rows for item in _items(row, file)]
-    if not found:
+    items = [item for row in rows for item in _items(row, file)]
+    if not items:
         raise InputError(f"{file}: holds no seed")
-    for number, item in enumerate(found, 1):
-        source = f"{file}" if len(found) == 1 else f"{file}, seed {number}"
+    for number, item in enumerate(items, 1):
+        source = f"{file}" if len(items) == 1 else f"{file}, seed {number}"
         if not isinstance(item, dict):
             raise InputError(f'{source}: is no JSON object; write {{"text": …, "title": …}}')
-        yield _from_json(item, name if len(found) == 1 else None, source)
+        yield _from_json(item, name if len(items) == 1 else None, source)
 
 
 def _items(text: str, file: Path) -> list[Any]:
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         raise InputError(f"{file}: is no JSON; mend it") from None
-    return found if isinstance(found, list) else [found]
+    return parsed if isinstance(parsed, list) else [parsed]
 
 
 def _from_json(item: dict[str, Any], name: str | None, source: str) -> SeedDraft:
@@ -264,14 +264,14 @@ def draft_of_url(url: str, bounds: Bounds) -> SeedDraft:
     return draft_of(article, seed_id(article.title, page.url), url)
 
 
-def changed(
+def change_seed(
     topic: SeedTopic, state: ControlState, name: str, changes: Mapping[str, Any], config: Config
 ) -> Compared:
     """Publish the latest record of a seed or profile with changes; None takes a key away."""
-    return changed_together(topic, state, [name], changes, config)[0]
+    return change_seeds(topic, state, [name], changes, config)[0]
 
 
-def changed_together(
+def change_seeds(
     topic: SeedTopic, state: ControlState, names: Iterable[str], changes: Mapping[str, Any],
     config: Config,
 ) -> list[Compared]:  # fmt: skip
@@ -282,13 +282,13 @@ def changed_together(
         key = key_of(state, name)
         record = record_object(name, state.value(key)) | _allowed(name, changes)
         draft = SeedDraft(name, record, f"seed {name!r}")
-        contents.append(content_of(draft, key, config))
+        contents.append(parse_draft(draft, key, config))
         values[key] = draft.value
     topic.publish(values, state)
     return contents
 
 
-def removed(topic: SeedTopic, state: ControlState, names: Iterable[str]) -> None:
+def remove_seeds(topic: SeedTopic, state: ControlState, names: Iterable[str]) -> None:
     """Delete seeds; all of them, or none if one is unknown."""
     topic.publish(dict.fromkeys([key_of(state, name) for name in names]), state)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from encoder.errors import NewsiftError
 from newsift.files.rows import read_match
-from newsift.operations.messages import ProgressLine, say
-from newsift.operations.model_context import Teacher, read_by_model, teacher_of
+from newsift.operations.messages import ProgressLine, notify
+from newsift.operations.model_context import ModelContext, draft_thresholds, load_context
 from newsift.operations.seed_drafts import SeedDraft
-from newsift.operations.seed_rows import AutoThresholds, fields
+from newsift.operations.seed_rows import AutoThresholds, seed_fields
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import present
-from newsift.statistics.background import place_of
+from newsift.statistics.background import text_hash
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.pipeline import Outcome
@@ -70,19 +70,19 @@ BEST = 5  # posts that are shown of an event
 
 
 @dataclass(frozen=True, slots=True)
-class Haste:
+class PreviewLimits:
     """How much is read at most, and for how long."""
 
     posts: int
     seconds: float
 
 
-AT_TERMINAL = Haste(20_000, 5.0)
-IN_A_SCRIPT = Haste(5_000, 2.0)
+AT_TERMINAL = PreviewLimits(20_000, 5.0)
+IN_A_SCRIPT = PreviewLimits(5_000, 2.0)
 
 
 @dataclass
-class EventSeen:
+class EventPreview:
     """What an event would have matched."""
 
     matched: int = 0
@@ -93,8 +93,8 @@ class EventSeen:
         """Count a post, and keep it if it is among the best that say something of their own."""
         self.matched += 1
         self.gained += gained
-        said = place_of(text) or 0
-        self.best[said] = max(self.best.get(said, (score, text)), (score, text))
+        key = text_hash(text) or 0
+        self.best[key] = max(self.best.get(key, (score, text)), (score, text))
         if len(self.best) > BEST:
             del self.best[min(self.best, key=lambda place: self.best[place])]
 
@@ -105,20 +105,20 @@ class EventSeen:
 
 
 @dataclass
-class Seen:
+class Preview:
     """What was read, out of how much, and what of it each event would have matched."""
 
     there: int = 0
     posts: int = 0
     is_whole: bool = True  # all that was there was read
-    events: dict[str, EventSeen] = field(default_factory=dict)
+    events: dict[str, EventPreview] = field(default_factory=dict)
 
     def add(self, outcome: Outcome, added: Set[str]) -> None:
         """Take over what came of a batch."""
         self.posts += outcome.read - outcome.passed_over.total() - outcome.rejected.total()
         for record in outcome.records:
-            if record.kind == "match" and (found := read_match(record.value)):
-                self._match(found, added)
+            if record.kind == "match" and (match_record := read_match(record.value)):
+                self._match(match_record, added)
 
     def _match(self, record: MatchRecord, added: Set[str]) -> None:
         by_event: dict[str, list[tuple[float, str]]] = {}
@@ -126,29 +126,33 @@ class Seen:
             by_event.setdefault(match.event, []).append((match.score, match.seed_id))
         for event, by in by_event.items():
             gained = all(seed in added for _, seed in by)
-            self.events.setdefault(event, EventSeen()).add(max(by)[0], record.post.text, gained)
+            self.events.setdefault(event, EventPreview()).add(max(by)[0], record.post.text, gained)
 
 
-def look_back(
-    cluster: TopicReader, teacher: Teacher, seeds: SeedSet, added: Set[str], haste: Haste
-) -> Seen:
+def preview_seeds(
+    cluster: TopicReader,
+    context: ModelContext,
+    seeds: SeedSet,
+    added: Set[str],
+    limits: PreviewLimits,
+) -> Preview:
     """What these seeds would have matched, and what of it by the added ones alone."""
-    topic = teacher.config.topics.posts
-    seen, progress = Seen(), ProgressLine()
+    topic = context.config.topics.posts
+    preview, progress = Preview(), ProgressLine()
     if not cluster.exists(topic):
-        return seen
+        return preview
     since = int(time.time() - HOURS * 3600) * 1000
     start, end = cluster.at(topic, since), cluster.ends(topic)
-    seen.there = sum(end[place] - start[place] for place in end)
-    parts, until = spans(start, end, haste.posts), time.monotonic() + haste.seconds
+    preview.there = sum(end[place] - start[place] for place in end)
+    parts, until = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
     reached = {place: start[place] for place in end}
     for batch in _batches(cluster, topic, parts, until):
         late = [message for message in batch if message.timestamp >= since]
-        seen.add(teacher.pipeline.run(late, seeds, present), added)
+        preview.add(context.pipeline.run(late, seeds, present), added)
         progress.add(len(batch), "posts of the last 24 hours read")
         reached |= {message.partition: message.offset + 1 for message in batch}
-    seen.is_whole = len(parts) <= 1 and (reached == end or time.monotonic() <= until)
-    return seen
+    preview.is_whole = len(parts) <= 1 and (reached == end or time.monotonic() <= until)
+    return preview
 
 
 def _batches(
@@ -161,7 +165,7 @@ def _batches(
                 return
 
 
-def spans(
+def sample_spans(
     start: Mapping[int, int], end: Mapping[int, int], most: int
 ) -> list[tuple[Offsets, Offsets]]:
     """From where to where to read so many posts: all, or blocks from all over, in a mixed order.
@@ -172,9 +176,9 @@ def spans(
     if there <= most:
         return [(dict(start), dict(end))] if there else []
     size = most // BLOCKS
-    found = [_block(start, end, n * there // BLOCKS, size) for n in range(BLOCKS)]
-    random.Random(0).shuffle(found)
-    return found
+    blocks = [_block(start, end, n * there // BLOCKS, size) for n in range(BLOCKS)]
+    random.Random(0).shuffle(blocks)
+    return blocks
 
 
 def _block(
@@ -190,32 +194,36 @@ def _block(
     return dict(end), dict(end)
 
 
-def tried(
-    topic: SeedTopic, teacher: Teacher, state: ControlState, added: Sequence[Seed], haste: Haste
-) -> Seen | None:
+def preview_published(
+    topic: SeedTopic,
+    context: ModelContext,
+    state: ControlState,
+    added: Sequence[Seed],
+    limits: PreviewLimits,
+) -> Preview | None:
     """What the events of the seeds that were added would have matched.
 
     The seeds stand published: what comes in the way of this is said, and no matter.
     """
     try:
-        seeds = teacher.set_of_one(state.of_events({seed.event for seed in added}))
+        seeds = context.partial_seed_set(state.of_events({seed.event for seed in added}))
         ids = {seed.id for seed in added}
-        return look_back(topic.cluster, teacher, seeds, ids, haste)
+        return preview_seeds(topic.cluster, context, seeds, ids, limits)
     except NewsiftError as error:
-        say(f"published; what would have matched is not told: {error}")
+        notify(f"published; what would have matched is not told: {error}")
         return None
 
 
-def as_row(seen: Seen, event: str) -> dict[str, Any]:
+def preview_row(preview: Preview, event: str) -> dict[str, Any]:
     """The same as JSON."""
-    found = seen.events.get(event, EventSeen())
-    best = [{"score": score, "text": text} for score, text in found.shown]
-    counts = {"posts": seen.posts, "there": seen.there, "whole": seen.is_whole}
-    counts |= {"matched": found.matched, "gained": found.gained}
+    of_event = preview.events.get(event, EventPreview())
+    best = [{"score": score, "text": text} for score, text in of_event.shown]
+    counts = {"posts": preview.posts, "there": preview.there, "whole": preview.is_whole}
+    counts |= {"matched": of_event.matched, "gained": of_event.gained}
     return {"hours": HOURS, **counts, "best": best}
 
 
-def said_of(draft: SeedDraft, before: ControlState) -> str:
+def draft_status(draft: SeedDraft, before: ControlState) -> str:
     """What a draft is beside the records before it."""
     there = before.value(draft.key)
     return "new" if there is None else "unchanged" if there == draft.value else "replaced"
@@ -230,7 +238,7 @@ class Publication:
     ) -> None:  # fmt: skip
         self._topic, self._config, self._drafts, self._seeds = topic, config, drafts, seeds
         self.before = self._after = topic.state()
-        self._teacher: Teacher | None = None
+        self._context: ModelContext | None = None
         self.auto: AutoThresholds = {}
         if preview:
             self._look_at()
@@ -246,24 +254,24 @@ class Publication:
         self._after = self._topic.state()
         self.events = event_seeds(self._after, self._seeds)
 
-    def said(self, draft: SeedDraft) -> str:
+    def status(self, draft: SeedDraft) -> str:
         """What a draft is beside the record before it."""
-        return said_of(draft, self.before)
+        return draft_status(draft, self.before)
 
-    def tried(self, haste: Haste) -> Seen | None:
+    def preview_published(self, limits: PreviewLimits) -> Preview | None:
         """What the events would have matched, once all is published; None without a preview."""
-        if self._teacher is None:
+        if self._context is None:
             return None
-        return tried(self._topic, self._teacher, self._after, self._seeds, haste)
+        return preview_published(self._topic, self._context, self._after, self._seeds, limits)
 
-    def row(self, draft: SeedDraft, seed: Seed, seen: Seen | None) -> dict[str, Any]:
+    def row(self, draft: SeedDraft, seed: Seed, preview: Preview | None) -> dict[str, Any]:
         """What was published, and what would have matched, as JSON."""
-        row = fields(seed) | {"published": self.said(draft)}
+        row = seed_fields(seed) | {"published": self.status(draft)}
         if seed.id in self.auto and seed.threshold is None:
             row["auto_threshold"] = self.auto[seed.id]
-        return row | ({"preview": as_row(seen, seed.event)} if seen else {})
+        return row | ({"preview": preview_row(preview, seed.event)} if preview else {})
 
     def _look_at(self) -> None:
-        self._teacher = teacher_of(self._config)
-        if self._teacher is not None:
-            self.auto = read_by_model(self._teacher, self._drafts)
+        self._context = load_context(self._config)
+        if self._context is not None:
+            self.auto = draft_thresholds(self._context, self._drafts)

@@ -23,7 +23,7 @@ AutoThresholds = Mapping[str, float]  # by the ids of seeds and profiles
 SeedRow = dict[str, Any]
 
 
-def resolution_of(state: ControlState, config: Config) -> Resolution:
+def resolve_state(state: ControlState, config: Config) -> Resolution:
     """Which profiles are in force with the configured model, which is not loaded for it.
 
     So it does not say which profiles are refused because the background is too small for the rate.
@@ -47,13 +47,13 @@ def seed_row(resolution: Resolution, record: ControlRecord, whole: bool = False)
     """A seed or a profile of the topic, or one that is refused, as a row."""
     content = resolution.state.content(record.key or b"")
     assert content is not None  # of a record that is there
-    row = described(content, record, whole)
+    row = content_row(content, record, whole)
     if isinstance(content, RefusedSeed):
         return row
     return row | status_row(resolution.status(content.id, now_ms()))
 
 
-def described(
+def content_row(
     content: Compared | RefusedSeed, record: ControlRecord, whole: bool = False
 ) -> SeedRow:
     """What a record says, as a row of JSON."""
@@ -62,14 +62,14 @@ def described(
         text = {"value": record.value.decode("utf-8", "backslashreplace")} if whole else {}
         refused = {"id": content.id, "state": "refused", "reason": content.reason}
         return refused | published | text
-    row = fields(content) | published
+    row = seed_fields(content) | published
     if isinstance(content, Profile):
         learned = {"model": content.model, "promise": content.promise, "made": content.made}
         return row | {"seeds": sorted(content.seeds)} | (learned if whole else {})
     return row | {"text": content.text} if whole else row | {"characters": len(content.text)}
 
 
-def fields(seed: Compared) -> SeedRow:
+def seed_fields(seed: Compared) -> SeedRow:
     """What is said of a seed everywhere."""
     end = seed.expires_at if isinstance(seed, Seed) else None
     over = end is not None and end <= now_ms()

@@ -29,21 +29,21 @@ def until(text: str, option: str = "--expires-at") -> int:
 def seconds(text: str, option: str) -> float:
     """A span of time in seconds."""
     span = SPAN.fullmatch(text.strip())
-    found = float(span[1]) * UNITS[span[2]] if span else 0.0
-    if found < 1:
-        said = "is no span of time of a second or more; give one as 90s, 30m, 2h or 7d"
-        raise InputError(f"{option} {text!r}: {said}")
-    return found
+    length = float(span[1]) * UNITS[span[2]] if span else 0.0
+    if length < 1:
+        problem = "is no span of time of a second or more; give one as 90s, 30m, 2h or 7d"
+        raise InputError(f"{option} {text!r}: {problem}")
+    return length
 
 
 def _moment(text: str, option: str, direction: int) -> int:
-    found = _milliseconds(text.strip(), direction)
-    if found is None or found > LAST_MS:
+    moment = _milliseconds(text.strip(), direction)
+    if moment is None or moment > LAST_MS:
         raise InputError(
             f"{option} {text!r}: is no time; give a span as 90s, 30m, 2h or 7d, or a moment with "
             "its zone as 2026-01-31T12:00:00Z"
         )
-    return max(found, 0)
+    return max(moment, 0)
 
 
 def _milliseconds(text: str, direction: int) -> int | None:

@@ -21,7 +21,14 @@ LARGEST = 2**24  # bytes of an answer
 IDENTITY_S = 1.0  # for a worker to say whose it is
 LOCAL = tuple(f"127.0.0.1:{port}" for port in range(PORT, PORT + 10))
 # What an answer raises that is none, or of something else.
-WRONG = (OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
+ANSWER_ERRORS = (
+    OSError,
+    HTTPException,
+    msgspec.MsgspecError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -38,19 +45,19 @@ def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]
     return own_workers(LOCAL, Identity(cluster_id(), config.kafka.group))
 
 
-def own_workers(addresses: Sequence[str], wanted: Identity) -> list[str]:
+def own_workers(addresses: Sequence[str], own: Identity) -> list[str]:
     """Those of these addresses where a worker of this cluster and group answers."""
-    if not wanted.cluster_id:
+    if not own.cluster_id:
         return []
     with ThreadPoolExecutor(len(addresses), "identity") as pool:
         identities = list(pool.map(_identity_at, addresses))
-    return [address for address, each in zip(addresses, identities, strict=True) if each == wanted]
+    return [address for address, each in zip(addresses, identities, strict=True) if each == own]
 
 
 def _identity_at(address: str) -> Identity | None:
     try:
-        return msgspec.json.decode(answer_of(address, "/readyz", IDENTITY_S)[1], type=Identity)
-    except WRONG:
+        return msgspec.json.decode(get_answer(address, "/readyz", IDENTITY_S)[1], type=Identity)
+    except ANSWER_ERRORS:
         return None
 
 
@@ -66,19 +73,19 @@ def web_address(web: WebConfig) -> str:
     return f"{f'[{host}]' if ':' in host else host}:{web.port or PORT}"
 
 
-def answer_of(address: str, path: str, seconds: float) -> tuple[int, bytes]:
+def get_answer(address: str, path: str, seconds: float) -> tuple[int, bytes]:
     """The status and the body of an answer, as far as it is not too large; refused if too slow."""
     host, _, port = address.rpartition(":")
     link = HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
     try:
         link.request("GET", path)
         answer = link.getresponse()
-        found, ends_at = bytearray(), time.monotonic() + seconds
-        while (piece := answer.read1(2**16)) and len(found) < LARGEST:
+        body, ends_at = bytearray(), time.monotonic() + seconds
+        while (piece := answer.read1(2**16)) and len(body) < LARGEST:
             if time.monotonic() > ends_at:
                 raise TimeoutError("too slow")
-            found += piece
-        return answer.status, bytes(found)
+            body += piece
+        return answer.status, bytes(body)
     finally:
         link.close()
 
@@ -88,20 +95,20 @@ NAMES = {"newsift_pass_ratio": "passes", "newsift_high_share": "high"}
 TOO_FEW = "too few posts have come to tell"
 
 
-def drift_at(addresses: Iterable[str]) -> str | None:
+def read_drift(addresses: Iterable[str]) -> str | None:
     """What these workers say of drift; None where nobody answers with metrics of a worker."""
-    pages = [found for found in map(_drifting_at, addresses) if found is not None]
+    pages = [page for page in map(_drifting_at, addresses) if page is not None]
     return in_a_sentence(chain.from_iterable(pages)) or TOO_FEW if pages else None
 
 
 def _drifting_at(address: str) -> Iterable[Drifting] | None:
     try:
-        return drifting_in(answer_of(address, "/metrics", ANSWER_S)[1].decode())
-    except WRONG:
+        return parse_drift(get_answer(address, "/metrics", ANSWER_S)[1].decode())
+    except ANSWER_ERRORS:
         return None
 
 
-def drifting_in(page: str) -> Iterable[Drifting] | None:
+def parse_drift(page: str) -> Iterable[Drifting] | None:
     """Where seeds and events stand, by the text of a worker's metrics; None if it is none."""
     rows: defaultdict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
     families = list(text_string_to_metric_families(page))
@@ -109,5 +116,5 @@ def drifting_in(page: str) -> Iterable[Drifting] | None:
         for sample in family.samples if family.name in NAMES else ():
             name = sample.labels.get("event", ""), sample.labels.get("seed", "")
             rows[name][NAMES[family.name]] = sample.value
-    known = {family.name for family in families}
-    return [Drifting(*name, **row) for name, row in rows.items()] if NAMES.keys() <= known else None
+    names = {family.name for family in families}
+    return [Drifting(*name, **row) for name, row in rows.items()] if NAMES.keys() <= names else None

@@ -36,11 +36,11 @@ class DistinctPost(NamedTuple):
     lang: str | None
 
 
-class Draw:
+class PostSampler:
     """Draws posts in one pass and bounded memory, the same in any order: those that hash lowest."""
 
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
+    def __init__(self, count: int) -> None:
+        self._count = count
         self._posts: dict[int, DistinctPost] = {}  # by the hash of what they say
         self._highest: list[int] = []  # a heap of these hashes, negative
         self.read = self.copies = 0
@@ -48,31 +48,31 @@ class Draw:
     def add(self, post: Post) -> None:
         """Look at one post; a copy of one that is drawn, and one without a word, is passed over."""
         self.read += 1
-        place = place_of(post.text)
+        place = text_hash(post.text)
         if place is None:
             return
         if place in self._posts:
             self.copies += 1
-        elif len(self._posts) < SPARE * self._wanted:
+        elif len(self._posts) < SPARE * self._count:
             heappush(self._highest, -place)
-            self._posts[place] = _kept(post)
+            self._posts[place] = _distinct_post(post)
         elif place < -self._highest[0]:
             del self._posts[-heappushpop(self._highest, -place)]
-            self._posts[place] = _kept(post)
+            self._posts[place] = _distinct_post(post)
 
     def posts(self) -> list[DistinctPost]:
         """The posts drawn, more than are wanted, in the order of their hashes."""
         return [self._posts[place] for place in sorted(self._posts)]
 
 
-def _kept(post: Post) -> DistinctPost:
+def _distinct_post(post: Post) -> DistinctPost:
     return DistinctPost(post.text[:POST_CHARS], post.platform, post.author, post.lang)
 
 
-def place_of(text: str) -> int | None:
+def text_hash(text: str) -> int | None:
     """A number for what a post says, apart from links, mentions, case and RT; None for nothing."""
-    said = clean_post(text).casefold()
-    return int.from_bytes(blake2b(said.encode(), digest_size=8).digest()) if said else None
+    words = clean_post(text).casefold()
+    return int.from_bytes(blake2b(words.encode(), digest_size=8).digest()) if words else None
 
 
 def in_turns(posts: Sequence[DistinctPost], most: int) -> list[int]:
@@ -89,12 +89,14 @@ def in_turns(posts: Sequence[DistinctPost], most: int) -> list[int]:
     return [at for _, at in sorted(ranked)[:most]]
 
 
-def speak_of_seeds(
+def near_seeds(
     posts: Embeddings, seeds: Embeddings, enc: Encoder, rate: float
 ) -> NDArray[np.bool_]:
     """Which posts score well above a seed's automatic threshold on the model's background: [n]."""
-    told = max(rate, LEAST / max(len(enc.background), 1))  # as fine as that background can tell
-    cuts = FACTOR * enc.thresholds(seeds, told)  # [k]
+    fine_rate = max(
+        rate, LEAST / max(len(enc.background), 1)
+    )  # as fine as that background can tell
+    cuts = FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
     blocks = (posts[start : start + BLOCK] for start in range(0, len(posts), BLOCK))
-    found = [(block.similarity(seeds) >= cuts).any(axis=1) for block in blocks]
-    return np.concatenate([np.zeros(0, np.bool_), *found])
+    near = [(block.similarity(seeds) >= cuts).any(axis=1) for block in blocks]
+    return np.concatenate([np.zeros(0, np.bool_), *near])

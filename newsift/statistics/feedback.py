@@ -36,7 +36,7 @@ PAGE = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Voices:
+class AuthoredPosts:
     """Posts and who wrote each; one without an author counts as its own."""
 
     posts: Embeddings  # [n]
@@ -48,36 +48,36 @@ class Voices:
         refuse_odd(posts=self.posts)
 
     @classmethod
-    def nobodys(cls, posts: Embeddings) -> Self:
+    def anonymous(cls, posts: Embeddings) -> Self:
         """Posts without authors."""
         return cls(posts, [None] * len(posts))
 
-    def best(self, vector: EventVector, count: int, taken: "Voices") -> I64:
+    def best(self, vector: EventVector, count: int, taken: "AuthoredPosts") -> I64:
         """The places of the best posts by falling score, without what is taken and copies of it.
 
         Of each author the best alone may enter; posts that score nothing are left out.
         """
         scores = vector.scores(self.posts)  # [n]
         order = np.argsort(-scores, kind="stable")
-        heard = {author for author in taken.authors if author is not None}
+        authors = {author for author in taken.authors if author is not None}
         first: list[int] = []
         for row in order[scores[order] > 0].tolist():
             author = self.authors[row]
-            if author is None or author not in heard:
+            if author is None or author not in authors:
                 first.append(row)
-                heard.add(author)
+                authors.add(author)
         return without_repeats(self.posts, first, count, taken.posts)
 
     def __getitem__(self, rows: I64) -> Self:
         return type(self)(self.posts[rows], [self.authors[row] for row in rows])
 
-    def __add__(self, other: "Voices") -> "Voices":
+    def __add__(self, other: "AuthoredPosts") -> "AuthoredPosts":
         posts = Embeddings.concat([self.posts, other.posts])
-        return Voices(posts, [*self.authors, *other.authors])
+        return AuthoredPosts(posts, [*self.authors, *other.authors])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class LearnedProfile:
     """A profile and what it was made of."""
 
     vector: EventVector
@@ -91,26 +91,26 @@ class Learned:
 def learn(
     seeds: Embeddings,
     background: Embeddings,
-    stream: Voices | None = None,
-    on: Voices | None = None,
-    off: Voices | None = None,
+    stream: AuthoredPosts | None = None,
+    on: AuthoredPosts | None = None,
+    off: AuthoredPosts | None = None,
     burst: bool | None = None,
-) -> Learned:
+) -> LearnedProfile:
     """The profile of an event; `burst`: whether its posts are more than before, None if unknown.
 
     Labelled posts are those that train, never those that certify a threshold.
     """
     refuse_odd(seeds=seeds)
-    none = Voices.nobodys(seeds[:0])
+    none = AuthoredPosts.anonymous(seeds[:0])
     stream, on, off = stream or none, on or none, off or none
     start = mean(seeds)
     by_seeds = vector_of(start, seeds)
     start /= np.linalg.norm(start)
     liked, disliked = (x.best(by_seeds, MOST_LABELLED, none) for x in (on, off))
-    against = Voices.nobodys(sides_of(background)[0])
+    against = AuthoredPosts.anonymous(sides_of(background)[0])
     nearest = against.best(by_seeds, NEGATIVES, none)
-    told = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])
-    base = start + told - AWAY * mean(against.posts[nearest])
+    labelled_shift = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])
+    base = start + labelled_shift - AWAY * mean(against.posts[nearest])
     labelled = on[liked] + off[disliked]
     first = stream.best(by_seeds, LOOKS[0], labelled)
     cohesion = float(agreement(stream.posts[first]).mean()) if len(first) > 1 else 0.0
@@ -119,7 +119,9 @@ def learn(
     for count in LOOKS if beta else ():
         chosen = stream.best(vector_of(profile, seeds), count, labelled) if len(chosen) else first
         profile = base + beta * agreed(stream.posts[chosen])
-    return Learned(vector_of(near(profile, start), seeds), beta, cohesion, chosen, liked, disliked)
+    return LearnedProfile(
+        vector_of(near(profile, start), seeds), beta, cohesion, chosen, liked, disliked
+    )
 
 
 def trust(cohesion: float, confirmed: bool | None) -> float:
@@ -147,14 +149,14 @@ def without_repeats(posts: Embeddings, order: Sequence[int], count: int, taken: 
     chosen: list[int] = []
     for start in range(0, len(order), PAGE):
         page = np.array(order[start : start + PAGE])
-        known = Embeddings.concat([taken, posts[chosen]])
-        fresh = page[(posts[page].similarity(known) < COPY).all(axis=1)]  # [page, known]
+        earlier = Embeddings.concat([taken, posts[chosen]])
+        fresh = page[(posts[page].similarity(earlier) < COPY).all(axis=1)]  # [page, known]
         alike = posts[fresh].similarity(posts[fresh]) >= COPY  # [fresh, fresh]
-        kept: list[int] = []
+        distinct: list[int] = []
         for i in range(len(fresh)):
-            if len(chosen) + len(kept) < count and not alike[i, kept].any():
-                kept.append(i)
-        chosen += fresh[kept].tolist()
+            if len(chosen) + len(distinct) < count and not alike[i, distinct].any():
+                distinct.append(i)
+        chosen += fresh[distinct].tolist()
         if len(chosen) >= count:
             break
     return np.array(chosen, np.int64)

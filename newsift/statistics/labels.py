@@ -104,25 +104,25 @@ def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
     return label
 
 
-def verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
+def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
     """Whether each post is on the event: only where all who judged it say so without a doubt."""
-    said: dict[PostId, bool] = defaultdict(lambda: True)
+    verdicts: dict[PostId, bool] = defaultdict(lambda: True)
     for label in labels:
-        said[label.post_id] &= label.label == "on"
-    return dict(said)
+        verdicts[label.post_id] &= label.label == "on"
+    return dict(verdicts)
 
 
 def _decoded(value: bytes, limits: Limits) -> Label:
     if len(value) > limits.post_bytes:
-        told = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
-        raise InputError(f"limits.post_bytes: {told}")
+        problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
+        raise InputError(f"limits.post_bytes: {problem}")
     if bad := refusal(value, limits):
         raise InputError(bad.detail)
     try:
         return DECODER.decode(value)
     except msgspec.ValidationError as error:
-        told, _, where = str(error).partition(" - at `$.")
-        raise InputError(f"{where.rstrip('`') or 'value'}: {told}") from None
+        problem, _, where = str(error).partition(" - at `$.")
+        raise InputError(f"{where.rstrip('`') or 'value'}: {problem}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"value: bad JSON ({error})") from None
 
@@ -143,8 +143,8 @@ def _check(label: Label, limits: Limits) -> None:
     if label.drawn == "certify" and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
     if (marks := most_marks(label.post.text)) > limits.marks:
-        told = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"
-        raise InputError(f"limits.marks: {told}")
+        problem = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"
+        raise InputError(f"limits.marks: {problem}")
 
 
 ROOM = 2**28  # bytes that all labels may take together: some 400,000 on posts as people write them

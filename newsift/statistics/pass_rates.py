@@ -60,10 +60,10 @@ class NearBy:
         scores, shares = [np.zeros(0)], [np.zeros(0)]
         for parts in zip(*(answer.strata for answer in answers), strict=False):
             stratum = merged(parts)
-            found = np.array([near.score for near in stratum.kept], np.float64)
-            each = stratum.count / max(len(found), 1) / max(seen, 1)
-            scores.append(found)
-            shares.append(np.full(len(found), each))
+            near_scores = np.array([near.score for near in stratum.kept], np.float64)
+            each = stratum.count / max(len(near_scores), 1) / max(seen, 1)
+            scores.append(near_scores)
+            shares.append(np.full(len(near_scores), each))
         ends = [edges[-1] for answer in answers for edges in answer.edges.values()]
         floor = max(ends) if ends and seen >= ENOUGH_SEEN else inf
         return cls(np.concatenate(scores), np.concatenate(shares), floor)
@@ -78,14 +78,14 @@ def passing(
     All matches since then are given; now posts match from `matched_from` on, whichever seed.
     """
     rates = _match_rates(edges, matches, since, now)
-    found: list[float | None] = []
+    result: list[float | None] = []
     for edge, rate in zip(edges, rates, strict=True):
         if edge < matched_from and (edge < near.floor or rate is None):
             rate = None
         elif edge < matched_from and rate is not None:
             rate += float(near.shares[near.scores >= edge].sum()) * posts_an_hour
-        found.append(rate)
-    return found
+        result.append(rate)
+    return result
 
 
 def _match_rates(

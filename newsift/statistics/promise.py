@@ -32,15 +32,15 @@ def precision_threshold(
 
     The labels are of matches that were drawn at random, their number fixed before.
     """
-    found, right = labelled(scores, labels)
+    values, right = labelled(scores, labels)
     promised(precision, confidence)
-    order = np.argsort(-found, kind="stable")
-    found, positives = found[order], np.cumsum(right[order])
+    order = np.argsort(-values, kind="stable")
+    values, positives = values[order], np.cumsum(right[order])
     passed = None
-    for k in _cuts(found, first_cut(len(found), precision, confidence)):
+    for k in _cuts(values, first_cut(len(values), precision, confidence)):
         if not certifies(int(positives[k - 1]), k, precision, confidence):
             break
-        passed = float(found[k - 1])
+        passed = float(values[k - 1])
     return passed
 
 
@@ -98,23 +98,23 @@ def promised(precision: float, confidence: float) -> None:
 
 def labelled(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
     """Scores and labels as they can be worked with, or a refusal."""
-    found, right = finite("scores", scores), np.asarray(labels)
-    if right.shape != found.shape:
-        raise InputError(f"labels: {right.shape} of them and {found.shape} scores; give each one")
+    values, right = finite("scores", scores), np.asarray(labels)
+    if right.shape != values.shape:
+        raise InputError(f"labels: {right.shape} of them and {values.shape} scores; give each one")
     if right.dtype != np.bool_ and not np.isin(right, (0, 1)).all():
         raise InputError("labels: one is neither true nor false; give an unsure one as false")
-    return found, right.astype(np.bool_)
+    return values, right.astype(np.bool_)
 
 
-def finite(name: str, values: ArrayLike) -> F64:
+def finite(name: str, numbers: ArrayLike) -> F64:
     """A list of finite numbers, or a refusal."""
     try:
-        found = np.asarray(values, np.float64)
+        array = np.asarray(numbers, np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name}: not a list of numbers") from None
-    if found.ndim != 1 or not np.isfinite(found).all():
+    if array.ndim != 1 or not np.isfinite(array).all():
         raise InputError(f"{name}: give one list of finite numbers; leave out what has none")
-    return found
+    return array
 
 
 def _cuts(scores: F64, first: int) -> list[int]:
@@ -125,7 +125,9 @@ def _cuts(scores: F64, first: int) -> list[int]:
 
 FIRST, GROWTH = 25, 1.6  # ranks of the matches at which cuts are made
 
-Said = Callable[[int], bool | None]  # the label of a match by its place; None if there is none yet
+LabelLookup = Callable[
+    [int], bool | None
+]  # the label of a match by its place; None if there is none yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,32 +165,32 @@ class FrozenCuts:
         cuts = sorted({float(falling[rank - 1]) for rank in ranks}, reverse=True)
         return cls(tuple(cuts), precision, confidence)
 
-    def look(self, scores: ArrayLike, hashes: Sequence[str], said: Said) -> Look:
+    def look(self, scores: ArrayLike, hashes: Sequence[str], label_at: LabelLookup) -> Look:
         """Where the labels stand; the scores and the hashes of the matches that were frozen."""
-        found = finite("scores", scores)
-        if len(hashes) != len(found):
-            raise InputError(f"hashes: {len(hashes)} of them and {len(found)} scores")
-        order = np.array(sorted(range(len(found)), key=hashes.__getitem__), np.int64)
-        shown = None
+        values = finite("scores", scores)
+        if len(hashes) != len(values):
+            raise InputError(f"hashes: {len(hashes)} of them and {len(values)} scores")
+        order = np.array(sorted(range(len(values)), key=hashes.__getitem__), np.int64)
+        threshold = None
         for cut in self.cuts:
-            members = order[found[order] >= cut]
-            labelled, missing = self._walk(members.tolist(), said)
+            members = order[values[order] >= cut]
+            labelled, missing = self._walk(members.tolist(), label_at)
             if missing > len(members) - labelled:
-                verdicts = [bool(said(member)) for member in members[:labelled].tolist()]
+                verdicts = [bool(label_at(member)) for member in members[:labelled].tolist()]
                 n = self._lost_after(verdicts, len(members))
                 off = n - sum(verdicts[:n])
-                return Look(shown, None, missing, cut=cut, off=off, labelled=n)
+                return Look(threshold, None, missing, cut=cut, off=off, labelled=n)
             if missing:
                 share = (labelled + 1) / len(members)
-                return Look(shown, int(members[labelled]), missing, share, cut)
-            shown = cut
-        return Look(shown, None, 0, cut=shown)
+                return Look(threshold, int(members[labelled]), missing, share, cut)
+            threshold = cut
+        return Look(threshold, None, 0, cut=threshold)
 
-    def _walk(self, members: Sequence[int], said: Said) -> tuple[int, int]:
+    def _walk(self, members: Sequence[int], label_at: LabelLookup) -> tuple[int, int]:
         """How many are labelled before the first gap, and how many are missing: none if shown."""
         positives, enough = 0, -math.log(1 - self.confidence) - ROUNDING
         for n, member in enumerate(members):
-            if (label := said(member)) is None:
+            if (label := label_at(member)) is None:
                 return n, labels_missing(positives, n, self.precision, self.confidence)
             positives += label
             if log_evidence(positives, n + 1, self.precision) >= enough:

@@ -44,13 +44,13 @@ def certifies_only(post_id: PostId) -> bool:
 
 def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The first of each group, in the order given, and each post once."""
-    found: dict[str | PostId, Candidate] = {}
+    firsts: dict[str | PostId, Candidate] = {}
     posts: set[PostId] = set()
     for candidate in candidates:
         if candidate.post_id not in posts:
             posts.add(candidate.post_id)
-            found.setdefault(candidate.group or candidate.post_id, candidate)
-    return list(found.values())
+            firsts.setdefault(candidate.group or candidate.post_id, candidate)
+    return list(firsts.values())
 
 
 def to_certify(matches: Iterable[Candidate], nonce: str = "") -> list[Candidate]:
@@ -70,10 +70,10 @@ def queue_of(labels: Iterable[Label]) -> QueueName | None:
 
     A label that names no queue was drawn without a nonce, once its match was there.
     """
-    given = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
-    if not given:
+    ordered = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
+    if not ordered:
         return None
-    names = [label.queue or QueueName("", label.at) for label in given]
+    names = [label.queue or QueueName("", label.at) for label in ordered]
     return QueueName(names[0].nonce, max((n.until for n in names), key=_milliseconds))
 
 
@@ -86,17 +86,17 @@ def learn_queue(
     nonce: str = "",
 ) -> list[Candidate]:  # fmt: skip
     """The nearest to the threshold of matches and near misses in turn, one of each group."""
-    known = set(labelled)
-    asked = [c for c in distinct(candidates) if not certifies_only(c.post_id)]
-    asked = [c for c in asked if c.post_id not in known]
-    asked.sort(key=lambda c: (abs(c.score - threshold), draw_key(c.post_id, nonce)))
-    above = (c for c in asked if c.score >= threshold)
-    below = (c for c in asked if c.score < threshold)
+    done = set(labelled)
+    open_ones = [c for c in distinct(candidates) if not certifies_only(c.post_id)]
+    open_ones = [c for c in open_ones if c.post_id not in done]
+    open_ones.sort(key=lambda c: (abs(c.score - threshold), draw_key(c.post_id, nonce)))
+    above = (c for c in open_ones if c.score >= threshold)
+    below = (c for c in open_ones if c.score < threshold)
     both = chain.from_iterable(zip_longest(above, below))
     return [c for c in both if c is not None][:count]
 
 
-Said = Mapping[PostId, bool]  # whether a post is on the event, by who is asked
+Verdicts = Mapping[PostId, bool]  # whether a post is on the event, by who is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +112,13 @@ class Question:
 class Queue(Protocol):
     """What asks about one post after the other; an answer taken back is asked for again."""
 
-    def next(self, said: Said) -> Question | None:
+    def next(self, verdicts: Verdicts) -> Question | None:
         """The next question, or none."""
 
-    def left(self, said: Said) -> int:
+    def left(self, verdicts: Verdicts) -> int:
         """How many labels are missing, as far as one knows; 0 where no question is left."""
 
-    def told(self, said: Said) -> str:
+    def summary(self, verdicts: Verdicts) -> str:
         """How far it is."""
 
 
@@ -143,40 +143,42 @@ class CertifyQueue:
         self._keys = [draw_key(match.post_id, nonce) for match in self._order]
         self._cuts = FrozenCuts.among(self._scores, precision, confidence)
 
-    def look(self, said: Said) -> Look:
+    def look(self, verdicts: Verdicts) -> Look:
         """What the labels show by now."""
         names = self._order
-        return self._cuts.look(self._scores, self._keys, lambda at: said.get(names[at].post_id))
+        return self._cuts.look(self._scores, self._keys, lambda at: verdicts.get(names[at].post_id))
 
-    def next(self, said: Said) -> Question | None:
+    def next(self, verdicts: Verdicts) -> Question | None:
         """The next match of the strictest cut that is not shown yet; after that, of all."""
-        look = self.look(said)
+        look = self.look(verdicts)
         if look.ask is not None:
             share = CERTIFYING * look.share
             return Question(self._order[look.ask], "certify", share, self._name)
         for place, match in enumerate(self._order, 1):
-            if match.post_id not in said:
+            if match.post_id not in verdicts:
                 share = CERTIFYING * place / len(self._order)
                 return Question(match, "certify", share, self._name)
-        training = (match for match in self._training if match.post_id not in said)
+        training = (match for match in self._training if match.post_id not in verdicts)
         first = next(training, None)
         return None if first is None else Question(first, "learn")
 
-    def left(self, said: Said) -> int:
+    def left(self, verdicts: Verdicts) -> int:
         """How many labels are missing until more is shown, if none is wrong; else until the end."""
-        look = self.look(said)
-        return self._unread(said) if look.ask is None else look.missing
+        look = self.look(verdicts)
+        return self._unread(verdicts) if look.ask is None else look.missing
 
-    def told(self, said: Said) -> str:
+    def summary(self, verdicts: Verdicts) -> str:
         """What is shown, what cannot be, and by how many labels what is right is estimated."""
-        look = self.look(said)
+        look = self.look(verdicts)
         parts = []
         if look.threshold is not None:
             parts.append(f"precision {self._cuts.precision:g} from {look.threshold:.3f} on")
         if look.ask is not None:
             return "; ".join([*parts, f"{look.missing} more, if none is wrong"])
-        parts += [part for part in (self.out_of_reach(look), self._estimated(look, said)) if part]
-        return "; ".join([*parts, f"{self._unread(said):,} unread"])
+        parts += [
+            part for part in (self.out_of_reach(look), self._estimated(look, verdicts)) if part
+        ]
+        return "; ".join([*parts, f"{self._unread(verdicts):,} unread"])
 
     def out_of_reach(self, look: Look) -> str:
         """Why no more can be promised; empty while it can, or where all cuts are shown."""
@@ -190,7 +192,7 @@ class CertifyQueue:
         were = "was" if look.off == 1 else "were"
         return f"{look.off:,} of {look.labelled:,} {were} off; {cannot}"
 
-    def estimate(self, look: Look, said: Said) -> tuple[Interval, int] | None:
+    def estimate(self, look: Look, verdicts: Verdicts) -> tuple[Interval, int] | None:
         """The share of the matches that is on the event, with its interval, and by how many labels.
 
         Both within the last set of the walk and outside it, matches are labelled in the order of
@@ -198,7 +200,7 @@ class CertifyQueue:
         """
         strata: list[list[bool | None]] = [[], []]
         for match in self._order:
-            strata[look.cut is None or match.score < look.cut].append(said.get(match.post_id))
+            strata[look.cut is None or match.score < look.cut].append(verdicts.get(match.post_id))
         if len(strata[0]) and all(label is None for label in strata[0]):
             strata = [strata[0] + strata[1], []]
         on, weights = list[bool](), list[float]()
@@ -210,16 +212,16 @@ class CertifyQueue:
             weights += [len(stratum) / len(labels)] * len(labels)
         return (share_interval(on, weights), len(on)) if on else None
 
-    def _estimated(self, look: Look, said: Said) -> str:
-        if (found := self.estimate(look, said)) is None:
+    def _estimated(self, look: Look, verdicts: Verdicts) -> str:
+        if (estimate := self.estimate(look, verdicts)) is None:
             return ""
-        (low, share, high), labels = found
+        (low, share, high), labels = estimate
         word = "label" if labels == 1 else "labels"
         shown = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
         return f"on the event: about {shown}, by {labels:,} {word}"
 
-    def _unread(self, said: Said) -> int:
-        return sum(match.post_id not in said for match in (*self._order, *self._training))
+    def _unread(self, verdicts: Verdicts) -> int:
+        return sum(match.post_id not in verdicts for match in (*self._order, *self._training))
 
 
 class LearnQueue:
@@ -228,16 +230,16 @@ class LearnQueue:
     def __init__(self, candidates: Sequence[Candidate], threshold: float, nonce: str = "") -> None:
         self._order = learn_queue(candidates, threshold, (), len(candidates), nonce)
 
-    def next(self, said: Said) -> Question | None:
+    def next(self, verdicts: Verdicts) -> Question | None:
         """The nearest that has no label yet."""
-        asked = (each for each in self._order if each.post_id not in said)
-        first = next(asked, None)
+        unlabelled = (each for each in self._order if each.post_id not in verdicts)
+        first = next(unlabelled, None)
         return None if first is None else Question(first, "learn")
 
-    def left(self, said: Said) -> int:
+    def left(self, verdicts: Verdicts) -> int:
         """How many have no label yet."""
-        return sum(each.post_id not in said for each in self._order)
+        return sum(each.post_id not in verdicts for each in self._order)
 
-    def told(self, said: Said) -> str:
+    def summary(self, verdicts: Verdicts) -> str:
         """How many are left."""
-        return f"{self.left(said):,} left around the threshold"
+        return f"{self.left(verdicts):,} left around the threshold"

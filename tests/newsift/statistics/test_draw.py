@@ -145,7 +145,7 @@ def test_after_the_walk_all_matches_are_asked_about_and_nothing_more_is_shown(
         known[question.candidate.post_id] = random.random() < right
     assert len(known) == count
     assert queue.look(known).threshold == shown or not ended
-    assert queue.told(known).endswith("0 unread")
+    assert queue.summary(known).endswith("0 unread")
 
 
 def test_it_says_in_a_sentence_why_no_more_can_be_promised() -> None:
@@ -155,16 +155,16 @@ def test_it_says_in_a_sentence_why_no_more_can_be_promised() -> None:
         question = queue.next(known)
         assert question is not None
         known[question.candidate.post_id] = right
-    assert queue.told(known) == (
+    assert queue.summary(known) == (
         "1 of 2 was off; 80 % cannot be promised from these 258 matches; 256 unread"
     )
     while queue.estimate(queue.look(known), known) is None:
         question = queue.next(known)
         assert question is not None
         known[question.candidate.post_id] = True
-    assert "; on the event: about " in queue.told(known)
+    assert "; on the event: about " in queue.summary(known)
     few = CertifyQueue(matches[:9])
-    assert few.told({}) == (
+    assert few.summary({}) == (
         "80 % cannot be promised from these 9 matches, which are too few; 9 unread"
     )
 
@@ -206,5 +206,5 @@ def test_each_match_is_hashed_once_however_often_somebody_answers(
         question = queue.next(known)
         assert question is not None
         known[question.candidate.post_id] = True
-        assert queue.told(known)
+        assert queue.summary(known)
     assert len(hashed) == made
