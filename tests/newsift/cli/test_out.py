@@ -246,7 +246,7 @@ def test_a_terminal_is_told_how_long_it_takes(
 ) -> None:
     for n in range(3):
         kafka.send(MATCHES, record(str(n)), partition=n)
-    monkeypatch.setattr("newsift.operations.messages.TELL_EVERY", 0)
+    monkeypatch.setattr("newsift.operations.messages.SHOW_EVERY_S", 0)
     assert "left" not in newsift("matches", "--no-follow", "--out", "m.db").err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     said = newsift("matches", "--no-follow", "--out", "m.db").err

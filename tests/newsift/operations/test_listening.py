@@ -27,7 +27,7 @@ def test_a_listener_hears_it_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr("newsift.operations.messages.TELL_EVERY", -1)
+    monkeypatch.setattr("newsift.operations.messages.SHOW_EVERY_S", -1)
     with capture() as told:
         notify("a\x07")
         ProgressLine().add(3, "posts")
