@@ -24,7 +24,6 @@ from newsift.operations.profile_training import (
     publication_risk,
     read_events,
     report_stream,
-    restore_previous,
 )
 from newsift.operations.promises import (
     PromiseEvidence,
@@ -67,8 +66,8 @@ def print_event(row: dict[str, Any], profile: Profile | None) -> None:
     fields |= {name: words_text(made.get(name)) for name in ("gained", "lost")}
     print_fields(fields)
     for number, record in enumerate(profile.before if profile else (), 1):
-        previous_profile = record.get("made")
-        creation = previous_profile if isinstance(previous_profile, dict) else {}
+        creation_record = record.get("made")
+        creation = creation_record if isinstance(creation_record, dict) else {}
         parts = [f"before {number}", creation.get("at"), creation.get("by"), creation.get("method")]
         click.echo("  ".join(one_line(str(part)) for part in parts if part))
 
@@ -277,8 +276,8 @@ def _confirm_threshold(profile: Profile, evidence: PromiseEvidence, yes: bool) -
     """Whether the threshold is to be set; else what is missing is said."""
     if evidence.threshold is None:
         ask = f": newsift labels ask {one_line(profile.event)}" if evidence.more else ""
-        previous_profile = "" if evidence.matches else ", or give --since an earlier time"
-        notify(f"{missing_text(evidence)}{ask}{previous_profile}")
+        older = "" if evidence.matches else ", or give --since an earlier time"
+        notify(f"{missing_text(evidence)}{ask}{older}")
         return False
     if evidence.more:
         notify(f"{evidence.missing} more labels would show a lower threshold, if none is wrong")
@@ -387,7 +386,9 @@ def forget(name: str, yes: bool, config: Config) -> None:
         target = "the version before" if before else "no profile: its seeds serve"
         if not confirm_publish(yes, f"Go back to {target}?"):
             return
-        event = restore_previous(topic, state, context, event)
+        value = before.value(config.limits) if before else None
+        topic.publish({event.key: value}, state)
+        event = read_events(topic, context)[0].get(name, EventState(name))
         notify_version(state)
     version = event.profile.version if event.profile else "-"
     click.echo(f"{one_line(name)}  {version}  back to {target}")

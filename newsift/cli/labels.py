@@ -27,7 +27,6 @@ from newsift.operations.labels import (
     QueueKind,
     freeze_queue,
     label_topic,
-    writable_label_topic,
 )
 from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
@@ -131,7 +130,7 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
     for option, text in (("EVENT", event), ("--by", name)):
         if not 0 < len(text.encode("utf-8", "surrogatepass")) <= EVENT_BYTES:
             raise InputError(f"{option}: give a name of 1 to {EVENT_BYTES} bytes")
-    with writable_label_topic(config) as topic:
+    with label_topic(config, create=True) as topic:
         labels = topic.state().of(event)
         begin = since(DAY) if start is None else start
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
@@ -220,7 +219,7 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     counts = _count_text(labels.values())
     if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {counts}?"):
         return
-    with writable_label_topic(config) as topic:
+    with label_topic(config, create=True) as topic:
         topic.publish({key: label.value for key, label in labels.items()})
     notify(f"{counts} imported")
 

@@ -190,16 +190,15 @@ def grows(line: list[tuple[float, int]]) -> bool:
     return whole and never_less and recent[-1][1] > recent[0][1]
 
 
-def group_row(describe_group: GroupStatus) -> dict[str, Any]:
+def group_row(group: GroupStatus) -> dict[str, Any]:
     """The group as the page gets it: bounded, who is furthest behind first."""
-    furthest = sorted(describe_group.partitions, key=lambda row: (-row["lag"], row["partition"]))
-    lags = {row["partition"]: row["lag"] for row in describe_group.partitions}
+    furthest = sorted(group.partitions, key=lambda row: (-row["lag"], row["partition"]))
+    lags = {row["partition"]: row["lag"] for row in group.partitions}
     members = [
-        row | {"lag": sum(lags.get(part, 0) for part in row["partitions"])}
-        for row in describe_group.workers
+        row | {"lag": sum(lags.get(part, 0) for part in row["partitions"])} for row in group.workers
     ]
     return {
-        "state": describe_group.state, "lag": describe_group.lag, "rates": describe_group.rates,
+        "state": group.state, "lag": group.lag, "rates": group.rates,
         "members": members[:MOST_ROWS], "all_members": len(members),
         "partitions": furthest[:MOST_ROWS], "all_partitions": len(furthest),
     }  # fmt: skip
@@ -334,13 +333,13 @@ class HealthMonitor:
         }
 
     def _snapshot(self) -> HealthSnapshot:
-        describe_group = self._group.answer
+        group = self._group.answer
         lately = rfc3339(now_ms() - LATELY_MS)
         there, labels = not self._group.away, self._labels()
         return HealthSnapshot(
             kafka=self.config.kafka.bootstrap_servers,
             away=self._group.away,
-            group=group_row(describe_group) if describe_group and there else None,
+            group=group_row(group) if group and there else None,
             grows=there and grows(self._broker.lags()),
             workers=self._workers.answer or [],
             topics=(self._topics.answer or []) if not self._topics.away else [],

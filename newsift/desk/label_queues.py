@@ -60,13 +60,13 @@ class LabelSession:
     """One person's queue, for all tabs in which he is asked; from several threads."""
 
     def __init__(
-        self, freeze_queue: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
+        self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
     ) -> None:
         """`told` is what was said while it was frozen."""
         self.token, self.at = secrets.token_hex(8), present()
-        self.size, self.empty = len(freeze_queue.matches), freeze_queue.queue.next({}) is None
-        self._frozen, self._answers, self._messages = freeze_queue, answers, tuple(messages)
-        self._queue, self._turn = freeze_queue.queue, Lock()
+        self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
+        self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
+        self._queue, self._turn = frozen.queue, Lock()
         self._numbers = count(1)
         self._steps: list[int] = []  # of the answers that stand, as the page names them
         self._changes = 0

@@ -12,18 +12,17 @@ from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 IN_FORCE, STALE, REFUSED, NONE = "in force", "stale", "refused", "none"
+MOST_ATTEMPTS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class EventState:
-    """What there is of an event."""
-
     name: str
-    seeds: tuple[Seed, ...] = ()  # those that are to match, by their ids
+    seeds: tuple[Seed, ...] = ()  # that match, by id
     profile: Profile | None = None
-    state: str = NONE
+    state: str = NONE  # of the profile
     why: str = ""  # it is stale or refused
-    thresholds: tuple[float, ...] = ()  # that its posts have to reach now, rising
+    thresholds: tuple[float, ...] = ()  # rising
 
     @property
     def key(self) -> bytes:
@@ -31,14 +30,13 @@ class EventState:
         return (PREFIX + self.name).encode()
 
     def require_seeds(self) -> "EventState":
-        """The event, which has to have seeds to learn from."""
         if not self.seeds:
             raise InputError(f"event {self.name!r}: has no seed that matches; add an article")
         return self
 
 
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
-    """All events by name, as a worker with this set of the state's seeds sees them."""
+    """All events by name; `seeds` is the set that a worker makes of the state."""
     events: dict[str, EventState] = {}
     why = {each.id: (STALE, each.reason) for each in seeds.stale}
     why |= {each.id: (REFUSED, each.reason) for each in seeds.refused}
@@ -57,53 +55,51 @@ def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
             name = each.id.removeprefix(PREFIX)
             event = events.get(name, EventState(name))
             events[name] = replace(event, state=REFUSED, why=each.reason)
-    cuts = thresholds_by_event(seeds)
-    return {name: replace(events[name], thresholds=cuts.get(name, ())) for name in sorted(events)}
+    thresholds = thresholds_by_event(seeds)
+    return {
+        name: replace(events[name], thresholds=thresholds.get(name, ())) for name in sorted(events)
+    }
 
 
 def thresholds_by_event(seeds: SeedSet) -> dict[str, tuple[float, ...]]:
-    """The thresholds that posts of each event have to reach, rising."""
+    """Rising."""
     thresholds: dict[str, list[float]] = {}
-    for seed, cut in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
-        thresholds.setdefault(seed.event, []).append(cut)
-    return {name: tuple(sorted(rising)) for name, rising in thresholds.items()}
+    for seed, threshold in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
+        thresholds.setdefault(seed.event, []).append(threshold)
+    return {name: tuple(sorted(own)) for name, own in thresholds.items()}
 
 
 def require_event(events: Mapping[str, EventState], name: str) -> EventState:
-    """The event of this name, or a refusal."""
     if name not in events:
         raise InputError(f"event {name!r}: there is none of this name; see newsift events list")
     return events[name]
 
 
-MOST_ATTEMPTS = 10**6
-
-
 def attempts_of(profile: Profile | None) -> int:
     """How often an event has looked for a burst, by its profile's record."""
-    return _counted("attempts", profile.made if profile else {})
+    return _count_in(profile.made if profile else {}, "attempts")
 
 
 def promises_of(profile: Profile | None) -> int:
     """How many versions of a profile were tested for a promise, by its record."""
     if profile is None:
         return 0
-    counts = [_counted("promises", profile.made)]
+    counts = [_count_in(profile.made, "promises")]
     for record in (profile.record(), *profile.before):
         promise = record.get("promise")
-        counts.append(_counted("version", promise if isinstance(promise, dict) else {}))
+        counts.append(_count_in(promise if isinstance(promise, dict) else {}, "version"))
     return max(counts)
 
 
-def _counted(name: str, record: dict[str, Any]) -> int:
-    """A count in what may be anybody's record."""
+def _count_in(record: dict[str, Any], name: str) -> int:
+    """A count in a record that anybody may have written."""
     count = record.get(name)
     return min(max(count, 0), MOST_ATTEMPTS) if type(count) is int else 0
 
 
 @dataclass(frozen=True, slots=True)
 class PromiseTarget:
-    """What is to be promised of a version of a profile."""
+    """What a version of a profile shall promise."""
 
     precision: float
     confidence: float
@@ -111,7 +107,6 @@ class PromiseTarget:
 
     @classmethod
     def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
-        """What is to be promised of a profile."""
         version = (profile.promise or {}).get("version") if profile else None
         if type(version) is int and 0 < version <= MOST_ATTEMPTS:
             return cls(precision, confidence, version)
@@ -119,5 +114,5 @@ class PromiseTarget:
 
     @property
     def test_confidence(self) -> float:
-        """The confidence to test at, so that all versions together keep what is said."""
+        """The confidence of one test, so that all versions together have the stated one."""
         return confidence_of_version(self.confidence, self.version)

@@ -1,7 +1,7 @@
-"""A promise of an event's threshold: what labels show of it, setting it, and whether it holds."""
+"""Promises of precision: evidence from labels, setting a promise, and whether it still holds."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
 
 HOUR = 3_600_000
-ENOUGH = 1_000  # posts of the last hour; fewer tell no rate
+ENOUGH = 1_000  # posts of the last hour; fewer show no rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,68 +51,34 @@ class PromiseEvidence:
 
 
 def weigh_labels(
-    labels: Sequence[Label],
-    matches: Mapping[PostId, EventMatch],
-    profile: Profile,
+    labels: Sequence[Label], matches: Mapping[PostId, EventMatch], profile: Profile,
     target: PromiseTarget,
-) -> PromiseEvidence:
-    """What labels of matches that were drawn at random show of a profile.
-
-    Matches that came after the newest draw was frozen are of another one.
-    """
+) -> PromiseEvidence:  # fmt: skip
+    """Counts labels that were drawn at random, of matches before the newest queue was frozen."""
     drawn = [label for label in labels if label.drawn == "certify"]
     name = queue_of(label for label in drawn if label.post_id in matches)
-    until = milliseconds(utc(name.until)) if name else None
-    own = [each for each in matches.values() if is_by(each, profile) and came_by(each, until)]
-    verdicts = unanimous_verdicts(drawn)
-    labelled = [
-        verdicts[each.candidate.post_id] for each in own if each.candidate.post_id in verdicts
-    ]
+    own = [each for each in matches.values() if each.profile == (profile.id, profile.version)]
+    if name:
+        until = milliseconds(utc(name.until))
+        own = [each for each in own if milliseconds(utc(each.record.processed_at)) <= until]
     candidates = [each.candidate for each in own]
+    verdicts = unanimous_verdicts(drawn)
+    on = [verdicts[each.post_id] for each in candidates if each.post_id in verdicts]
     queue = CertifyQueue(candidates, target.precision, target.test_confidence, name or UNSET)
     look = queue.look(verdicts)
-    can, why = look.ask is not None, queue.out_of_reach(look)
     return PromiseEvidence(
-        look.threshold, look.missing, can, len(labelled), sum(labelled), len(own), why
+        threshold=look.threshold,
+        missing=look.missing,
+        more=look.ask is not None,
+        labels=len(on),
+        on=sum(on),
+        matches=len(own),
+        out_of_reach=queue.out_of_reach(look),
     )
 
 
-def is_by(match: EventMatch, profile: Profile) -> bool:
-    """Whether a match was made by this version of a profile."""
-    return (match.match.seed_id, match.match.seed_version) == (profile.id, profile.version)
-
-
-def came_by(match: EventMatch, until: int | None) -> bool:
-    """Whether a match was there by this time."""
-    return until is None or milliseconds(utc(match.record.processed_at)) <= until
-
-
-def promised_profile(
-    context: ModelContext,
-    profile: Profile,
-    target: PromiseTarget,
-    evidence: PromiseEvidence,
-    made: dict[str, Any],
-) -> Profile:
-    """The profile with the threshold that was shown, and what it promises."""
-    assert evidence.threshold is not None
-    promise = {
-        "precision": target.precision, "confidence": target.confidence, "version": target.version,
-        "labels": evidence.labels, "on": evidence.on, "matches": evidence.matches,
-        "rate": rate_of(context, profile, evidence.threshold), **made,
-    }  # fmt: skip
-    before = profile.before if profile.promise else profile.history()
-    return replace(profile, threshold=evidence.threshold, promise=promise, before=before)
-
-
-def rate_of(context: ModelContext, profile: Profile, threshold: float) -> float:
-    """The share of the background that passes: about what passes without the event."""
-    scores = profile.vector.scores(sides_of(context.background)[1])  # [n]
-    return float((scores >= np.float32(threshold)).mean())
-
-
 class PassRates:
-    """How many of the last hour's posts match each profile."""
+    """The share of the last hour's posts that match each profile."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, now: int) -> None:
         topics = context.config.topics
@@ -120,17 +86,14 @@ class PassRates:
         self._posts = sum(end - since[part] for part, end in cluster.ends(topics.posts).items())
         self._matched: Counter[tuple[str, str]] = Counter()
         for batch in cluster.read(topics.matches, cluster.at(topics.matches, now - HOUR)):
-            self._count(message.value for message in batch)
+            for record in filter(None, (read_match(message.value) for message in batch)):
+                self._matched.update({(each.seed_id, each.seed_version) for each in record.matches})
 
     def of(self, profile: Profile) -> float | None:
-        """The share of posts that match a profile; None where too few came."""
+        """None where too few posts came."""
         if self._posts < ENOUGH:
             return None
         return self._matched[profile.id, profile.version] / self._posts
-
-    def _count(self, values: Iterable[bytes | None]) -> None:
-        for record in filter(None, map(read_match, values)):
-            self._matched.update({(match.seed_id, match.seed_version) for match in record.matches})
 
 
 def lapse_reason(event: EventState, rate: float | None) -> str:
@@ -154,7 +117,7 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
 
 
 def require_profile(event: EventState) -> Profile:
-    """The profile of an event, which has to be in force to promise something."""
+    """A promise needs a profile in force."""
     if event.profile is None or event.why:
         raise InputError(
             f"event {event.name!r}: its profile is {event.state} ({event.why}); "
@@ -166,26 +129,36 @@ def require_profile(event: EventState) -> Profile:
 def read_evidence(
     cluster: TopicReader, config: Config, profile: Profile, target: PromiseTarget, start: int
 ) -> PromiseEvidence:
-    """What the labels of a profile's matches since then show."""
     matches = read_event_matches(cluster, config, profile.event, start)
-    return weigh_labels(read_event_labels(cluster, config, profile.event), matches, profile, target)
+    labels = read_event_labels(cluster, config, profile.event)
+    return weigh_labels(labels, matches, profile, target)
 
 
 def set_promise(
     topic: SeedTopic, state: ControlState, context: ModelContext, profile: Profile,
     target: PromiseTarget, evidence: PromiseEvidence,
 ) -> None:  # fmt: skip
-    """Publish the threshold that was shown of a profile of this state, if it is still the one.
-
-    Whether what was set is in force, and holds, is said.
-    """
-    made = promised_profile(context, profile, target, evidence, creation_fields())
-    topic.publish({profile.id.encode(): made.value(context.config.limits)}, state)
+    """Publish a profile of `state` with its threshold and promise; reports whether it holds."""
+    assert evidence.threshold is not None
+    background = sides_of(context.background)[1]  # about what passes without the event
+    passed = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
+    promise = {
+        "precision": target.precision,
+        "confidence": target.confidence,
+        "version": target.version,
+        "labels": evidence.labels,
+        "on": evidence.on,
+        "matches": evidence.matches,
+        "rate": float(passed.mean()),
+        **creation_fields(),
+    }
+    before = profile.before if profile.promise else profile.history()
+    promised = replace(profile, threshold=evidence.threshold, promise=promise, before=before)
+    topic.publish({profile.id.encode(): promised.value(context.config.limits)}, state)
     event = require_event(read_events(topic, context)[0], profile.event)
     if event.profile is None:
         return
-    rate = PassRates(topic.cluster, context, now_ms()).of(event.profile)
-    why = lapse_reason(event, rate)
+    why = lapse_reason(event, PassRates(topic.cluster, context, now_ms()).of(event.profile))
     notify(f"lapsed at once: {why}" if why else "set; the list of events says when it lapses")
 
 
@@ -204,7 +177,6 @@ def missing_text(evidence: PromiseEvidence) -> str:
 def promise_row(
     name: str, target: PromiseTarget, evidence: PromiseEvidence, set_it: bool
 ) -> dict[str, Any]:
-    """What was shown, as a row of JSON."""
     return {
         "event": name,
         "precision": target.precision,
@@ -223,7 +195,7 @@ def promise_row(
 def event_rows(
     cluster: TopicReader, context: ModelContext, events: Collection[EventState]
 ) -> list[dict[str, Any]]:
-    """Events as rows, those that promise something with whether that still holds."""
+    """Reads the pass rates only if an event has a promise."""
     bound = any(event.profile and event.profile.promise for event in events)
     rates = PassRates(cluster, context, now_ms()) if bound else None
     return [
@@ -234,20 +206,18 @@ def event_rows(
     ]
 
 
-def event_row(event: EventState, lapse_reason: str = "") -> dict[str, Any]:
-    """An event as a row of JSON."""
-    made = event.profile.made if event.profile else {}
-    cuts = event.thresholds
+def event_row(event: EventState, lapsed: str = "") -> dict[str, Any]:
+    cuts, profile = event.thresholds, event.profile
     return {
         "event": event.name,
         "seeds": [seed.id for seed in event.seeds],
         "profile": event.state,
         "why": event.why or None,
-        "version": event.profile.version if event.profile else None,
+        "version": profile.version if profile else None,
         "threshold": cuts[0] if len(cuts) == 1 else None,
         "thresholds": list(cuts),
-        "automatic": event.profile.threshold is None if event.profile else None,
-        "promise": event.profile.promise if event.profile else None,
-        "lapsed": lapse_reason or None,
-        "made": made,
+        "automatic": profile.threshold is None if profile else None,
+        "promise": profile.promise if profile else None,
+        "lapsed": lapsed or None,
+        "made": profile.made if profile else {},
     }

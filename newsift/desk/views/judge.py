@@ -17,7 +17,6 @@ from newsift.operations.events import NONE, require_event
 from newsift.operations.labels import EventMatch, QueueKind
 from newsift.operations.promises import (
     PromiseEvidence,
-    is_by,
     missing_text,
     require_profile,
     set_promise,
@@ -258,7 +257,7 @@ def _hourly(
     stream: StreamRate, matches: Iterable[EventMatch], profile: Profile, result: PromiseEvidence
 ) -> dict[str, float | str | None] | None:
     """How many of the profile's matches an hour pass now, and would above what is shown."""
-    own = [each for each in matches if is_by(each, profile)]
+    own = [each for each in matches if each.profile == (profile.id, profile.version)]
     least = -1.0 if profile.threshold is None else profile.threshold
     if not own:
         return None

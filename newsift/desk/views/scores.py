@@ -214,8 +214,8 @@ def near(desk: Desk, request: OfEvent) -> dict[str, Any]:
     measure, near_misses = desk.scores.measure(request.event), desk.outside.near(request.event)
     verdict_of = joint_verdicts(desk.mirrors.labels.of(request.event))
     rows = missed_rows(measure, near_misses.answers, verdict_of)
-    bin_counts = sum(stratum.count for each in near_misses.answers for stratum in each.strata)
-    return {"away": "", "near": rows, "count": bin_counts, "told": near_misses.messages}
+    count = sum(stratum.count for each in near_misses.answers for stratum in each.strata)
+    return {"away": "", "near": rows, "count": count, "told": near_misses.messages}
 
 
 @acts("/api/scores/threshold", SetThreshold, "events.threshold")
