@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from newsift.cli.options import JSON, kafka_options, since_option
+from newsift.cli.options import JSON, YES, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
 from newsift.cli.terminal import confirm_publish, require_yes
@@ -44,251 +44,10 @@ from worker.seeds.state import ControlState
 from worker.text import cut, one_line
 
 HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
-SHOWN = 160  # characters of a post
-WORDS = 10
-
-
-def print_events(rows: Sequence[dict[str, Any]]) -> None:
-    """One line an event; one that is refused or stale says why."""
-    table(HEADER, [_cells(row) for row in rows])
-
-
-def print_event(row: dict[str, Any], profile: Profile | None) -> None:
-    """All about one event: what it learned, and the versions before."""
-    names = ("event", "seeds", "profile", "threshold", "promise")
-    fields = dict(zip(names, _cells(row), strict=False)) | {"seeds": ", ".join(row["seeds"])}
-    made = row["made"]
-    for name in ("at", "by", "method", "beta", "gamma", "cohesion", "labels", "attempts"):
-        fields[name] = made.get(name)
-    posts = made.get("posts")
-    fields["posts"] = len(posts) if isinstance(posts, list) else None
-    fields["version"] = row["version"]
-    fields |= {name: words_text(made.get(name)) for name in ("gained", "lost")}
-    print_fields(fields)
-    for number, record in enumerate(profile.before if profile else (), 1):
-        creation_record = record.get("made")
-        creation = creation_record if isinstance(creation_record, dict) else {}
-        parts = [f"before {number}", creation.get("at"), creation.get("by"), creation.get("method")]
-        click.echo("  ".join(one_line(str(part)) for part in parts if part))
-
-
-def print_proposal(proposal: Proposal) -> None:
-    """Before and after, for people."""
-    made, compared = proposal.profile.made, proposal.comparison
-    click.echo(f"event         {one_line(proposal.event.name)}")
-    click.echo(f"learned from  {one_line(_learned_from(made))}")
-    for name in ("gained", "lost"):
-        click.echo(f"{name:<13} {words_text(made[name]) or '-'}")
-    before, after = (thresholds_text(cuts) for cuts in proposal.cuts)
-    click.echo(f"threshold     {before} → {after}")
-    was, will = proposal.of_background
-    click.echo(f"background    {was:.1f} → {will:.1f} of 1,000 posts pass")
-    if compared.read:
-        was, will = compared.passes
-        click.echo(
-            f"stream        {was:,} → {will:,} of {compared.read:,} posts pass{_hourly(proposal)}"
-        )
-    for sign, posts in (("+", compared.come), ("-", compared.go)):
-        for each in posts:
-            click.echo(f"  {sign} {each.score:.2f}  {cut(one_line(each.post.text), SHOWN)}")
-
-
-def words_text(words: Any) -> str:
-    """Words with how much they moved, as far as a record is what it should be."""
-    if not isinstance(words, list):
-        return ""
-    return "  ".join(_word_text(pair) for pair in words[:WORDS])
-
-
-def thresholds_text(cuts: Sequence[float]) -> str:
-    """Thresholds: one, or from the lowest to the highest."""
-    ends = dict.fromkeys(f"{cut:.4f}" for cut in (*cuts[:1], *cuts[-1:]))
-    return "–".join(ends) or "-"
-
-
-def _word_text(pair: Any) -> str:
-    if not (isinstance(pair, list | tuple) and len(pair) == 2):
-        return ""
-    word, move = pair
-    evidence = f" {move:+.3f}" if isinstance(move, float | int) else ""
-    return f"{cut(one_line(str(word)), 40)}{evidence}"
-
-
-def _cells(row: dict[str, Any]) -> list[object]:
-    made = row["made"]
-    state = f"{row['profile']}: {row['why']}" if row["why"] else row["profile"]
-    own = "" if row["automatic"] is False else " auto"
-    cuts = thresholds_text(row["thresholds"]) + (own if row["thresholds"] else "")
-    promise = promise_text(row["promise"])
-    if row["lapsed"]:
-        promise = f"{promise}, lapsed: {row['lapsed']}"
-    creation = [made.get(name) for name in ("at", "by", "method")]
-    return [row["event"], len(row["seeds"]), state, cuts, promise, *creation]
-
-
-def promise_text(promise: Any) -> str:
-    """A promise in short, as far as it is one."""
-    if not isinstance(promise, dict):
-        return ""
-    precision, confidence = promise.get("precision"), promise.get("confidence")
-    if not (isinstance(precision, float) and isinstance(confidence, float)):
-        return "unreadable"
-    return f"{precision:g} at {100 * confidence:.0f} %"
-
-
-def _learned_from(made: dict[str, Any]) -> str:
-    text = f"{made['method']} (β {made['beta']:.2f}, γ {made['gamma']:g}"
-    if made["posts"] or made["cohesion"]:
-        text += f", cohesion {made['cohesion']:.2f}, {len(made['posts'])} posts"
-    return text + (f", {made['labels']} labels)" if made["labels"] else ")")
-
-
-def _hourly(proposal: Proposal) -> str:
-    if proposal.hours < 1 / 60:
-        return ""
-    was, will = (passes / proposal.hours for passes in proposal.comparison.passes)
-    return f", {was:,.1f} → {will:,.1f} an hour"
-
-
-def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool = False) -> bool:
-    """Show what the event would learn, and publish it on consent; whether all is well."""
-    proposal, state = training.propose()
-    report_stream(proposal)
-    danger = publication_risk(proposal) if again and yes else ""
-    if not as_json:
-        print_proposal(proposal)
-    agreed = proposal.is_news and not danger and confirm_publish(yes, _question(proposal, again))
-    if agreed:
-        training.publish(proposal, state)
-        notify_version(state)
-    elif not proposal.is_news:
-        notify("nothing new: the profile stays as it is")
-    if danger:
-        notify(f"nothing was published, it would not be safe: {danger}")
-    if as_json:
-        print_json([proposal_row(proposal, agreed)])
-    elif agreed:
-        notify(f"published: {proposal.profile.id} {proposal.profile.version}")
-    return agreed or not (proposal.is_news or danger)
-
-
-def learn_repeatedly(training: ProfileTraining, every: float) -> None:
-    """Learn again and again, for as long as it is safe; SIGTERM ends it.
-
-    A round that is overtaken by somebody else's publication is left to the next.
-    """
-    with end_on_sigterm():
-        while True:
-            time.sleep(every)
-            proposal, state = training.propose()
-            if danger := publication_risk(proposal):
-                notify(f"stopped, the profile stays as it is: {danger}")
-                return
-            if proposal.is_news:
-                try:
-                    training.publish(proposal, state)
-                except ConflictError as error:
-                    notify(f"{error}; the next round tries again")
-                    continue
-                notify_version(state)
-                read, passes = proposal.comparison.read, proposal.comparison.passes
-                passing = f"{passes[0]:,} → {passes[1]:,} of {read:,} posts pass"
-                notify(f"published: {proposal.profile.version}, {passing}")
-
-
-def _question(proposal: Proposal, again: bool) -> str:
-    further = ", and those to come while it is safe" if again else ""
-    return f"Publish this profile of {proposal.event.name!r}{further}?"
-
-
+POST_CHARS = 160
+MOST_WORDS = 10
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
-
-
-@click.command()
-@click.argument("name", metavar="EVENT")
-@click.option("--precision", type=SHARE, default=0.8, show_default=True, help="Of the matches.")
-@click.option("--confidence", type=SHARE, default=0.9, show_default=True, help="Of the promise.")
-@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
-@click.option("--yes", is_flag=True, help="Publish without asking.")
-@JSON
-@kafka_options
-def promise(
-    name: str, precision: float, confidence: float, start: int | None, yes: bool, as_json: bool,
-    config: Config,
-) -> None:  # fmt: skip
-    """Say the threshold above which EVENT's matches are right, and set it.
-
-    What it promises is shown by the labels of `newsift labels ask EVENT`, or it says how many are
-    missing if none is wrong. It is of one version of the profile, which learning leaves alone from
-    then on; it lapses when so few posts pass that most would pass without the event too. `newsift
-    events forget` gives it up.
-    """
-    with connected(config) as cluster:
-        context, topic = ModelContext(config), SeedTopic(cluster, config)
-        events, state = read_events(topic, context)
-        event = require_event(events, name).require_seeds()
-        if event.state == NONE:
-            _first_profile(topic, state, context, event, yes, as_json)
-            return
-        profile = require_profile(event)
-        target = PromiseTarget.of(profile, precision, confidence)
-        begin = since("24h") if start is None else start
-        evidence = read_evidence(cluster, config, profile, target, begin)
-        if not as_json:
-            click.echo(_evidence_text(target, evidence))
-        set_it = _confirm_threshold(profile, evidence, yes)
-        if set_it:
-            set_promise(topic, state, context, profile, target, evidence)
-            notify_version(state)
-    if as_json:
-        print_json([promise_row(name, target, evidence, set_it)])
-
-
-def _first_profile(
-    topic: SeedTopic, state: ControlState, context: ModelContext, event: EventState, yes: bool,
-    as_json: bool,
-) -> None:  # fmt: skip
-    """Give an event a profile: a promise is of one, and of labels of its own matches."""
-    notify("a promise is of a profile: this one, of the seeds and the background, comes first")
-    proposal = propose_profile(context, event, None, ([], []), attempts_of(event.profile))
-    if not as_json:
-        print_proposal(proposal)
-    require_yes(yes, "promise")
-    agreed = confirm_publish(yes, f"Publish this profile of {event.name!r}?")
-    if agreed:
-        topic.publish({event.key: proposal.value}, state)
-        notify(f"published; label its matches now: newsift labels ask {one_line(event.name)}")
-    if as_json:
-        print_json([proposal_row(proposal, agreed)])
-
-
-def _evidence_text(target: PromiseTarget, evidence: PromiseEvidence) -> str:
-    """What the labels show."""
-    held = f"precision {target.precision:g} at {target.confidence:.0%} confidence"
-    labels = f"{evidence.labels} labels, {evidence.on} of them on the event"
-    of = f"{labels}, of {evidence.matches} matches"
-    if evidence.threshold is None:
-        return f"{held}: not shown by {of}"
-    return f"{held}: shown from {evidence.threshold:.4f} on, by {of}"
-
-
-def _confirm_threshold(profile: Profile, evidence: PromiseEvidence, yes: bool) -> bool:
-    """Whether the threshold is to be set; else what is missing is said."""
-    if evidence.threshold is None:
-        ask = f": newsift labels ask {one_line(profile.event)}" if evidence.more else ""
-        older = "" if evidence.matches else ", or give --since an earlier time"
-        notify(f"{missing_text(evidence)}{ask}{older}")
-        return False
-    if evidence.more:
-        notify(f"{evidence.missing} more labels would show a lower threshold, if none is wrong")
-    require_yes(yes, "promise")
-    return confirm_publish(
-        yes, f"Set the threshold of {profile.event!r} to {evidence.threshold:.4f}?"
-    )
-
-
 NAME = click.argument("name", metavar="EVENT")
-YES = click.option("--yes", is_flag=True, help="Publish without asking.")
 
 
 @click.group()
@@ -309,12 +68,9 @@ def list_events(as_json: bool, config: Config) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        print_events(rows)
+        table(HEADER, [_cells(row) for row in rows])
     else:
         notify("no events; add seeds with `newsift seeds add FILE --event NAME`")
-
-
-events.add_command(promise)
 
 
 @events.command("show")
@@ -327,11 +83,62 @@ def show_event(name: str, as_json: bool, config: Config) -> None:
         context = ModelContext(config)
         event = require_event(read_events(SeedTopic(cluster, config), context)[0], name)
         row = event_rows(cluster, context, [event])[0]
+    before = event.profile.before if event.profile else ()
     if as_json:
-        before = event.profile.before if event.profile else ()
         print_json([row | {"before": [record.get("made") for record in before]}])
-    else:
-        print_event(row, event.profile)
+        return
+    fields = dict(zip(HEADER[:5], _cells(row), strict=False)) | {"seeds": ", ".join(row["seeds"])}
+    made = row["made"]
+    for key in ("at", "by", "method", "beta", "gamma", "cohesion", "labels", "attempts"):
+        fields[key] = made.get(key)
+    posts = made.get("posts")
+    fields["posts"] = len(posts) if isinstance(posts, list) else None
+    fields["version"] = row["version"]
+    fields |= {key: words_text(made.get(key)) for key in ("gained", "lost")}
+    print_fields(fields)
+    for number, record in enumerate(before, 1):
+        made = record.get("made")
+        made = made if isinstance(made, dict) else {}
+        parts = [f"before {number}", made.get("at"), made.get("by"), made.get("method")]
+        click.echo("  ".join(one_line(str(part)) for part in parts if part))
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    state = f"{row['profile']}: {row['why']}" if row["why"] else row["profile"]
+    own = "" if row["automatic"] is False else " auto"
+    cuts = thresholds_text(row["thresholds"]) + (own if row["thresholds"] else "")
+    promise = _promise_text(row["promise"])
+    if row["lapsed"]:
+        promise = f"{promise}, lapsed: {row['lapsed']}"
+    made = [row["made"].get(name) for name in ("at", "by", "method")]
+    return [row["event"], len(row["seeds"]), state, cuts, promise, *made]
+
+
+def _promise_text(promise: Any) -> str:
+    """A record may hold anything."""
+    if not isinstance(promise, dict):
+        return ""
+    precision, confidence = promise.get("precision"), promise.get("confidence")
+    if not (isinstance(precision, float) and isinstance(confidence, float)):
+        return "unreadable"
+    return f"{precision:g} at {100 * confidence:.0f} %"
+
+
+def words_text(words: Any) -> str:
+    """Words with their moves; a record may hold anything."""
+    texts = []
+    for pair in words[:MOST_WORDS] if isinstance(words, list) else ():
+        if isinstance(pair, list | tuple) and len(pair) == 2:
+            word, move = pair
+            number = f" {move:+.3f}" if isinstance(move, float | int) else ""
+            texts.append(f"{cut(one_line(str(word)), 40)}{number}")
+    return "  ".join(texts)
+
+
+def thresholds_text(cuts: Sequence[float]) -> str:
+    """One, or the lowest and the highest."""
+    ends = dict.fromkeys(f"{cut:.4f}" for cut in (*cuts[:1], *cuts[-1:]))
+    return "–".join(ends) or "-"
 
 
 @events.command("learn")
@@ -361,12 +168,84 @@ def learn_event(
     stream = None if background else seconds(span or "24h", "--since")
     pause = None if every is None else seconds(every, "--every")
     with connected(config) as cluster:
-        training = ProfileTraining(
-            cluster, ModelContext(config), LearnOptions(name, stream, labels)
-        )
+        options = LearnOptions(name, stream, labels)
+        training = ProfileTraining(cluster, ModelContext(config), options)
         well = learn_once(training, yes, as_json, again=pause is not None)
         if well and pause is not None:
             learn_repeatedly(training, pause)
+
+
+def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool = False) -> bool:
+    """Show a proposal, and publish it on consent. Returns whether learning may go on."""
+    proposal, state = training.propose()
+    report_stream(proposal)
+    danger = publication_risk(proposal) if again and yes else ""
+    if not as_json:
+        print_proposal(proposal)
+    further = ", and those to come while it is safe" if again else ""
+    question = f"Publish this profile of {proposal.event.name!r}{further}?"
+    agreed = proposal.is_news and not danger and confirm_publish(yes, question)
+    if agreed:
+        training.publish(proposal, state)
+        notify_version(state)
+    elif not proposal.is_news:
+        notify("nothing new: the profile stays as it is")
+    if danger:
+        notify(f"nothing was published, it would not be safe: {danger}")
+    if as_json:
+        print_json([proposal_row(proposal, agreed)])
+    elif agreed:
+        notify(f"published: {proposal.profile.id} {proposal.profile.version}")
+    return agreed or not (proposal.is_news or danger)
+
+
+def learn_repeatedly(training: ProfileTraining, every: float) -> None:
+    """Learn for as long as it is safe; SIGTERM ends it.
+
+    Where somebody else has published meanwhile, the next round tries again.
+    """
+    with end_on_sigterm():
+        while True:
+            time.sleep(every)
+            proposal, state = training.propose()
+            if danger := publication_risk(proposal):
+                notify(f"stopped, the profile stays as it is: {danger}")
+                return
+            if proposal.is_news:
+                try:
+                    training.publish(proposal, state)
+                except ConflictError as error:
+                    notify(f"{error}; the next round tries again")
+                    continue
+                notify_version(state)
+                read, passes = proposal.comparison.read, proposal.comparison.passes
+                change = f"{passes[0]:,} → {passes[1]:,} of {read:,} posts pass"
+                notify(f"published: {proposal.profile.version}, {change}")
+
+
+def print_proposal(proposal: Proposal) -> None:
+    made, compared = proposal.profile.made, proposal.comparison
+    click.echo(f"event         {one_line(proposal.event.name)}")
+    origin = f"{made['method']} (β {made['beta']:.2f}, γ {made['gamma']:g}"
+    if made["posts"] or made["cohesion"]:
+        origin += f", cohesion {made['cohesion']:.2f}, {len(made['posts'])} posts"
+    origin += f", {made['labels']} labels)" if made["labels"] else ")"
+    click.echo(f"learned from  {one_line(origin)}")
+    for name in ("gained", "lost"):
+        click.echo(f"{name:<13} {words_text(made[name]) or '-'}")
+    before, after = (thresholds_text(cuts) for cuts in proposal.cuts)
+    click.echo(f"threshold     {before} → {after}")
+    was, will = proposal.of_background
+    click.echo(f"background    {was:.1f} → {will:.1f} of 1,000 posts pass")
+    if compared.read:
+        was, will = compared.passes
+        hourly = ""
+        if proposal.hours >= 1 / 60:
+            hourly = f", {was / proposal.hours:,.1f} → {will / proposal.hours:,.1f} an hour"
+        click.echo(f"stream        {was:,} → {will:,} of {compared.read:,} posts pass{hourly}")
+    for sign, posts in (("+", compared.come), ("-", compared.go)):
+        for each in posts:
+            click.echo(f"  {sign} {each.score:.2f}  {cut(one_line(each.post.text), POST_CHARS)}")
 
 
 @events.command()
@@ -394,3 +273,84 @@ def forget(name: str, yes: bool, config: Config) -> None:
     click.echo(f"{one_line(name)}  {version}  back to {target}")
     if event.why:
         notify(f"it is {event.state}: {event.why}; the seeds serve")
+
+
+@events.command()
+@NAME
+@click.option("--precision", type=SHARE, default=0.8, show_default=True, help="Of the matches.")
+@click.option("--confidence", type=SHARE, default=0.9, show_default=True, help="Of the promise.")
+@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
+@YES
+@JSON
+@kafka_options
+def promise(
+    name: str, precision: float, confidence: float, start: int | None, yes: bool, as_json: bool,
+    config: Config,
+) -> None:  # fmt: skip
+    """Say the threshold above which EVENT's matches are right, and set it.
+
+    What it promises is shown by the labels of `newsift labels ask EVENT`, or it says how many are
+    missing if none is wrong. It is of one version of the profile, which learning leaves alone from
+    then on; it lapses when so few posts pass that most would pass without the event too. `newsift
+    events forget` gives it up.
+    """
+    with connected(config) as cluster:
+        context, topic = ModelContext(config), SeedTopic(cluster, config)
+        events, state = read_events(topic, context)
+        event = require_event(events, name).require_seeds()
+        if event.state == NONE:
+            _publish_first_profile(topic, state, context, event, yes, as_json)
+            return
+        profile = require_profile(event)
+        target = PromiseTarget.of(profile, precision, confidence)
+        begin = since("24h") if start is None else start
+        evidence = read_evidence(cluster, config, profile, target, begin)
+        if not as_json:
+            click.echo(_evidence_text(target, evidence))
+        set_it = _confirm_threshold(profile, evidence, yes)
+        if set_it:
+            set_promise(topic, state, context, profile, target, evidence)
+            notify_version(state)
+    if as_json:
+        print_json([promise_row(name, target, evidence, set_it)])
+
+
+def _publish_first_profile(
+    topic: SeedTopic, state: ControlState, context: ModelContext, event: EventState, yes: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """A promise needs a profile, and labels of the profile's own matches."""
+    notify("a promise is of a profile: this one, of the seeds and the background, comes first")
+    proposal = propose_profile(context, event, None, ([], []), attempts_of(event.profile))
+    if not as_json:
+        print_proposal(proposal)
+    require_yes(yes, "promise")
+    agreed = confirm_publish(yes, f"Publish this profile of {event.name!r}?")
+    if agreed:
+        topic.publish({event.key: proposal.value}, state)
+        notify(f"published; label its matches now: newsift labels ask {one_line(event.name)}")
+    if as_json:
+        print_json([proposal_row(proposal, agreed)])
+
+
+def _evidence_text(target: PromiseTarget, evidence: PromiseEvidence) -> str:
+    promise = f"precision {target.precision:g} at {target.confidence:.0%} confidence"
+    labels = f"{evidence.labels} labels, {evidence.on} of them on the event"
+    of = f"{labels}, of {evidence.matches} matches"
+    if evidence.threshold is None:
+        return f"{promise}: not shown by {of}"
+    return f"{promise}: shown from {evidence.threshold:.4f} on, by {of}"
+
+
+def _confirm_threshold(profile: Profile, evidence: PromiseEvidence, yes: bool) -> bool:
+    """Reports what is missing where there is no threshold."""
+    if evidence.threshold is None:
+        ask = f": newsift labels ask {one_line(profile.event)}" if evidence.more else ""
+        older = "" if evidence.matches else ", or give --since an earlier time"
+        notify(f"{missing_text(evidence)}{ask}{older}")
+        return False
+    if evidence.more:
+        notify(f"{evidence.missing} more labels would show a lower threshold, if none is wrong")
+    require_yes(yes, "promise")
+    question = f"Set the threshold of {profile.event!r} to {evidence.threshold:.4f}?"
+    return confirm_publish(yes, question)

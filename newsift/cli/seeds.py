@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from newsift.cli.options import JSON, kafka_options
+from newsift.cli.options import JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
 from newsift.cli.terminal import at_terminal, confirm_publish, require_yes
@@ -29,15 +29,12 @@ from newsift.operations.feeds import (
 )
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.seed_drafts import (
-    SeedDraft,
-    change_seed,
+    change_seeds,
     draft_of_url,
     parse_seed,
     read_seed_files,
-    remove_seeds,
     require_articles,
 )
-from newsift.operations.seed_publication import event_seeds
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, seed_fields
 from newsift.operations.seed_topic import SeedTopic, key_of, seed_topic
 from newsift.operations.times import seconds, until
@@ -48,34 +45,29 @@ from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.seeds.profile import Compared
 from worker.seeds.record import Seed, event_in
-from worker.seeds.state import ControlState, control_state
+from worker.seeds.state import control_state
 from worker.text import bytes_in_json, bytes_of_json, cut, escaped_json, one_line
 
 HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
+PUBLIC_FEEDS = Bounds(besides=", or give --intranet if FEED is in your own network")
+PUBLIC_PAGES = Bounds(besides=", or give --intranet if it is your own network")
+LEAD = 300  # characters of a page's article that are shown
+RECORD_FORM = '{"key": …, "value": …}, as newsift seeds export writes it'
+ENDINGS = (".jsonl", ".json")
+MOST_NAMED = 10  # refused seeds
+AUTO, NEVER = "auto", "never"
 
 
-def print_table(rows: Sequence[SeedRow], common: float | None) -> None:
-    """One line a seed or profile; those that are refused or stale say why.
+@click.group()
+def seeds() -> None:
+    """List, add, change and remove the articles that posts are compared with.
 
-    `common` is the threshold that the configuration gives those which have none.
+    A change takes effect in every running worker within a second.
     """
-    if not rows:
-        notify("no seeds; add one with `newsift seeds add FILE`")
-        return
-    header = [name.removeprefix("seed_").removesuffix("_at") for name in HEADER]
-    table(header, [[_table_row(row, common).get(name) for name in HEADER] for row in rows])
-
-
-def _table_row(row: SeedRow, common: float | None) -> SeedRow:
-    title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
-    row = row | {"title": row.get("reason", title)}
-    if row["state"] == "refused":
-        return row
-    return row | {"threshold": threshold_text(row, common)}
 
 
 def threshold_text(row: SeedRow, common: float | None) -> str:
-    """The threshold of a seed: its own, the configuration's, or the automatic one as a number."""
+    """`common` is the threshold of the configuration, for seeds that have none."""
     if row["threshold"] is not None:
         return f"{row['threshold']:g}"
     if common is not None:
@@ -84,10 +76,48 @@ def threshold_text(row: SeedRow, common: float | None) -> str:
     return "auto" if automatic is None else f"auto {automatic:.4f}"
 
 
-def print_seed(row: SeedRow, common: float | None) -> None:
-    """Everything about one seed, its text last."""
+@seeds.command("list")
+@JSON
+@kafka_options
+def list_seeds(as_json: bool, config: Config) -> None:
+    """List the seeds with their thresholds, and those that are refused with the reason."""
+    from newsift.operations.model_context import list_seed_rows
+
+    with seed_topic(config) as topic:
+        state = topic.state()
+    rows = list_seed_rows(state, config)
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        notify("no seeds; add one with `newsift seeds add FILE`")
+    else:
+        header = [name.removeprefix("seed_").removesuffix("_at") for name in HEADER]
+        cells = (_table_row(row, config.matching.threshold) for row in rows)
+        table(header, [[row.get(name) for name in HEADER] for row in cells])
+
+
+def _table_row(row: SeedRow, common: float | None) -> SeedRow:
+    title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
+    row = row | {"title": row.get("reason", title)}
+    return row if row["state"] == "refused" else row | {"threshold": threshold_text(row, common)}
+
+
+@seeds.command("show")
+@click.argument("name", metavar="ID")
+@JSON
+@kafka_options
+def show_seed(name: str, as_json: bool, config: Config) -> None:
+    """Show one seed whole."""
+    from newsift.operations.model_context import full_seed_row
+
+    with seed_topic(config) as topic:
+        state = topic.state()
+    row = full_seed_row(state, key_of(state, name), config)
+    if as_json:
+        print_json([row])
+        return
     if "threshold" in row:
-        row = row | {"threshold": threshold_text(row, common)}
+        row["threshold"] = threshold_text(row, config.matching.threshold)
     last = ("text", "value", "auto_threshold")
     print_fields({name: value for name, value in row.items() if name not in last})
     click.echo()
@@ -95,10 +125,79 @@ def print_seed(row: SeedRow, common: float | None) -> None:
         click.echo(one_line(line))
 
 
+@seeds.command()
+@click.argument("files", nargs=-1, metavar="FILE…", type=PATH)
+@click.option("--url", help="Fetch the page, by HTTPS_PROXY if that is set, and take its article.")
+@click.option("--intranet", is_flag=True, help="Let --url be a host of your own network.")
+@click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
+@click.option("--event", help="The event they are about; else the record's, the folder's, the id.")
+@click.option("--title", help="The title; else a first line '# …', or the page's.")
+@click.option("--threshold", type=float, help="The score that matches; else automatic.")
+@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, or in RFC 3339.")
+@click.option("--yes", is_flag=True, help="Publish the article of --url without asking.")
+@click.option(
+    "--force", is_flag=True, help="Publish what looks like no article, or has fewer than 40 words."
+)
+@click.option(
+    "--preview/--no-preview", default=None,
+    help="Say the automatic threshold, and what would have matched; as a rule without --json.",
+)  # fmt: skip
+@JSON
+@kafka_options
+def add(
+    files: tuple[Path, ...], url: str | None, intranet: bool, name: str | None,
+    event: str | None, title: str | None, threshold: float | None, expires_at: str | None,
+    yes: bool, force: bool, preview: bool | None, as_json: bool, config: Config,
+) -> None:  # fmt: skip
+    """Publish articles: text, Markdown, JSON, saved pages, folders of them, or the page at --url.
+
+    A FILE that is - is one article on standard input. Of a page, saved or at --url, the article is
+    taken; where that looks like a notice, a menu or a stub it is refused, and so is an article of
+    fewer than 40 words. A subfolder of a folder is an event of its name.
+
+    The posts of the last 24 hours are tried on it: 20,000 of them at most and for 5 seconds, 5,000
+    and 2 seconds without a terminal. --no-preview, or --json, publishes and is done.
+    Where an event has several seeds and no profile, one of them all is offered.
+    """
+    if bool(files) == (url is not None):
+        raise click.UsageError("give files, or --url with one address")
+    if intranet and url is None:
+        raise click.UsageError("--intranet is for --url")
+    if url is None:
+        drafts = read_seed_files(files)
+    else:
+        require_yes(yes, "--url")
+        bounds = Bounds(allow=OwnNetwork()) if intranet else PUBLIC_PAGES
+        drafts = [draft_of_url(url, bounds)]
+    if len(drafts) > 1 and (name or title):
+        raise click.UsageError("--id and --title are for one article")
+    ends = None if expires_at is None else rfc3339(until(expires_at))
+    changes = {"event": event, "title": title, "threshold": threshold, "expires_at": ends}
+    changes = {key: value for key, value in changes.items() if value is not None}
+    drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
+    parsed = [parse_seed(draft, config) for draft in drafts]
+    if not force:
+        require_articles(drafts)
+    if url is not None and not yes and not _confirm_article(parsed[0]):
+        return
+    from newsift.cli.seed_preview import publish_drafts
+
+    with_preview = not as_json if preview is None else preview
+    with seed_topic(config) as topic:
+        publish_drafts(topic, config, drafts, parsed, with_preview, as_json, not (yes or as_json))
+
+
+def _confirm_article(seed: Seed) -> bool:
+    click.echo(f"id      {one_line(seed.id)}", err=True)
+    click.echo(f"title   {one_line(seed.title) or '-'}", err=True)
+    click.echo(f"length  {len(seed.text.split()):,} words", err=True)
+    click.echo(f"lead    {cut(one_line(seed.text), LEAD)}\n", err=True)
+    return confirm_publish(False, "Publish this article as a seed?")
+
+
 def print_publication(
     seed: Compared, status: str, config: Config, auto: AutoThresholds = MappingProxyType({})
 ) -> None:
-    """Say what was published, and what threshold will hold."""
     threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
     if config.matching.threshold is None and seed.threshold is None:
         one_in = round(1 / config.matching.background_rate)
@@ -109,10 +208,59 @@ def print_publication(
     click.echo(f"{one_line(seed.id)}  {seed.version}  {status}, {threshold}")
 
 
-PUBLIC_FEEDS = Bounds(besides=", or give --intranet if FEED is in your own network")
+@seeds.command("set")
+@click.argument("name", metavar="ID")
+@click.option("--threshold", metavar="SCORE", help="The score that matches, or 'auto'.")
+@click.option("--event", help="The event it is about.")
+@click.option("--title", help="The title; this changes the seed's version.")
+@click.option("--url", help="The article's address, for the record.")
+@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, RFC 3339, or 'never'.")
+@click.option("--paused/--resumed", default=None, help="Match nothing for now, or go on.")
+@JSON
+@kafka_options
+def change(
+    name: str, threshold: str | None, event: str | None, title: str | None, url: str | None,
+    expires_at: str | None, paused: bool | None, as_json: bool, config: Config,
+) -> None:  # fmt: skip
+    """Publish a seed's latest record again with changes; what is not named stays as it is."""
+    texts = {"event": event, "title": title, "url": url}
+    changes: dict[str, Any] = {key: value for key, value in texts.items() if value is not None}
+    if threshold is not None:
+        try:
+            changes["threshold"] = None if threshold == AUTO else float(threshold)
+        except ValueError:
+            problem = f"--threshold {threshold!r}: give a score above 0, at most 1, or auto"
+            raise InputError(problem) from None
+    if expires_at is not None:
+        changes["expires_at"] = None if expires_at == NEVER else rfc3339(until(expires_at))
+    if paused is not None:
+        changes["paused"] = paused or None
+    if not changes:
+        raise click.UsageError("nothing to change; see newsift seeds set --help")
+    with seed_topic(config) as topic:
+        state = topic.state()
+        seed = change_seeds(topic, state, [name], changes, config)[0]
+    if as_json:
+        print_json([seed_fields(seed) | {"published": "changed"}])
+    else:
+        print_publication(seed, "changed", config)
+    notify_version(state)
 
 
-@click.command()
+@seeds.command()
+@click.argument("names", nargs=-1, required=True, metavar="ID…")
+@kafka_options
+def remove(names: tuple[str, ...], config: Config) -> None:
+    """Delete seeds; all of them, or none if one is unknown."""
+    with seed_topic(config) as topic:
+        state = topic.state()
+        topic.publish(dict.fromkeys(key_of(state, name) for name in names), state)
+    for name in names:
+        click.echo(f"{one_line(name)}  removed")
+    notify_version(state)
+
+
+@seeds.command()
 @click.argument("feed", metavar="FEED")
 @click.option("--event", help="The event that the articles are about; else each its own.")
 @click.option("--keep", default="14d", metavar="SPAN", show_default=True,
@@ -125,8 +273,12 @@ PUBLIC_FEEDS = Bounds(besides=", or give --intranet if FEED is in your own netwo
 @click.option("--dry-run", "dry", is_flag=True, help="Ask one time, and publish and keep nothing.")
 @click.option("--intranet", is_flag=True,
               help="Let FEED be a host of your own network; no other there is asked.")  # fmt: skip
-@click.option("--state", metavar="FILE", type=click.Path(path_type=Path),
-              help="What is known of the feed; else in the state folder.")  # fmt: skip
+@click.option(
+    "--state",
+    metavar="FILE",
+    type=PATH,
+    help="What is known of the feed; else in the state folder.",
+)
 @kafka_options
 def follow(
     feed: str, event: str | None, keep: str, every: str, most: int, once: bool, dry: bool,
@@ -139,36 +291,87 @@ def follow(
     seed's text.
     """
     event_in({"event": event})
-    plan = FollowOptions(event, round(seconds(keep, "--keep") * 1000), most, dry)
+    options = FollowOptions(event, round(seconds(keep, "--keep") * 1000), most, dry)
     pause = seconds(every, "--every")
     address = web_address(feed)
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
     file = state or default_feed_state(feed, config)
     with end_on_sigterm(), feed_state(feed, file, dry) as (followed, store):
         notify(f"following {feed}; what is known of it is in {file}")
-        follower = Follower(web, followed, plan, config, store, click.echo)
+        follower = Follower(web, followed, options, config, store, click.echo)
         FollowLoop(follower, pause, once or dry, names_versions=True).go()
 
 
-RECORD_FORM = '{"key": …, "value": …}, as newsift seeds export writes it'
+@seeds.command()
+@click.argument("file", default=DASH, metavar="[FILE]", type=PATH)
+@kafka_options
+def export(file: Path, config: Config) -> None:
+    """Write the latest record of every seed to FILE, or to standard output, as JSON lines.
+
+    A FILE whose name ends with .json gets one array.
+
+    Refused seeds are among them. Keys and values are kept to the byte: text as it is, else base64.
+    """
+    check_targets({"FILE": file}, [])
+    check_ending("FILE", file, ENDINGS)
+    with seed_topic(config) as topic:
+        records = topic.state().records.values()
+    with json_file(file) as add:
+        for record in sorted(records, key=lambda record: record.key or b""):
+            row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
+            row["published_at"] = rfc3339(max(record.timestamp, 0))
+            add(escaped_json(json.dumps(row, ensure_ascii=False)).encode())
+    notify(f"{len(records):,} seeds exported")
 
 
-def exported(state: ControlState) -> Iterator[bytes]:
-    """A line of JSON for each record that deletes nothing, refused ones too, to the byte."""
-    for record in sorted(state.records.values(), key=lambda record: record.key or b""):
-        row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
-        row["published_at"] = rfc3339(max(record.timestamp, 0))
-        yield escaped_json(json.dumps(row, ensure_ascii=False)).encode()
+@seeds.command("import")
+@click.argument("file", metavar="FILE", type=PATH)
+@click.option(
+    "--preview/--no-preview", default=None,
+    help="Say what the events would have matched; as a rule at a terminal.",
+)  # fmt: skip
+@kafka_options
+def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
+    """Publish the records of an exported FILE, or of standard input, and read them back.
+
+    Nothing is published before every line is understood. Seeds that are not in FILE stay.
+    """
+    records = _exported_records(file)
+    without_key = records.pop(b"", None)
+    state = control_state(records, config.limits)
+    refused = list(state.refused.values())
+    with seed_topic(config) as topic:
+        before = topic.state()
+        topic.publish(records, before)
+        notify(f"{len(records):,} seeds imported")
+        if at_terminal() if preview is None else preview:
+            _preview_events(topic, config, list(state.seeds.values()))
+    notify_version(before)
+    if without_key is not None:
+        notify("a record without a key is left out: a compacted topic takes none")
+    for seed in refused[:MOST_NAMED]:
+        notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
+    if len(refused) > MOST_NAMED:
+        notify(f"{len(refused) - MOST_NAMED} more are refused; see newsift seeds list")
 
 
-def exported_records(file: Path) -> dict[bytes, bytes]:
-    """The records of a file by key; one without a key stands under an empty one."""
+def _exported_records(file: Path) -> dict[bytes, bytes]:
+    """By key; a record without a key has an empty one."""
     records: dict[bytes, bytes] = {}
-    for place, row in _rows(file):
-        key, value = _record(row, f"{file}, {place}")
+    for place, line in _rows(file):
+        where = f"{file}, {place}"
+        try:
+            row = json.loads(line)
+            value = row["value"]
+            key = bytes_of_json("" if row["key"] is None else row["key"])
+            content = b"" if value is None else bytes_of_json(value)
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{where}: is not {RECORD_FORM}") from None
+        if value is None:
+            raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
         if key in records:
-            raise InputError(f"{file}, {place}: its key stood before; leave one")
-        records[key] = value
+            raise InputError(f"{where}: its key stood before; leave one")
+        records[key] = content
     if not records:
         raise InputError(f"{file}: holds no seed; each line is {RECORD_FORM}")
     return records
@@ -191,276 +394,14 @@ def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
                 yield f"line {number}", row
 
 
-def _record(line: bytes, where: str) -> tuple[bytes, bytes]:
-    try:
-        row = json.loads(line)
-        key, value = row["key"], row["value"]
-        if value is None:
-            raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
-        return bytes_of_json("" if key is None else key), bytes_of_json(value)
-    except InputError:
-        raise
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{where}: is not {RECORD_FORM}") from None
-
-
-ENDINGS = (".jsonl", ".json")
-NAMED = 10  # refused seeds that are told by their ids
-
-
-@click.command()
-@click.argument("file", default=DASH, metavar="[FILE]", type=click.Path(path_type=Path))
-@kafka_options
-def export(file: Path, config: Config) -> None:
-    """Write the latest record of every seed to FILE, or to standard output, as JSON lines.
-
-    A FILE whose name ends with .json gets one array.
-
-    Refused seeds are among them. Keys and values are kept to the byte: text as it is, else base64.
-    """
-    check_targets({"FILE": file}, [])
-    check_ending("FILE", file, ENDINGS)
-    with seed_topic(config) as topic:
-        state = topic.state()
-    count = 0
-    with json_file(file) as add:
-        for line in exported(state):
-            add(line)
-            count += 1
-    notify(f"{count:,} seeds exported")
-
-
-@click.command("import")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option(
-    "--preview/--no-preview",
-    default=None,
-    help="Say what the events would have matched; as a rule at a terminal.",
-)
-@kafka_options
-def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
-    """Publish the records of an exported FILE, or of standard input, and read them back.
-
-    Nothing is published before every line is understood. Seeds that are not in FILE stay.
-    """
-    records = exported_records(file)
-    bare = records.pop(b"", None)
-    state = control_state(records, config.limits)
-    refused = list(state.refused.values())
-    with seed_topic(config) as topic:
-        before = topic.state()
-        topic.publish(records, before)
-        notify(f"{len(records):,} seeds imported")
-        if at_terminal() if preview is None else preview:
-            preview_events(topic, config, list(state.seeds.values()))
-    notify_version(before)
-    if bare is not None:
-        notify("a record without a key is left out: a compacted topic takes none")
-    for seed in refused[:NAMED]:
-        notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
-    if len(refused) > NAMED:
-        notify(f"{len(refused) - NAMED} more are refused; see newsift seeds list")
-
-
-def preview_events(topic: SeedTopic, config: Config, seeds: list[Seed]) -> None:
-    """Say what the events of these seeds would have matched, where they are not too many to try."""
+def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:
     from newsift.cli.seed_preview import advise, preview_limits, report_preview
     from newsift.operations.model_context import MAX_AUTO_THRESHOLDS, load_context
-    from newsift.operations.seed_publication import preview_published
+    from newsift.operations.seed_publication import event_seeds, preview_published
 
     state = topic.state()
     events = event_seeds(state, seeds)
     context = load_context(config) if 0 < len(seeds) <= MAX_AUTO_THRESHOLDS else None
-    if context and (seen := preview_published(topic, context, state, seeds, preview_limits())):
-        report_preview(seen, events, config.topics.posts)
+    if context and (preview := preview_published(topic, context, state, seeds, preview_limits())):
+        report_preview(preview, events, config.topics.posts)
     advise(events)
-
-
-PUBLIC_PAGES = Bounds(besides=", or give --intranet if it is your own network")
-LEAD = 300  # characters of a page's article that are shown
-
-
-@click.command()
-@click.argument("files", nargs=-1, metavar="FILE…", type=click.Path(path_type=Path))
-@click.option("--url", help="Fetch the page, by HTTPS_PROXY if that is set, and take its article.")
-@click.option("--intranet", is_flag=True, help="Let --url be a host of your own network.")
-@click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
-@click.option("--event", help="The event they are about; else the record's, the folder's, the id.")
-@click.option("--title", help="The title; else a first line '# …', or the page's.")
-@click.option("--threshold", type=float, help="The score that matches; else automatic.")
-@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, or in RFC 3339.")
-@click.option("--yes", is_flag=True, help="Publish the article of --url without asking.")
-@click.option(
-    "--force", is_flag=True, help="Publish what looks like no article, or has fewer than 40 words."
-)
-@click.option(
-    "--preview/--no-preview",
-    default=None,
-    help="Say the automatic threshold, and what would have matched; as a rule without --json.",
-)
-@JSON
-@kafka_options
-def add(
-    files: tuple[Path, ...], url: str | None, intranet: bool, name: str | None,
-    event: str | None, title: str | None, threshold: float | None, expires_at: str | None,
-    yes: bool, force: bool, preview: bool | None, as_json: bool, config: Config,
-) -> None:  # fmt: skip
-    """Publish articles: text, Markdown, JSON, saved pages, folders of them, or the page at --url.
-
-    A FILE that is - is one article on standard input. Of a page, saved or at --url, the article is
-    taken; where that looks like a notice, a menu or a stub it is refused, and so is an article of
-    fewer than 40 words. A subfolder of a folder is an event of its name.
-
-    The posts of the last 24 hours are tried on it: 20,000 of them at most and for 5 seconds, 5,000
-    and 2 seconds without a terminal. --no-preview, or --json, publishes and is done.
-    Where an event has several seeds and no profile, one of them all is offered.
-    """
-    if bool(files) == (url is not None):
-        raise click.UsageError("give files, or --url with one address")
-    if intranet and url is None:
-        raise click.UsageError("--intranet is for --url")
-    drafts = read_seed_files(files) if url is None else [_of_page(url, yes, intranet)]
-    if len(drafts) > 1 and (name or title):
-        raise click.UsageError("--id and --title are for one article")
-    given = {"event": event, "title": title, "threshold": threshold}
-    given["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
-    changes = {key: value for key, value in given.items() if value is not None}
-    drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
-    parsed = [parse_seed(draft, config) for draft in drafts]
-    if not force:
-        require_articles(drafts)
-    if url is not None and not yes and not _confirmed(parsed[0]):
-        return
-    from newsift.cli.seed_preview import offer_to_learn, report_publication
-    from newsift.operations.seed_publication import Publication
-
-    preview = not as_json if preview is None else preview
-    with seed_topic(config) as topic:
-        publication = Publication(topic, config, drafts, parsed, preview)
-        publication.publish()
-        report_publication(publication, config, as_json)
-        offer_to_learn(topic, config, publication.events, ask=not (yes or as_json))
-
-
-def _of_page(url: str, yes: bool, intranet: bool) -> SeedDraft:
-    """The article behind an address; nothing is fetched where nobody could be asked about it."""
-    require_yes(yes, "--url")
-    return draft_of_url(url, Bounds(allow=OwnNetwork()) if intranet else PUBLIC_PAGES)
-
-
-def _confirmed(seed: Seed) -> bool:
-    """Show what was taken from the page, and ask whether that is what was meant."""
-    click.echo(f"id      {one_line(seed.id)}", err=True)
-    click.echo(f"title   {one_line(seed.title) or '-'}", err=True)
-    click.echo(f"length  {len(seed.text.split()):,} words", err=True)
-    click.echo(f"lead    {cut(one_line(seed.text), LEAD)}\n", err=True)
-    return confirm_publish(False, "Publish this article as a seed?")
-
-
-AUTO = "auto"
-NEVER = "never"
-
-
-@click.group()
-def seeds() -> None:
-    """List, add, change and remove the articles that posts are compared with.
-
-    A change takes effect in every running worker within a second.
-    """
-
-
-seeds.add_command(add)
-seeds.add_command(export)
-seeds.add_command(follow)
-seeds.add_command(import_seeds)
-
-
-@seeds.command("list")
-@JSON
-@kafka_options
-def list_seeds(as_json: bool, config: Config) -> None:
-    """List the seeds with their thresholds, and those that are refused with the reason."""
-    from newsift.operations.model_context import list_seed_rows
-
-    with seed_topic(config) as topic:
-        state = topic.state()
-    rows = list_seed_rows(state, config)
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, config.matching.threshold)
-
-
-@seeds.command("show")
-@click.argument("name", metavar="ID")
-@JSON
-@kafka_options
-def show_seed(name: str, as_json: bool, config: Config) -> None:
-    """Show one seed whole."""
-    from newsift.operations.model_context import full_seed_row
-
-    with seed_topic(config) as topic:
-        state = topic.state()
-    row = full_seed_row(state, key_of(state, name), config)
-    if as_json:
-        print_json([row])
-    else:
-        print_seed(row, config.matching.threshold)
-
-
-@seeds.command()
-@click.argument("names", nargs=-1, required=True, metavar="ID…")
-@kafka_options
-def remove(names: tuple[str, ...], config: Config) -> None:
-    """Delete seeds; all of them, or none if one is unknown."""
-    with seed_topic(config) as topic:
-        state = topic.state()
-        remove_seeds(topic, state, names)
-    for name in names:
-        click.echo(f"{one_line(name)}  removed")
-    notify_version(state)
-
-
-@seeds.command("set")
-@click.argument("name", metavar="ID")
-@click.option("--threshold", metavar="SCORE", help="The score that matches, or 'auto'.")
-@click.option("--event", help="The event it is about.")
-@click.option("--title", help="The title; this changes the seed's version.")
-@click.option("--url", help="The article's address, for the record.")
-@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, RFC 3339, or 'never'.")
-@click.option("--paused/--resumed", default=None, help="Match nothing for now, or go on.")
-@JSON
-@kafka_options
-def change(
-    name: str, threshold: str | None, event: str | None, title: str | None, url: str | None,
-    expires_at: str | None, paused: bool | None, as_json: bool, config: Config,
-) -> None:  # fmt: skip
-    """Publish a seed's latest record again with changes; what is not named stays as it is."""
-    given = {"event": event, "title": title, "url": url}
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    if threshold is not None:
-        changes["threshold"] = _score(threshold)
-    if expires_at is not None:
-        changes["expires_at"] = None if expires_at == NEVER else rfc3339(until(expires_at))
-    if paused is not None:
-        changes["paused"] = paused or None
-    if not changes:
-        raise click.UsageError("nothing to change; see newsift seeds set --help")
-    with seed_topic(config) as topic:
-        state = topic.state()
-        seed = change_seed(topic, state, name, changes, config)
-    if as_json:
-        print_json([seed_fields(seed) | {"published": "changed"}])
-    else:
-        print_publication(seed, "changed", config)
-    notify_version(state)
-
-
-def _score(text: str) -> float | None:
-    if text == AUTO:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        problem = f"--threshold {text!r}: give a score above 0, at most 1, or auto"
-        raise InputError(problem) from None

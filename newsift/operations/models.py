@@ -1,4 +1,4 @@
-"""Models that do not ship: packed as one file, downloaded, checked, listed and removed."""
+"""Models that do not ship: packed as one file, downloaded, checked, added and removed."""
 
 import fcntl
 import hashlib
@@ -30,7 +30,7 @@ from encoder.model_directory import (
     read_model,
 )
 from encoder.support.files import read_regular, replacing, without_waiting
-from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of, named_models
+from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of
 from newsift.operations.messages import ProgressLine
 from newsift.web.addresses import literal
 from newsift.web.fetch import REDIRECTED, REDIRECTS, Bounds, opened, web_address
@@ -38,20 +38,30 @@ from newsift.web.fetch import REDIRECTED, REDIRECTS, Bounds, opened, web_address
 FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
 BLOCK, END = 512, bytes(512)
 COPY_BYTES = 2**20
+LARGEST = 2**30  # bytes of a packed model
+SECONDS = 1800.0
+READ_BYTES = 2**16
+REQUEST = {"User-Agent": "newsift (models)", "Accept-Encoding": "identity", "Connection": "close"}
+STAGED = ".adding-"
+
+Row = dict[str, Any]
 
 
 def pack(folder: Path, out: Path) -> str:
-    """Write a sound model directory to a file; the file's digest."""
+    """Write a checked model directory to a file; returns the file's digest."""
     read_model(folder)
     _, files = read_directory(folder)
-    held = {MANIFEST: read_regular(folder / MANIFEST, MANIFEST_BYTES), **files}
+    files = {MANIFEST: read_regular(folder / MANIFEST, MANIFEST_BYTES), **files}
     if card := card_of(folder):
-        held[CARD] = card
+        files[CARD] = card
     digest = hashlib.sha256()
     try:
         with replacing(out) as file:
-            for name, content in sorted(held.items()):
-                for piece in (_header(name, len(content)), content, bytes(-len(content) % BLOCK)):
+            for name, content in sorted(files.items()):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                header = info.tobuf(tarfile.USTAR_FORMAT)
+                for piece in (header, content, bytes(-len(content) % BLOCK)):
                     digest.update(piece)
                     file.write(piece)
             digest.update(2 * END)
@@ -62,67 +72,51 @@ def pack(folder: Path, out: Path) -> str:
 
 
 def unpack(file: BinaryIO, into: Path) -> None:
-    """Put the files of a packed model into an empty folder; refused is whatever else is there."""
-    seen: set[str] = set()
+    """Write the files of a packed model to an empty folder; raises on any other content."""
+    names: set[str] = set()
     while (block := file.read(BLOCK)) != END:
         try:
             info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except (tarfile.TarError, ValueError) as error:
-            raise _none(f"its header {len(seen) + 1} cannot be read") from error
-        if info.name not in FILES or info.name in seen or info.type != tarfile.REGTYPE:
-            raise _none(f"it holds {info.name!r}, or holds it twice, or as no regular file")
+            raise _no_model(f"its header {len(names) + 1} cannot be read") from error
+        if info.name not in FILES or info.name in names or info.type != tarfile.REGTYPE:
+            raise _no_model(f"it holds {info.name!r}, or holds it twice, or as no regular file")
         if not 0 <= info.size <= FILE_BYTES:
-            raise _none(f"{info.name} would be {info.size} bytes")
-        seen.add(info.name)
+            raise _no_model(f"{info.name} would be {info.size} bytes")
+        names.add(info.name)
         with (into / info.name).open("xb") as out:
-            _copy_member(file, out, info)
+            left = info.size
+            while left:
+                piece = file.read(min(left, COPY_BYTES))
+                if not piece:
+                    raise _no_model(f"it ends {left} bytes early in {info.name}")
+                out.write(piece)
+                left -= len(piece)
+            out.flush()
+            file.read(-info.size % BLOCK)
             os.fsync(out.fileno())
 
 
-def _copy_member(file: BinaryIO, out: BinaryIO, info: tarfile.TarInfo) -> None:
-    left = info.size
-    while left:
-        piece = file.read(min(left, COPY_BYTES))
-        if not piece:
-            raise _none(f"it ends {left} bytes early in {info.name}")
-        out.write(piece)
-        left -= len(piece)
-    out.flush()
-    file.read(-info.size % BLOCK)
-
-
-def _header(name: str, size: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size = size
-    return info.tobuf(tarfile.USTAR_FORMAT)
-
-
-def _none(why: str) -> ModelError:
+def _no_model(why: str) -> ModelError:
     return ModelError(one_line(f"is no model as `newsift models pack` packs it: {why}"))
 
 
-LARGEST = 2**30  # bytes
-SECONDS = 1800.0
-READ_BYTES = 2**16
-REQUEST = {"User-Agent": "newsift (models)", "Accept-Encoding": "identity", "Connection": "close"}
-
-
 def download(url: str, file: BinaryIO, largest: int = LARGEST, seconds: float = SECONDS) -> None:
-    """Write what is behind an address to a file; what it has to be is for its digest to say."""
+    """Write the content of an address to a file; its digest is checked elsewhere."""
     until, secure = time.monotonic() + seconds, False
     for _ in range(REDIRECTS + 1):
         secure = is_secure(url, secure)
         left = Bounds(max(until - time.monotonic(), 0), largest, allow=lambda _: True)
         with opened(url, left, REQUEST) as answer:
-            there = answer.getheader("Location")
-            if answer.status not in REDIRECTED or not there:
+            location = answer.getheader("Location")
+            if answer.status not in REDIRECTED or not location:
                 return _copy_answer(url, answer, file, largest, until)
-            url = urljoin(url, there)
+            url = urljoin(url, location)
     raise InputError(f"{url}: redirects more than {REDIRECTS} times; give the last address")
 
 
 def is_secure(url: str, before: bool) -> bool:
-    """Whether an address is https; refused is what is neither that nor this machine all along."""
+    """Whether an address is https; raises unless it is, or all so far are of this machine."""
     parts = web_address(url)
     address = literal(parts.hostname or "")
     if parts.scheme == "https":
@@ -142,7 +136,12 @@ def _copy_answer(
         piece = answer.read(READ_BYTES)
         if not piece:
             break
-        _write(piece, file)
+        try:  # a full disk is no error of the web
+            file.write(piece)
+            file.flush()
+        except OSError as error:
+            problem = f"cannot be written ({error.strerror}); make room"
+            raise InputError(f"{file.name}: {problem}") from error
         line.add(len(piece), "bytes")
     else:
         raise InputError(f"{url}: is larger than {largest / 2**20:g} MiB, more than a model may be")
@@ -152,28 +151,22 @@ def _copy_answer(
         raise InputError(f"{url}: ends {expected - line.done} bytes early; try again")
 
 
-def _write(piece: bytes, file: BinaryIO) -> None:
-    """Write a piece; a disk that is full is no fault of the web."""
-    try:
-        file.write(piece)
-        file.flush()
-    except OSError as error:
-        raise InputError(f"{file.name}: cannot be written ({error.strerror}); make room") from error
-
-
-STAGED = ".adding-"
-
-
 def add(source: str, digest: str | None, name: str | None) -> Path:
-    """Add the model in a file or behind an address; its directory."""
+    """Add the model in a file or behind an address; returns its directory."""
     web = "://" in source
     if web and digest is None:
         raise InputError(
             f"{source}: needs --digest, the file's SHA-256 as its maker states it "
             "(`newsift models pack` and sha256sum print it)"
         )
-    name = _free_name(name or _stem(source, web))
-    with _alone() as staging:
+    last = PurePosixPath(unquote(urlsplit(source).path) if web else Path(source).name)
+    name = name or last.name.removesuffix(".tar")
+    if not NAME.fullmatch(name):
+        rule = "needs small letters, digits, '.', '_' and '-', at most 64; give one by --name"
+        raise InputError(f"model {name!r}: {rule}")
+    if (MODELS / name).is_dir():
+        raise InputError(f"model {name!r}: ships with newsift; give another by --name")
+    with _staging_folder() as staging:
         place = added_folder() / name
         if place.exists():
             remedy = f"`newsift models remove {name}` makes room, --name gives another"
@@ -182,15 +175,14 @@ def add(source: str, digest: str | None, name: str | None) -> Path:
             with (staging / "packed").open("xb") as packed:
                 download(source, packed)
         with _opened(staging / "packed" if web else Path(source), source) as file:
-            _place(file, source, digest, staging / "new", place)
+            _install(file, source, digest, staging / "new", place)
     return place
 
 
 def remove(name: str) -> None:
-    """Take away a model that was added."""
     if (MODELS / name).is_dir() and NAME.fullmatch(name):
         raise InputError(f"model {name!r}: ships with newsift, and stays")
-    with _alone() as staging:
+    with _staging_folder() as staging:
         added = sorted(p.name for p in added_folder().iterdir() if NAME.fullmatch(p.name))
         if name not in added:
             names = ", ".join(added) or "none"
@@ -198,8 +190,8 @@ def remove(name: str) -> None:
         (added_folder() / name).rename(staging / "gone")
 
 
-def _place(file: BufferedReader, source: str, digest: str | None, new: Path, place: Path) -> None:
-    """Check a packed model, and put it into its place in one step."""
+def _install(file: BufferedReader, source: str, digest: str | None, new: Path, place: Path) -> None:
+    """Check a packed model, and move it to its place in one step."""
     actual = hashlib.file_digest(file, "sha256").hexdigest()
     if digest is not None and actual != digest:
         raise ModelError(f"{source}: wrong digest {actual}, expected {digest}; nothing was added")
@@ -214,23 +206,8 @@ def _place(file: BufferedReader, source: str, digest: str | None, new: Path, pla
     new.rename(place)
 
 
-def _stem(source: str, web: bool) -> str:
-    last = PurePosixPath(unquote(urlsplit(source).path) if web else Path(source).name)
-    return last.name.removesuffix(".tar")
-
-
-def _free_name(name: str) -> str:
-    if not NAME.fullmatch(name):
-        rule = "needs small letters, digits, '.', '_' and '-', at most 64; give one by --name"
-        raise InputError(f"model {name!r}: {rule}")
-    if (MODELS / name).is_dir():
-        raise InputError(f"model {name!r}: ships with newsift; give another by --name")
-    return name
-
-
 @contextmanager
 def _opened(path: Path, source: str) -> Iterator[BufferedReader]:
-    """A packed model to read: a regular file that is not too large."""
     try:
         file = open(path, "rb", opener=without_waiting)  # noqa: SIM115 - it is closed below
     except OSError as error:
@@ -244,13 +221,17 @@ def _opened(path: Path, source: str) -> Iterator[BufferedReader]:
 
 
 @contextmanager
-def _alone() -> Iterator[Path]:
-    """A folder beside the models to work in, for one command at a time; what one left is swept."""
+def _staging_folder() -> Iterator[Path]:
+    """A folder beside the models, for one command at a time; deletes what a killed one left."""
     folder = added_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / ".lock").open("ab") as lock:
-            _take(lock, folder)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                problem = "another `newsift models add` or `remove` is under way; wait for it"
+                raise InputError(f"{folder}: {problem}") from error
             for left in folder.glob(f"{STAGED}*"):
                 shutil.rmtree(left, ignore_errors=True)
             with TemporaryDirectory(dir=folder, prefix=STAGED) as staging:
@@ -260,35 +241,14 @@ def _alone() -> Iterator[Path]:
         raise InputError(f"{folder}: {problem}") from error
 
 
-def _take(lock: BinaryIO, folder: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        problem = "another `newsift models add` or `remove` is under way; wait for it"
-        raise InputError(f"{folder}: {problem}") from error
-
-
-Row = dict[str, Any]
-
-
-def listed() -> list[Row]:
-    """What is told of each model: what ships first, then what was added."""
-    return [row_of(name, path) for name, path in named_models().items()]
-
-
-def row_of(name: str, path: Path) -> Row:
-    """What is told of one model; of one that is damaged, what is wrong with it."""
+def model_row(name: str, path: Path) -> Row:
+    """`about` is the first sentence of the card, or what is wrong with a damaged model."""
     row: Row = {"name": name, "added": path.parent != MODELS}
     try:
         manifest = read_manifest(path)
     except ModelError as error:
         return row | {"digest": None, "bytes": None, "about": str(error), "path": str(path)}
     size = sum(facts.bytes for facts in (manifest.files | manifest.checks).values())
-    about = _first(card_of(path).decode(errors="replace"))
+    lines = (line.strip() for line in card_of(path).decode(errors="replace").splitlines())
+    about = next((line for line in lines if line and not line.startswith("#")), None)
     return row | {"digest": manifest.digest, "bytes": size, "about": about, "path": str(path)}
-
-
-def _first(card: str) -> str | None:
-    """The first line of a card that is no heading."""
-    lines = (line.strip() for line in card.splitlines())
-    return next((line for line in lines if line and not line.startswith("#")), None)

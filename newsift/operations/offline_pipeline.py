@@ -1,4 +1,4 @@
-"""The worker's own pipeline in a command, and what came of the posts: for filter and backfill."""
+"""The worker's pipeline inside a command, and totals of its outcomes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from worker.seeds.state import ControlState
 
 
 class Totals:
-    """How many posts were read, and what came of them; shown on a terminal as it grows."""
+    """Shown on a terminal as they grow."""
 
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
         self.progress = ProgressLine(share)
@@ -25,7 +25,6 @@ class Totals:
         self.events: Counter[str] = Counter()
 
     def add(self, outcome: Outcome, quiet: bool = False) -> None:
-        """Count a batch."""
         self.matched += outcome.matched
         self.passed_over += outcome.passed_over
         self.rejected.update({reason.value: n for reason, n in outcome.rejected.items()})
@@ -34,9 +33,9 @@ class Totals:
 
 
 def load_pipeline(state: ControlState, config: Config) -> tuple[Pipeline, SeedSet]:
-    """The pipeline of a configuration, and the seeds; one that is refused stops it."""
-    chosen = config.model
-    enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
+    """Raises if a seed is refused."""
+    model = config.model
+    enc = encoder.load(model.name, device=model.device, threads=model.threads)
     pipeline, embedder = assembled(enc, config)
     seeds = embedder.make(state)
     for refused in seeds.refused:
@@ -46,10 +45,10 @@ def load_pipeline(state: ControlState, config: Config) -> tuple[Pipeline, SeedSe
 
 
 def idle_profiles(seeds: SeedSet) -> list[str]:
-    """What is to be said of the profiles that do not stand for their seeds."""
+    """Messages about the profiles that are refused or stale."""
     refused = [each for each in seeds.refused if each.id.startswith(PREFIX)]
     return [
         f"{each.id!r}: is {state}: {each.reason}"
-        for state, those in (("refused", refused), ("stale", seeds.stale))
-        for each in those
+        for state, profiles in (("refused", refused), ("stale", seeds.stale))
+        for each in profiles
     ]

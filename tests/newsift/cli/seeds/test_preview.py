@@ -240,5 +240,5 @@ def test_the_best_are_those_that_say_something_of_their_own() -> None:
     posts = [(0.5, "Smoke on the ferry"), (0.6, "smoke on the ferry https://t.co/1"), (0.4, "b")]
     for score, text in [*posts, (0.3, "c"), (0.7, "d"), (0.2, "e"), (0.1, "f")]:
         seen.add(score, text, gained=score > 0.5)
-    assert [score for score, _ in seen.shown] == [0.7, 0.6, 0.4, 0.3, 0.2]
+    assert [score for score, _ in seen.best] == [0.7, 0.6, 0.4, 0.3, 0.2]
     assert (seen.matched, seen.gained) == (7, 2)
