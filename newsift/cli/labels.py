@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from newsift.cli.options import JSON, kafka_options, since_option
+from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
 from newsift.cli.output import highlight_text, page_width, print_json, table, wrapped
 from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
 from newsift.files.labels import ENDINGS, LabelDefaults, label_writer, read_labels
@@ -40,71 +40,20 @@ from worker.posts.times import rfc3339
 from worker.seeds.record import EVENT_BYTES
 from worker.text import one_line
 
-ANSWERS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
+VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
 UNDO, QUIT, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
-MOST_LINES = 40  # of a post as it was written; one of more is shown as running text
+MOST_LINES = 40  # of a post; one of more is shown as running text
 KEYS = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
-
-
-class Session:
-    """The questions of a queue, and the answers of one person."""
-
-    def __init__(self, frozen: FrozenQueue, answers: AnswerLog) -> None:
-        self._frozen, self._queue, self._answers = frozen, frozen.queue, answers
-        self._pressed = ""
-
-    def run(self) -> None:
-        """Ask until there is nothing left, or nobody who answers."""
-        with single_keys() as keys:
-            while (question := self._queue.next(self._answers.verdicts())) is not None:
-                self._show(question)
-                while (answer := self._answer(question, self._key(keys))) is None:
-                    pass
-                if not answer:
-                    break
-        progress = self._queue.summary(self._answers.verdicts())
-        click.echo(f"{self._answers.count:,} labels given; {progress}")
-
-    def _answer(self, question: Question, key: str) -> bool | None:
-        """Act on one key: whether to go on; None where it means nothing."""
-        if key in ANSWERS:
-            self._answers.answer(question, ANSWERS[key])
-            click.echo(f"  {ANSWERS[key]}")
-            return True
-        if key in UNDO and self._answers.count:
-            self._answers.undo()
-            click.echo("  undone")
-            return True
-        return False if key in QUIT else None
-
-    def _key(self, keys: Callable[[], str]) -> str:
-        """The next key; fast ones come together, and an arrow as several, which mean nothing."""
-        if not self._pressed:
-            self._pressed = keys().lower() or QUIT[0]
-        if self._pressed.startswith(ESCAPE):
-            self._pressed = ""
-        key, self._pressed = self._pressed[:1], self._pressed[1:]
-        return key
-
-    def _show(self, question: Question) -> None:
-        """The post whole, its words lit, and how far it is."""
-        post, match = question.candidate.post, self._frozen.matches.get(question.candidate.post_id)
-        colour, why = use_colour(), match.match.why if match else ()
-        score = f"{question.candidate.score:.3f}"
-        score += f" (threshold {match.match.threshold:.3f})" if match else " (below the threshold)"
-        head = [score, post.platform, post.author, post.created_at, post.url]
-        click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
-        paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
-        whole = paragraphs if len(paragraphs) <= MOST_LINES else [one_line(post.text)]
-        for line in (line for each in whole for line in wrapped(each, page_width() - 2)):
-            click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
-        click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEYS}")
-
-
 DAY = "24h"
+EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
 
 
-@click.command()
+@click.group()
+def labels() -> None:
+    """Ask people whether posts are on an event; list, read and write what they said."""
+
+
+@labels.command()
 @click.argument("event")
 @click.option(
     "--queue", "kind", type=click.Choice(["certify", "learn"]), default="certify",
@@ -138,8 +87,10 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
             topic.cluster, config, event, kind, begin, labels, profile, token_hex(8)
         )
     if frozen.queue.next({}) is None:
-        notify(f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
-            "`newsift backfill`, or wait for more")  # fmt: skip
+        notify(
+            f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
+            "`newsift backfill`, or wait for more"
+        )
     with sending(config) as outbox:
 
         def publish(key: bytes, value: bytes | None) -> None:
@@ -149,15 +100,58 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
         Session(frozen, AnswerLog(event, name, frozen.matches, labels, publish)).run()
 
 
-EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
+class Session:
+    """Asks the questions of a queue until it is empty, or the person leaves."""
 
+    def __init__(self, frozen: FrozenQueue, answers: AnswerLog) -> None:
+        self._frozen, self._queue, self._answers = frozen, frozen.queue, answers
+        self._pressed = ""
 
-@click.group()
-def labels() -> None:
-    """Ask people whether posts are on an event; list, read and write what they said."""
+    def run(self) -> None:
+        with single_keys() as keys:
+            while (question := self._queue.next(self._answers.verdicts())) is not None:
+                self._show(question)
+                while (go_on := self._act(question, self._key(keys))) is None:
+                    pass
+                if not go_on:
+                    break
+        progress = self._queue.summary(self._answers.verdicts())
+        click.echo(f"{self._answers.count:,} labels given; {progress}")
 
+    def _act(self, question: Question, key: str) -> bool | None:
+        """Whether to go on after a key; None if the key has no meaning."""
+        if key in VERDICTS:
+            self._answers.answer(question, VERDICTS[key])
+            click.echo(f"  {VERDICTS[key]}")
+            return True
+        if key in UNDO and self._answers.count:
+            self._answers.undo()
+            click.echo("  undone")
+            return True
+        return False if key in QUIT else None
 
-labels.add_command(ask)
+    def _key(self, keys: Callable[[], str]) -> str:
+        """The next key; fast ones come together, and an arrow as several, which mean nothing."""
+        if not self._pressed:
+            self._pressed = keys().lower() or QUIT[0]
+        if self._pressed.startswith(ESCAPE):
+            self._pressed = ""
+        key, self._pressed = self._pressed[:1], self._pressed[1:]
+        return key
+
+    def _show(self, question: Question) -> None:
+        post, match = question.candidate.post, self._frozen.matches.get(question.candidate.post_id)
+        colour, why = use_colour(), match.match.why if match else ()
+        score = f"{question.candidate.score:.3f}"
+        score += f" (threshold {match.match.threshold:.3f})" if match else " (below the threshold)"
+        head = [score, post.platform, post.author, post.created_at, post.url]
+        click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
+        paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
+        if len(paragraphs) > MOST_LINES:
+            paragraphs = [one_line(post.text)]
+        for line in (line for each in paragraphs for line in wrapped(each, page_width() - 2)):
+            click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
+        click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEYS}")
 
 
 @labels.command("list")
@@ -170,42 +164,46 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
     κ is 1 where they always agree, and 0 where they agree as often as chance would.
     """
     by_event = _by_event(config, event)
-    counts = [{"event": name} | row for name, own in by_event.items()
-              for row in labels_by_person(own)]  # fmt: skip
-    pairs = [{"event": name} | asdict(pair) for name, own in by_event.items()
-             for pair in agreements(own)]  # fmt: skip
+    counts = [{"event": n} | row for n, own in by_event.items() for row in labels_by_person(own)]
+    pairs = [{"event": n} | asdict(pair) for n, own in by_event.items() for pair in agreements(own)]
     if as_json:
         print_json([*counts, *pairs])
         return
     if not counts:
         notify("no label yet; `newsift labels ask EVENT` asks for some")
         return
-    _print(counts)
+    _print_table(counts)
     if pairs:
         click.echo()
-        _print([pair | {"same": f"{pair['same']:.2f}", "kappa": _two(pair["kappa"])}
-                for pair in pairs])  # fmt: skip
+        for pair in pairs:
+            for name in ("same", "kappa"):
+                pair[name] = None if pair[name] is None else f"{pair[name]:.2f}"
+        _print_table(pairs)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    table(tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
 @labels.command("export")
-@click.argument("file", default=DASH, metavar="[FILE]", type=click.Path(path_type=Path))
+@click.argument("file", default=DASH, metavar="[FILE]", type=PATH)
 @EVENT
 @kafka_options
 def export_labels(file: Path, event: str | None, config: Config) -> None:
     """Write all labels to FILE: .csv, .tsv, .json, else JSON lines; - is standard output."""
     check_targets({"FILE": file}, [])
     check_ending("FILE", file, ENDINGS)
-    by_event = _by_event(config, event)
+    labels = [label for own in _by_event(config, event).values() for label in own]
     with label_writer(file) as add:
-        for label in (label for own in by_event.values() for label in own):
+        for label in labels:
             add(label)
-    notify(f"{sum(map(len, by_event.values())):,} labels exported")
+    notify(f"{len(labels):,} labels exported")
 
 
 @labels.command("import")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE", type=PATH)
 @click.option("--by", metavar="NAME", help="Who labelled what names nobody; else you.")
-@click.option("--yes", is_flag=True, help="Publish without asking.")
+@YES
 @kafka_options
 def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None:
     """Publish the labels of FILE, CSV or JSON lines, and read them back.
@@ -213,10 +211,11 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     Nothing is published before every line is understood. They count as given: they may train, and
     never certify, as only a random draw does.
     """
-    labels = read_labels(
-        file, LabelDefaults(by or current_user(), rfc3339(now_ms())), config.limits
-    )
-    counts = _count_text(labels.values())
+    defaults = LabelDefaults(by or current_user(), rfc3339(now_ms()))
+    labels = read_labels(file, defaults, config.limits)
+    events = Counter(label.event for label in labels.values())
+    of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
+    counts = f"{events.total():,} labels of {of}"
     if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {counts}?"):
         return
     with label_topic(config, create=True) as topic:
@@ -225,23 +224,8 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
 
 
 def _by_event(config: Config, event: str | None) -> Mapping[str, tuple[Label, ...]]:
-    """The labels by event, or those of one event."""
     with label_topic(config) as topic:
         by_event = topic.state().by_event
-    return (
-        by_event if event is None else {name: by_event[name] for name in by_event if name == event}
-    )
-
-
-def _count_text(labels: Iterable[Label]) -> str:
-    events = Counter(label.event for label in labels)
-    of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
-    return f"{events.total():,} labels of {of}"
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    table(tuple(rows[0]), [tuple(row.values()) for row in rows])
-
-
-def _two(kappa: float | None) -> str | None:
-    return None if kappa is None else f"{kappa:.2f}"
+    if event is None:
+        return by_event
+    return {event: by_event[event]} if event in by_event else {}

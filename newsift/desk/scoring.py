@@ -25,7 +25,7 @@ from newsift.statistics.estimates import Draws, LabelledScore, draws_of, joint_v
 from newsift.statistics.feedback import profile_threshold
 from newsift.statistics.labels import Label, unanimous_verdicts
 from newsift.statistics.pass_rates import Passed
-from newsift.statistics.queues import Candidate, queue_of, to_certify
+from newsift.statistics.queues import Candidate, draw_order, queue_of
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import connected
@@ -218,7 +218,7 @@ def drawn(matches: Matched, labels: Sequence[Label]) -> Draws:
     name = queue_of(label for label in certifying if label.post_id in post_ids)
     until = milliseconds(utc(name.until)) if name else -1
     there = [o.candidate for o in matches.own if milliseconds(utc(o.processed_at)) <= until]
-    order, verdict_of = to_certify(there), unanimous_verdicts(certifying)
+    order, verdict_of = draw_order(there), unanimous_verdicts(certifying)
     return draws_of(
         [each.score for each in order], [verdict_of.get(each.post_id) for each in order]
     )

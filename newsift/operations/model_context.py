@@ -6,13 +6,13 @@ from threading import Lock
 
 import numpy as np
 
-import encoder
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
 from encoder.score.lexical import SLOTS, slot
 from encoder.text.clean import POST_CHARS
 from newsift.operations.messages import notify
+from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, resolve_state, rows_of, seed_row
 from newsift.statistics.feedback import mean, profile_threshold, vector_of
@@ -84,9 +84,7 @@ class ModelContext:
     """Thread-safe."""
 
     def __init__(self, config: Config) -> None:
-        model = config.model
-        self.config = config
-        self.enc = encoder.load(model.name, device=model.device, threads=model.threads)
+        self.config, self.enc = config, load_encoder(config)
         self.pipeline, self._embedder = assembled(self.enc, config)
         self._partial_embedder = assembled(self.enc, config)[1]  # an embedder caches one set
         self.background = self._embedder.background

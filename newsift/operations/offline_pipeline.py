@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import encoder
+from encoder.encoder import Encoder
 from encoder.errors import InputError
 from newsift.operations.messages import ProgressLine
 from worker.assembly import assembled
@@ -32,11 +33,14 @@ class Totals:
         self.progress.add(outcome.read, "posts", f", {self.matched:,} matched", quiet)
 
 
+def load_encoder(config: Config) -> Encoder:
+    model = config.model
+    return encoder.load(model.name, device=model.device, threads=model.threads)
+
+
 def load_pipeline(state: ControlState, config: Config) -> tuple[Pipeline, SeedSet]:
     """Raises if a seed is refused."""
-    model = config.model
-    enc = encoder.load(model.name, device=model.device, threads=model.threads)
-    pipeline, embedder = assembled(enc, config)
+    pipeline, embedder = assembled(load_encoder(config), config)
     seeds = embedder.make(state)
     for refused in seeds.refused:
         if not refused.id.startswith(PREFIX):

@@ -36,15 +36,23 @@ def recall_interval(
     values, right = labelled(scores, labels)
     promised(0.5, confidence)
     weight = _weights(weights, len(values))
-    _ordered(floor, threshold)
+    for name, value in (("floor", floor), ("threshold", threshold)):
+        if not math.isfinite(value):
+            raise InputError(f"{name}: {value!r} is no finite number")
+    if floor > threshold:
+        raise InputError(f"floor: {floor:g} is above the threshold {threshold:g}; lower it")
     above, below = values >= threshold, (values >= floor) & (values < threshold)
     if not right[above].any():
         return 0.0, 1.0
     alpha = 1 - confidence
-    hits = _share_of_draws(weight[above], right[above], alpha)
-    misses = _sum_of_draws(weight[below], right[below], alpha)
-    low = 1 / (1 + _upper_ratio(misses, hits)) if below.any() or floor == threshold else 0.0
-    return low, 1 / (1 + _lower_ratio(misses, hits))
+    total = float(weight[above].sum())
+    low, share, high = _share(weight[above], right[above], alpha)
+    ratio_low, ratio_high = _ratio(
+        _sum_of_draws(weight[below], right[below], alpha),
+        (total * low, total * share, total * high),
+    )
+    least = 1 / (1 + ratio_high) if below.any() or floor == threshold else 0.0
+    return least, 1 / (1 + ratio_low)
 
 
 def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.9) -> Interval:
@@ -66,13 +74,6 @@ def _share(weight: F64, right: Bools, alpha: float) -> Interval:
     return low, share, high
 
 
-def _share_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
-    """How many posts above the threshold are on the event."""
-    total = float(weight.sum())
-    low, share, high = _share(weight, right, alpha)
-    return total * low, total * share, total * high
-
-
 def _sum_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
     """How many posts below the threshold are on the event, by Fay and Feuer."""
     total, variance = weight[right].sum(), (weight[right] ** 2).sum()
@@ -86,22 +87,17 @@ def _gamma_quantile(share: float, mean: float, variance: float) -> float:
     return float(variance / (2 * mean) * chi_square_quantile(share, 2 * mean**2 / variance))
 
 
-def _upper_ratio(misses: Interval, hits: Interval) -> float:
-    """The high end of misses per hit (MOVER, Donner and Zou)."""
-    _, b, b_high = misses
-    t_low, t, _ = hits
+def _ratio(misses: Interval, hits: Interval) -> tuple[float, float]:
+    """The interval of misses per hit (MOVER, Donner and Zou)."""
+    b_low, b, b_high = misses
+    t_low, t, t_high = hits
     root = math.sqrt(max(0.0, (b * t) ** 2 - b_high * t_low * (2 * b - b_high) * (2 * t - t_low)))
-    return (b * t + root) / (t_low * (2 * t - t_low))
-
-
-def _lower_ratio(misses: Interval, hits: Interval) -> float:
-    """The low end; written so that nothing is divided by zero where the high end of t is 2t."""
-    b_low, b, _ = misses
-    _, t, t_high = hits
+    high = (b * t + root) / (t_low * (2 * t - t_low))
     if not b:
-        return 0.0
+        return 0.0, high
+    # Written so that nothing is divided by zero where the high end of t is 2t.
     root = math.sqrt(max(0.0, (b * t) ** 2 - b_low * t_high * (2 * b - b_low) * (2 * t - t_high)))
-    return b_low * (2 * b - b_low) / (b * t + root)
+    return b_low * (2 * b - b_low) / (b * t + root), high
 
 
 def _weights(weights: ArrayLike, count: int) -> F64:
@@ -113,22 +109,14 @@ def _weights(weights: ArrayLike, count: int) -> F64:
     return values
 
 
-def _ordered(floor: float, threshold: float) -> None:
-    for name, value in (("floor", floor), ("threshold", threshold)):
-        if not math.isfinite(value):
-            raise InputError(f"{name}: {value!r} is no finite number")
-    if floor > threshold:
-        raise InputError(f"floor: {floor:g} is above the threshold {threshold:g}; lower it")
-
-
 STEPS = (0.002, 0.005, 0.01, 0.02)  # of a histogram's scores: the first that leaves few enough
 MOST_BINS = 100
-MOST_GLANCES = 64  # at different scores; between them the next stricter one speaks
+MOST_SUMMARIES = 64  # of different scores; between them the next stricter one counts
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledScore:
-    """A labelled post: its score, and what all who judged it say together."""
+    """The joint verdict of all judges on a post."""
 
     score: float
     verdict: Verdict
@@ -136,7 +124,7 @@ class LabelledScore:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Labels of matches drawn at random; each stands for so many matches of about its score."""
+    """Labels of matches drawn at random; a weight is the number of matches of about that score."""
 
     scores: tuple[float, ...] = ()
     on: tuple[bool, ...] = ()
@@ -146,7 +134,7 @@ class Draws:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSummary:
-    """What labels say of this score and those above."""
+    """Labels of this score and those above."""
 
     least: float
     on: int
@@ -179,11 +167,17 @@ def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
 
 
 def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
-    """What people say of each post together: on or off where nobody says the other, else unsure."""
+    """By post: on or off where no judge says the other, else unsure."""
     words_of: defaultdict[PostId, set[Verdict]] = defaultdict(set)
     for label in labels:
         words_of[label.post_id].add(label.label)
-    return {name: _verdict(words) for name, words in words_of.items()}
+
+    def joint(words: set[Verdict]) -> Verdict:
+        if words == {"on"}:
+            return "on"
+        return "off" if "off" in words and "on" not in words else "unsure"
+
+    return {name: joint(words) for name, words in words_of.items()}
 
 
 def draws_of(scores: Sequence[float], labels: Sequence[bool | None]) -> Draws:
@@ -212,15 +206,15 @@ def draws_of(scores: Sequence[float], labels: Sequence[bool | None]) -> Draws:
 def score_summaries(
     marks: tuple[LabelledScore, ...], draws: Draws, confidence: float = 0.9
 ) -> tuple[ScoreSummary, ...]:
-    """What labels say above each score that one of them has, from strict to loose."""
+    """A summary for each score of a label, from strict to loose."""
     scores = sorted({mark.score for mark in marks} | set(draws.scores), reverse=True)
-    if len(scores) > MOST_GLANCES:
-        picked = np.linspace(0, len(scores) - 1, MOST_GLANCES).round().astype(int)
+    if len(scores) > MOST_SUMMARIES:
+        picked = np.linspace(0, len(scores) - 1, MOST_SUMMARIES).round().astype(int)
         scores = [scores[at] for at in picked.tolist()]
-    return tuple(_glance(score, marks, draws, confidence) for score in scores)
+    return tuple(_summary(score, marks, draws, confidence) for score in scores)
 
 
-def _glance(
+def _summary(
     least: float, marks: Sequence[LabelledScore], draws: Draws, confidence: float
 ) -> ScoreSummary:
     above = [mark.verdict for mark in marks if mark.score >= least]
@@ -238,19 +232,11 @@ def _glance(
     return ScoreSummary(least, counts[0], counts[1], counts[2], len(rows), share, informative)
 
 
-def _verdict(words: set[Verdict]) -> Verdict:
-    if words == {"on"}:
-        return "on"
-    return "off" if "off" in words and "on" not in words else "unsure"
-
-
 MOST_JUDGES = 20  # those with most labels are compared: each with each
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Two judges, the posts that both have labelled, and how often they say the same."""
-
     one: str
     other: str
     posts: int
