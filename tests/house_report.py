@@ -17,6 +17,7 @@ PARSERS = {
     "labels": {"read_label"},
 }
 CONTRACT = {"matched", "rejected", "expired"}
+DIALECT = re.compile("found|told|said|asked|known|kept|wanted|heard|stands|standing", re.IGNORECASE)
 IRREGULAR = {
     "begun", "bound", "bought", "broken", "built", "chosen", "done", "drawn", "found", "given",
     "gone", "held", "hidden", "kept", "known", "laid", "lost", "made", "meant", "met", "paid",
@@ -80,6 +81,10 @@ def main() -> None:
         statements = sum(isinstance(n, ast.stmt) for *_, tree in rows for n in ast.walk(tree))
         write(f"{package:10}{len(rows):8,}{lines:8,}{statements:12,}\n")
 
+    scripts = [file for file in ROOT.glob("newsift/**/*.js") if file.parent.name != "vendor"]
+    lines = sum(file.read_text("utf-8").count("\n") for file in scripts)
+    write(f"{'JavaScript':10}{len(scripts):8,}{lines:8,}\n")
+
     places: dict[str, list[str]] = defaultdict(list)
     for module, _, tree in product:
         for node in ast.walk(tree):
@@ -90,7 +95,12 @@ def main() -> None:
     for name, where in sorted(shared.items(), key=lambda item: (-len(item[1]), item[0])):
         write(f"  {name}: {', '.join(where)}\n")
 
-    words = Counter(n for m, _, t in product for n in definitions(m, t) if is_participle(n))
+    names = [name for module, _, tree in product for name in definitions(module, tree)]
+    dialect = Counter(name for name in names if DIALECT.search(name))
+    write(f"\nnames that hold {DIALECT.pattern}: {dialect.total()}\n  ")
+    write(", ".join(f"{name} {count}" for name, count in dialect.most_common()) + "\n")
+
+    words = Counter(filter(is_participle, names))
     write(f"\nparticiples as definitions: {len(words)} names, {words.total()} times\n")
     write("".join(f"  {count:5} {word}\n" for word, count in words.most_common(40)))
 
