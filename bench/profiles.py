@@ -12,7 +12,13 @@ from bench.crises import CrisisDraw, CrisisScene, scenes
 from bench.measure import Cell, ResultTable, Say
 from encoder.embeddings import thresholds
 from encoder.model.weights import F32, I64
-from newsift.statistics.feedback import Learned, Voices, is_burst, learn, profile_threshold
+from newsift.statistics.feedback import (
+    AuthoredPosts,
+    LearnedProfile,
+    is_burst,
+    learn,
+    profile_threshold,
+)
 from worker.seeds.profile import EventVector
 
 RATE = 0.001
@@ -62,7 +68,7 @@ def labelled(draw: CrisisDraw) -> WayScores:
     rows = draw.stream[to_label(draw, learned_from(draw).vector)]
     is_on = draw.is_on(rows)
     posts = draw.scene.posts
-    on, off = (Voices.nobodys(posts[rows[kind]]) for kind in (is_on, ~is_on))
+    on, off = (AuthoredPosts.anonymous(posts[rows[kind]]) for kind in (is_on, ~is_on))
     learned = learn(draw.scene.seeds, draw.scene.background, stream_voices(draw), on, off)
     return judged(draw, learned.vector, learned.beta)
 
@@ -77,7 +83,7 @@ def watched(draw: CrisisDraw) -> WayScores:
     scores = vector.scores(scene.posts)
     counted, usual = (int((scores[rows] >= cut).sum()) for rows in (now, before))
     burst = is_burst(counted, usual, len(now) / (len(now) + len(before)))
-    voices = Voices.nobodys(scene.posts[now])
+    voices = AuthoredPosts.anonymous(scene.posts[now])
     learned = learn(scene.seeds, scene.background, voices, burst=burst)
     return judged(draw, learned.vector, learned.beta)
 
@@ -89,17 +95,17 @@ def flooded(draw: CrisisDraw) -> WayScores:
     copies = np.repeat(news[np.argsort(-best)[:20]], FLOOD // 20)
     rows = np.concatenate([draw.stream, copies])
     authors = [None] * len(draw.stream) + ["flood"] * len(copies)
-    voices = Voices(draw.scene.posts[rows], authors)
+    voices = AuthoredPosts(draw.scene.posts[rows], authors)
     learned = learn(draw.scene.seeds, draw.scene.background, voices)
     return judged(draw, learned.vector, learned.beta)
 
 
-def stream_voices(draw: CrisisDraw) -> Voices:
+def stream_voices(draw: CrisisDraw) -> AuthoredPosts:
     """The stream of a draw; the authors of the crises' posts are not known."""
-    return Voices.nobodys(draw.scene.posts[draw.stream])
+    return AuthoredPosts.anonymous(draw.scene.posts[draw.stream])
 
 
-def learned_from(draw: CrisisDraw) -> Learned:
+def learned_from(draw: CrisisDraw) -> LearnedProfile:
     """What the stream alone teaches."""
     return learn(draw.scene.seeds, draw.scene.background, stream_voices(draw))
 

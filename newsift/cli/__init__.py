@@ -1,4 +1,4 @@
-"""The `newsift` command: a table of commands, each imported when it is called."""
+"""The `newsift` command; each of its commands is imported when it is called."""
 
 import errno
 import os
@@ -17,70 +17,63 @@ from worker.text import escaped
 FAILED = 1
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 INTERRUPTED = 130
-# What goes on until somebody ends it: SIGTERM is the end of it, from its first import on.
+# SIGTERM is the regular end of these, from their first import on.
 LONG_RUNNING = {"collect", "watch", "desk", "broker"}
 
-# name: (where it stands, what it does); a row here is all that a new command needs.
-COMMANDS = {
-    "demo": ("newsift.cli.demo:demo", "Show newsift at work on a stream of sample posts."),
-    "worker": ("newsift.cli.worker:worker", "Filter the posts topic: faust -A worker worker."),
-    "embed": ("newsift.cli.embed:embed", "Turn posts or articles into embeddings."),
-    "seeds": ("newsift.cli.seeds:seeds", "List, add, change and remove seed articles."),
-    "events": ("newsift.cli.events:events", "What events have learned; let them learn."),
-    "labels": (
-        "newsift.cli.labels:labels",
-        "Ask people whether posts are on an event; keep what they said.",
-    ),
-    "filter": (
-        "newsift.cli.filter:filter_posts",
-        "Filter files of posts, without a broker.",
-    ),
-    "matches": ("newsift.cli.matches:matches", "Print what the workers find, as it comes."),
-    "collect": (
-        "newsift.cli.collect:collect",
-        "Bring posts from a platform to the posts topic.",
-    ),
-    "desk": ("newsift.cli.desk:desk", "Open the page to watch, judge and steer by."),
-    "watch": (
-        "newsift.cli.watch.command:watch",
-        "Send matches on: by webhook, or as a stream of events.",
-    ),
-    "replay": ("newsift.cli.replay:replay", "Send the posts of files to the posts topic."),
-    "backfill": ("newsift.cli.backfill:backfill", "Filter past posts again, for one seed."),
-    "background": (
-        "newsift.cli.background:background",
-        "Build the posts that thresholds are found on.",
-    ),
-    "dead-letters": (
-        "newsift.cli.dead_letters:dead_letters",
-        "List, show and retry what could not be read.",
-    ),
-    "status": ("newsift.cli.status:status", "Show workers, lag, seeds and rates."),
-    "explain": ("newsift.cli.explain:explain", "Show which words carry a post, or its score."),
-    "topics": ("newsift.cli.topics:topics", "Make the topics, or say what is wrong with them."),
-    "config": ("newsift.cli.config:config", "Check the configuration, or show it."),
-    "broker": ("newsift.cli.broker:broker", "Run a Kafka broker in memory, to try things out."),
-    "schemas": ("newsift.cli.schemas:schemas", "Print the JSON Schemas of the records."),
-    "models": (
-        "newsift.cli.models:models",
-        "List, add and remove models beside the one that ships.",
-    ),
-    "train": ("train.cli:train", "Train a model by a recipe."),
-    "evaluate": ("train.cli:evaluate", "Judge models beside what one could take instead."),
-    "figures": ("train.cli:figures", "Draw the paper's figures for a model."),
-    "bench": ("bench.cli:bench", "Measure what the README claims."),
-}
-
-# What `newsift --help` lists together, and in which order.
+# Headings of `newsift --help`, with the names of the commands and what they do.
 GROUPS = {
-    "Start": ("demo", "filter", "seeds", "broker", "worker", "collect", "desk"),
-    "Watch": ("matches", "watch", "status"),
-    "Judge": ("labels", "events"),
-    "Operate": (
-        "replay", "backfill", "background", "dead-letters", "topics", "config", "models",
-    ),
-    "Develop": ("embed", "explain", "schemas", "train", "evaluate", "figures", "bench"),
-}  # fmt: skip
+    "Start": {
+        "demo": "Show newsift at work on a stream of sample posts.",
+        "filter": "Filter files of posts, without a broker.",
+        "seeds": "List, add, change and remove seed articles.",
+        "broker": "Run a Kafka broker in memory, to try things out.",
+        "worker": "Filter the posts topic: faust -A worker worker.",
+        "collect": "Bring posts from a platform to the posts topic.",
+        "desk": "Open the page to watch, judge and steer by.",
+    },
+    "Watch": {
+        "matches": "Print what the workers find, as it comes.",
+        "watch": "Send matches on: by webhook, or as a stream of events.",
+        "status": "Show workers, lag, seeds and rates.",
+    },
+    "Judge": {
+        "labels": "Ask people whether posts are on an event; keep what they said.",
+        "events": "What events have learned; let them learn.",
+    },
+    "Operate": {
+        "replay": "Send the posts of files to the posts topic.",
+        "backfill": "Filter past posts again, for one seed.",
+        "background": "Build the posts that thresholds are found on.",
+        "dead-letters": "List, show and retry what could not be read.",
+        "topics": "Make the topics, or say what is wrong with them.",
+        "config": "Check the configuration, or show it.",
+        "models": "List, add and remove models beside the one that ships.",
+    },
+    "Develop": {
+        "embed": "Turn posts or articles into embeddings.",
+        "explain": "Show which words carry a post, or its score.",
+        "schemas": "Print the JSON Schemas of the records.",
+        "train": "Train a model by a recipe.",
+        "evaluate": "Judge models beside what one could take instead.",
+        "figures": "Draw the paper's figures for a model.",
+        "bench": "Measure what the README claims.",
+    },
+}
+# The places of commands that are not newsift.cli.NAME:NAME.
+PLACES = {
+    "filter": "newsift.cli.filter:filter_posts",
+    "watch": "newsift.cli.watch.command:watch",
+    "dead-letters": "newsift.cli.dead_letters:dead_letters",
+    "train": "train.cli:train",
+    "evaluate": "train.cli:evaluate",
+    "figures": "train.cli:figures",
+    "bench": "bench.cli:bench",
+}
+COMMANDS = {
+    name: (PLACES.get(name, f"newsift.cli.{name}:{name}"), text)
+    for commands in GROUPS.values()
+    for name, text in commands.items()
+}
 
 
 @click.group(
@@ -118,7 +111,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except NewsiftError as error:
         return _print_error(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
-        if interrupts:  # a compiler that met one fails in its own words
+        if interrupts:  # a compiler fails with an error of its own
             return _interrupted(interrupts, command_name)
         if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
             _discard_output()

@@ -7,11 +7,10 @@ import click
 from encoder.errors import InputError
 from newsift.cli.options import kafka_options, since_option
 from newsift.cli.output import Output, output_options, post_time
-from newsift.cli.terminal import say
 from newsift.files.articles import Article
 from newsift.files.rows import IN_TOPIC, Add, OutputRecord, read_match
-from newsift.operations.messages import tallied
-from newsift.operations.offline_pipeline import Sum, idle_profiles, prepared
+from newsift.operations.messages import format_counts, notify
+from newsift.operations.offline_pipeline import Totals, idle_profiles, load_pipeline
 from newsift.operations.seed_topic import SeedTopic, key_of
 from newsift.operations.times import present
 from worker.config import Config
@@ -50,13 +49,13 @@ def backfill(
         span = cluster.at(topic, start), cluster.ends(topic)
         if publish:
             cluster.partitions(config.topics.matches)
-        pipeline, seeds = prepared(state.of_one(content), config)
+        pipeline, seeds = load_pipeline(state.of_one(content), config)
         for idle in idle_profiles(seeds):
             raise InputError(f"seed {idle}")
         if not force:
             _require_article(content)
         expected = max(records_between(*span), 1)
-        total = Sum(lambda done: done / expected)
+        total = Totals(lambda done: done / expected)
         try:
             with output.open(IN_TOPIC, post_time) as show:
                 for batch in cluster.read(topic, *span):
@@ -80,10 +79,10 @@ def _published(outbox: Outbox | None, topic: str) -> str:
     return f"; {outbox.drained(GRACE_S):,} published to {topic}" if outbox else ""
 
 
-def _conclude(total: Sum, sent: str) -> None:
+def _conclude(total: Totals, sent: str) -> None:
     over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
-    odd = f", no posts: {tallied(total.rejected)}" if total.rejected else ""
-    say(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
+    odd = f", no posts: {format_counts(total.rejected)}" if total.rejected else ""
+    notify(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
 
 
 def _emit(outcome: Outcome, show: Add, outbox: Outbox | None, topic: str) -> None:

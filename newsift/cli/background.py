@@ -13,20 +13,21 @@ from typing import Any
 import click
 import numpy as np
 
-import encoder
 from encoder.embeddings import Embeddings, opened, saving
 from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
-from newsift.cli.options import ONE_JSON, kafka_options
+from newsift.cli.options import ONE_JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
-from newsift.cli.terminal import ProgressLine, say
-from newsift.files.posts import FileMessages, checked, share_read
+from newsift.files.messages import FileMessage
+from newsift.files.posts import checked, share_read
 from newsift.files.read import DASH
 from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
+from newsift.operations.messages import ProgressLine, notify
+from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.statistics.background import SPARE, DistinctPost, Draw, in_turns, speak_of_seeds
+from newsift.statistics.background import SPARE, DistinctPost, PostSampler, in_turns, near_seeds
 from worker.background_file import digest_of, refuse_other
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
@@ -40,58 +41,58 @@ from worker.seeds.embedder import SeedEmbedder, problems
 from worker.seeds.state import ControlState, control_state
 
 WINDOWS = 64  # of a partition
-Found = tuple[int, Reading]  # when it was written, in milliseconds or 0, and what a message holds
+MOST_LANGUAGES = 20
+LANGUAGE_CHARS = 20
+RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01)
+NOTED = ("source", "first", "last", "made", "authors")
+COUNTED = ("platforms", "languages")
+SUFFIX = ".safetensors"
+USUAL, MOST = 20_000, 200_000  # posts
+
+Row = dict[str, Any]
+TimedReading = tuple[int, Reading]  # when it was written, in milliseconds or 0
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is found, and which share of all there is was read once so many messages were."""
+    """`share` tells which share of all was read after so many messages."""
 
-    found: Iterator[Found]
+    readings: Iterator[TimedReading]
     share: Callable[[int], float]
-
-    def __iter__(self) -> Iterator[Found]:
-        return self.found
 
 
 def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
-    """About so many messages of the posts topic, each offset that it holds as likely as others."""
+    """About so many messages of the posts topic, drawn uniformly from its offsets."""
     topic = config.topics.posts
     begins, ends = cluster.beginnings(topic), cluster.ends(topic)
     spans = rounds(begins, ends, most, Random())
-    batches = (cluster.read(topic, *span) for span in spans)
+    batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
     expected = max(min(most, records_between(begins, ends)), 1)
-    return Source(_readings(chain.from_iterable(batches), config), lambda done: done / expected)
+    readings = _readings(batches, config, config.posts.format)
+    return Source(readings, lambda done: done / expected)
 
 
 def file_posts(files: Sequence[Path], config: Config) -> Source:
-    """The posts of files, one after the other."""
     inputs = checked(files, FileOptions(), config.limits)
-    return Source(_posts_in(inputs, config), share_read(inputs))
+    return Source(_readings(chain.from_iterable(inputs), config, "auto"), share_read(inputs))
 
 
-def _posts_in(inputs: Sequence[FileMessages], config: Config) -> Iterator[Found]:
-    batches = chain.from_iterable(inputs)
+def _readings(
+    batches: Iterable[Sequence[Message | FileMessage]], config: Config, form: str
+) -> Iterator[TimedReading]:
     langs = Languages.of(config.posts.langs)
     for message in chain.from_iterable(batches):
-        if message.value:
-            found = read_safely(message.value, "auto", config.limits, langs)
-            yield message.timestamp, found
-        else:
+        if isinstance(message, FileMessage) and not message.value:
             yield message.timestamp, message.reading
-
-
-def _readings(batches: Iterable[Sequence[Message]], config: Config) -> Iterator[Found]:
-    langs = Languages.of(config.posts.langs)
-    for message in chain.from_iterable(batches):
-        found = read_safely(message.value, config.posts.format, config.limits, langs)
-        yield message.timestamp or 0, found
+        else:
+            reading = read_safely(message.value, form, config.limits, langs)
+            yield message.timestamp or 0, reading
 
 
 def rounds(
     begins: Offsets, ends: Offsets, most: int, random: Random
 ) -> Iterator[tuple[Offsets, Offsets]]:
-    """Which offsets to read, a window of every partition at a time: so many in all, about."""
+    """Spans of offsets with about `most` messages in all: a window of every partition at a time."""
     share = most / max(sum(ends[n] - begins[n] for n in ends), 1)
     by_partition = [
         [(number, *window) for window in windows(begins[number], ends[number], share, random)]
@@ -116,106 +117,95 @@ def windows(begin: int, end: int, share: float, random: Random) -> Iterator[tupl
             yield low, high
 
 
-NAMED = 20  # languages
-LONGEST = 20  # characters of the name of one
-
-
-class Build:
-    """What becomes of the posts on their way into a background."""
-
+class BackgroundBuilder:
     vectors: Embeddings
 
     def __init__(self, most: int) -> None:
-        self._most, self._draw = most, Draw(most)
+        self._most, self._sampler = most, PostSampler(most)
         self._times: tuple[int, int] | None = None
         self._posts: list[DistinctPost] = []
         self._no_post = self._near = 0
 
     def read(self, source: Source) -> None:
-        """Draw from all that is found."""
         progress = ProgressLine(source.share)
-        for at, reading in source:
+        for at, reading in source.readings:
             progress.add(1, "messages read")
             if not isinstance(reading, Post):
                 self._no_post += 1
                 continue
-            self._draw.add(reading)
+            self._sampler.add(reading)
             if at > 0:
                 first, last = self._times or (at, at)
                 self._times = min(first, at), max(last, at)
 
     def embed(self, enc: Encoder, state: ControlState, rate: float) -> None:
-        """Embed what was drawn, and keep what has words, is near no seed, and whose turn it is."""
-        drawn = self._draw.posts()
-        vectors = enc.posts([post.text for post in drawn])
+        """Embed the sample without posts near a seed; authors take turns."""
+        sample = self._sampler.posts()
+        vectors = enc.posts([post.text for post in sample])
         seeds = SeedEmbedder(enc, rate, threshold=1.0).make(state)
-        close = speak_of_seeds(vectors, seeds.embeddings, enc, rate)
+        close = near_seeds(vectors, seeds.embeddings, enc, rate)
         odd = problems(vectors)
         rows = [row for row in np.flatnonzero(~close).tolist() if row not in odd]
-        turns = in_turns([drawn[row] for row in rows], self._most)
+        turns = in_turns([sample[row] for row in rows], self._most)
         self._near = int(close.sum())
-        self._posts = [drawn[rows[at]] for at in turns]
+        self._posts = [sample[rows[at]] for at in turns]
         self.vectors = vectors[[rows[at] for at in turns]]
 
-    def told(self) -> str:
-        """What was read, and what became of it."""
-        draw = self._draw
+    def summary(self) -> str:
+        sampler = self._sampler
         parts = {
             "no posts": self._no_post,
-            "copies": draw.copies,
+            "copies": sampler.copies,
             "near a seed, which would raise its threshold": self._near,
-            "beyond --posts": draw.read - draw.copies - self._near - len(self._posts),
+            "beyond --posts": sampler.read - sampler.copies - self._near - len(self._posts),
         }
         left = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
-        return f"{draw.read + self._no_post:,} messages read; left out: {left or 'none'}"
+        return f"{sampler.read + self._no_post:,} messages read; left out: {left or 'none'}"
 
     def save(self, out: Path, source: str) -> None:
-        """Write the file, with a note of where its posts are from."""
+        """Write the file, with a note of the origin of its posts."""
         enc, times = self.vectors, self._times
         note = {"source": source, "made": rfc3339(now_ms())}
         if times:
-            note |= dict(zip(("first", "last"), map(rfc3339, times), strict=True))
+            note |= {"first": rfc3339(times[0]), "last": rfc3339(times[1])}
         platforms = Counter(post.platform for post in self._posts)
-        languages = Counter(post.lang[:LONGEST] for post in self._posts if post.lang)
-        authors = Counter((post.platform, post.author) for post in self._posts if post.author)
-        counts = {"platforms": platforms, "languages": languages}
-        note |= {name: json.dumps(dict(count.most_common(NAMED))) for name, count in counts.items()}
-        note["authors"] = str(len(authors))
+        languages = Counter(post.lang[:LANGUAGE_CHARS] for post in self._posts if post.lang)
+        for name, count in (("platforms", platforms), ("languages", languages)):
+            note[name] = json.dumps(dict(count.most_common(MOST_LANGUAGES)))
+        note["authors"] = str(len({(p.platform, p.author) for p in self._posts if p.author}))
         with saving(out.resolve(), enc.dense.shape[1], enc.mix, enc.digest, note) as file:
             file.add(enc.dense, enc.lexical)
 
 
-RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01)
-NOTED = ("source", "first", "last", "made", "authors")
-COUNTED = ("platforms", "languages")
-
-Row = dict[str, Any]
-
-
-def of_file(file: Path, rate: float) -> Row:
-    """What is told of a background in a file."""
-    posts, mark = Embeddings.load(file), digest_of(file)
+def file_fields(file: Path, rate: float) -> Row:
+    posts, digest = Embeddings.load(file), digest_of(file)
     note, _ = opened(file)
-    told = {"file": str(file), "sha256": mark} | _size(posts, rate)
-    told |= {name: note[name] for name in NOTED if name in note}
-    return told | {name: json.loads(note[name]) for name in COUNTED if name in note}
+    fields = {"file": str(file), "sha256": digest} | _size_fields(posts, rate)
+    fields |= {name: note[name] for name in NOTED if name in note}
+    return fields | {name: json.loads(note[name]) for name in COUNTED if name in note}
 
 
-def of_the_model(enc: Encoder, rate: float) -> Row:
-    """What is told of the everyday posts that ship with a model."""
-    return {"file": None, "source": "the model's own"} | _size(enc.background, rate)
+def _size_fields(posts: Embeddings, rate: float) -> Row:
+    rates = [
+        {"rate": each, "tail": tail, "spread": spread_of(tail)}
+        for each in sorted({*RATES, rate})
+        if (tail := tail_of(len(posts), each)) >= LEAST
+    ]
+    return {"posts": len(posts), "model": posts.digest, "rates": rates}
 
 
-def compared(state: ControlState, enc: Encoder, rate: float, file: Path | None) -> list[Row]:
+def compare_thresholds(
+    state: ControlState, enc: Encoder, rate: float, file: Path | None
+) -> list[Row]:
     """The thresholds of the live seeds, with the background of a file and with the model's."""
     own = None
     if file is not None:
         own = OwnBackground(Embeddings.load(file), digest_of(file))
         refuse_other(file, own.posts, enc)
-    found = [SeedEmbedder(enc, rate, None, each).make(state) for each in (own, None)]
+    seed_sets = [SeedEmbedder(enc, rate, None, each).make(state) for each in (own, None)]
     mine, shipped = (
         dict(zip([seed.id for seed in each.seeds], each.thresholds.tolist(), strict=True))
-        for each in found
+        for each in seed_sets
     )
     return [
         {"seed": name, "threshold": mine.get(name), "shipped": shipped.get(name)}
@@ -223,29 +213,20 @@ def compared(state: ControlState, enc: Encoder, rate: float, file: Path | None) 
     ]
 
 
-def _size(posts: Embeddings, rate: float) -> Row:
-    told = [
-        {"rate": each, "tail": tail, "spread": spread_of(tail)}
-        for each in sorted({*RATES, rate}) if (tail := tail_of(len(posts), each)) >= LEAST
-    ]  # fmt: skip
-    return {"posts": len(posts), "model": posts.digest, "rates": told}
-
-
-def print_background(told: Row, as_json: bool) -> None:
-    """Print what is told of a background: for people its tables last."""
+def print_background(fields: Row, as_json: bool) -> None:
     if as_json:
-        print_json([told])
+        print_json([fields])
         return
-    plain = {name: value for name, value in told.items() if not isinstance(value, list)}
-    plain["posts"] = f"{told['posts']:,}"
+    plain = {name: value for name, value in fields.items() if not isinstance(value, list)}
+    plain["posts"] = f"{fields['posts']:,}"
     for name in COUNTED:
         if plain.get(name):
             plain[name] = ", ".join(f"{key} {count:,}" for key, count in plain[name].items())
     print_fields({name: value for name, value in plain.items() if value})
     click.echo()
-    rows = [[f"{r['rate']:g}", r["tail"], f"± {r['spread']:.0%}"] for r in told["rates"]]
+    rows = [[f"{r['rate']:g}", r["tail"], f"± {r['spread']:.0%}"] for r in fields["rates"]]
     table(["rate", "posts above a threshold", "so the rate holds to"], rows)
-    if seeds := told.get("seeds"):
+    if seeds := fields.get("seeds"):
         click.echo()
         rows = [[_number(s["threshold"]), _number(s["shipped"]), s["seed"]] for s in seeds]
         table(["threshold", "the model's", "seed"], rows)
@@ -253,11 +234,6 @@ def print_background(told: Row, as_json: bool) -> None:
 
 def _number(cut: float | None) -> str | None:
     return None if cut is None else f"{cut:.3f}"
-
-
-FILE = click.Path(path_type=Path)
-SUFFIX = ".safetensors"
-USUAL, MOST = 20_000, 200_000  # posts
 
 
 @click.group()
@@ -271,9 +247,9 @@ def background() -> None:
 
 
 @background.command()
-@click.argument("files", nargs=-1, type=FILE, metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=PATH, metavar="[FILE]...")
 @click.option("--from-topic", is_flag=True, help="Draw them from the posts topic.")
-@click.option("--out", type=FILE, default=Path(f"background{SUFFIX}"), show_default=True,
+@click.option("--out", type=PATH, default=Path(f"background{SUFFIX}"), show_default=True,
               help="Write them to this file.")  # fmt: skip
 @click.option("--posts", "most", type=click.IntRange(1, MOST), default=USUAL, show_default=True,
               help="So many at most.")  # fmt: skip
@@ -294,26 +270,26 @@ def build(
     check_targets({"--out": out}, files)
     if out.suffix != SUFFIX:
         raise InputError(f"--out {out}: must end in {SUFFIX}")
-    build, state = Build(most), control_state({})
+    builder, state = BackgroundBuilder(most), control_state({})
     if from_topic:
         with connected(config) as cluster:
-            build.read(topic_posts(cluster, config, SPARE * most))
+            builder.read(topic_posts(cluster, config, SPARE * most))
             state = seed_state(cluster, config)
         source = f"{config.topics.posts} of {config.kafka.bootstrap_servers}"
     else:
-        build.read(file_posts(files, config))
+        builder.read(file_posts(files, config))
         source = ", ".join("standard input" if file == DASH else file.name for file in files)
     rate = config.matching.background_rate
-    build.embed(loaded(config), state, rate)
-    say(build.told())
-    refuse_small(source, len(build.vectors), rate)
-    build.save(out, source)
-    print_background(of_file(out, rate), as_json)
-    say(f"it is in force where a configuration says matching.background: {out.resolve()}")
+    builder.embed(load_encoder(config), state, rate)
+    notify(builder.summary())
+    refuse_small(source, len(builder.vectors), rate)
+    builder.save(out, source)
+    print_background(file_fields(out, rate), as_json)
+    notify(f"it is in force where a configuration says matching.background: {out.resolve()}")
 
 
 @background.command("show")
-@click.argument("file", required=False, type=FILE, metavar="[FILE]")
+@click.argument("file", required=False, type=PATH, metavar="[FILE]")
 @ONE_JSON
 @kafka_options
 def show_background(file: Path | None, as_json: bool, config: Config) -> None:
@@ -321,24 +297,19 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
 
     Without FILE it is the one of the configuration, else the model's own.
     """
-    file, enc = file or config.matching.background, loaded(config)
+    file, enc = file or config.matching.background, load_encoder(config)
     rate = config.matching.background_rate
-    told = of_file(file, rate) if file else of_the_model(enc, rate)
+    fields: Row = {"file": None, "source": "the model's own"}
+    fields = file_fields(file, rate) if file else fields | _size_fields(enc.background, rate)
     try:
         with connected(config) as cluster:
-            told["seeds"] = compared(seed_state(cluster, config), enc, rate, file)
+            fields["seeds"] = compare_thresholds(seed_state(cluster, config), enc, rate, file)
     except NewsiftError as error:
-        say(f"no thresholds of seeds: {error}")
-    print_background(told, as_json)
+        notify(f"no thresholds of seeds: {error}")
+    print_background(fields, as_json)
 
 
 def seed_state(cluster: TopicReader, config: Config) -> ControlState:
-    """The seeds as they are now; none where their topic is missing."""
+    """No seeds where the topic is missing."""
     there = cluster.exists(config.topics.seeds)
     return SeedTopic(cluster, config).state() if there else control_state({})
-
-
-def loaded(config: Config) -> Encoder:
-    """The model of a configuration."""
-    model = config.model
-    return encoder.load(model.name, device=model.device, threads=model.threads)

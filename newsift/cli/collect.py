@@ -17,7 +17,6 @@ from aiokafka.errors import KafkaError
 from encoder.errors import InputError
 from newsift.cli.options import file_options, kafka_options
 from newsift.cli.signals import on_interrupt
-from newsift.cli.terminal import say
 from newsift.collect.bluesky import HOSTS, POSTS, Bluesky
 from newsift.collect.collector import Collector, Counts, PrintOutlet, TopicOutlet
 from newsift.collect.folder import FileLedger, Folder, scan_folder
@@ -29,7 +28,7 @@ from newsift.collect.x import STALL_S, STREAM, XStream
 from newsift.files.posts import FileMessages, refuse_many_bad
 from newsift.files.read import SUFFIXES
 from newsift.files.tables import FileOptions
-from newsift.operations.messages import tallied
+from newsift.operations.messages import format_counts, notify
 from newsift.web.client import client_session, limits
 from worker import log as logs
 from worker.config import Config
@@ -99,7 +98,7 @@ def run_source(source: LiveSource, file: Path, dry_run: bool, config: Config) ->
         asyncio.run(print_frames(source, stored.mark if stored else None, config))
         return
     with State(file, source.name) as state_file:
-        say(f"how far it came is kept in {file}")
+        notify(f"how far it came is kept in {file}")
         if asyncio.run(publish_frames(source, state_file, config))[:1] == [signal.SIGINT]:
             raise KeyboardInterrupt
 
@@ -152,7 +151,7 @@ async def _open(outlet: TopicOutlet, config: Config) -> None:
 def _report_sent(counts: Counts, source: str, config: Config) -> None:
     gaps = f"; {counts.gaps:,} gaps that nothing can fill" if counts.gaps else ""
     where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-    say(f"{counts.sent:,} frames of {source} sent to {where}{gaps}")
+    notify(f"{counts.sent:,} frames of {source} sent to {where}{gaps}")
 
 
 class StallStatus:
@@ -292,7 +291,7 @@ async def show_rules(source: XStream, list_all: bool) -> None:
             click.echo(f"{sign} {escaped_rule(rule.line())}")
     remaining = len(current) - len(remove)
     changes = f"{len(add):,} rules to add, {len(remove):,} to remove, {remaining:,} stay"
-    say(f"{changes}; nothing was changed")
+    notify(f"{changes}; nothing was changed")
 
 
 def escaped_rule(line: str) -> str:
@@ -327,7 +326,7 @@ def files(
     if (files_now := scan_folder(place, SUFFIXES)) is None:
         raise InputError(f"{place}: there is no such folder; make it, or give a pattern in quotes")
     if not (files_now or once):
-        say(f"{place}: holds no file of posts yet; they are waited for")
+        notify(f"{place}: holds no file of posts yet; they are waited for")
     file = state or default_state(f"files-{digest(place)[:12]}")
     ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
     tell = SayOnce()
@@ -339,7 +338,7 @@ def files(
     try:
         run_source(source, file, dry_run, config)
     finally:
-        say(f"{place}: {tallied(source.counts) or 'nothing new'}")
+        notify(f"{place}: {format_counts(source.counts) or 'nothing new'}")
     if once:
         refuse_failures(source)
 
@@ -354,7 +353,7 @@ class SayOnce:
         kind = message.partition(": ")[2]
         if kind not in self._messages:
             self._messages.add(kind)
-            say(message)
+            notify(message)
 
 
 def refuse_failures(source: Folder) -> None:

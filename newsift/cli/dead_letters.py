@@ -6,15 +6,14 @@ import click
 
 from newsift.cli.options import JSON, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json
-from newsift.cli.terminal import say
 from newsift.operations.dead_letters import (
-    Choice,
     DeadLetter,
-    dead_letters_of,
+    LetterSelection,
+    no_such_letter,
+    read_letters,
     retry_letters,
-    unknown,
 )
-from newsift.operations.messages import tallied
+from newsift.operations.messages import format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.posts.read import Reason
@@ -46,7 +45,7 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
     """List dead letters with their ids and reasons."""
     reasons: Counter[str] = Counter()
     with connected(config) as cluster:
-        for letter in dead_letters_of(cluster, config, start):
+        for letter in read_letters(cluster, config, start):
             if reason not in (None, letter.reason):
                 continue
             reasons[letter.reason] += 1
@@ -55,8 +54,8 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
             else:
                 _print_line(letter)
     if not as_json:
-        summary = f"{reasons.total():,}: {tallied(reasons)}" if reasons else "none"
-        say(f"dead letters: {summary}")
+        summary = f"{reasons.total():,}: {format_counts(reasons)}" if reasons else "none"
+        notify(f"dead letters: {summary}")
 
 
 @dead_letters.command("show")
@@ -66,9 +65,9 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
 def show_letter(name: str, as_json: bool, config: Config) -> None:
     """Show one dead letter with its bytes."""
     with connected(config) as cluster:
-        letters = [letter for letter in dead_letters_of(cluster, config) if letter.id == name]
+        letters = [letter for letter in read_letters(cluster, config) if letter.id == name]
     if not letters:
-        raise unknown(name)
+        raise no_such_letter(name)
     row, key, value = letters[-1].row(), letters[-1].message.key, letters[-1].message.value
     if as_json:
         print_json([row | {"key": bytes_in_json(key), "value": bytes_in_json(value)}])
@@ -94,7 +93,7 @@ def retry(
     """
     if bool(names) + every + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
-    retry_letters(config, Choice(frozenset(names), reason, start), _print_sent)
+    retry_letters(config, LetterSelection(frozenset(names), reason, start), _print_sent)
 
 
 def _print_sent(letter: DeadLetter) -> None:

@@ -25,7 +25,7 @@ from newsift.cli.processes import WorkerProcess, worker_process
 from newsift.cli.terminal import use_colour
 from newsift.files.articles import read_article
 from newsift.files.rows import read_match
-from newsift.operations.messages import tallied
+from newsift.operations.messages import format_counts
 from worker.config import Config, KafkaConfig, TopicsConfig, load_config
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import kafka_python_settings
@@ -57,10 +57,6 @@ def read_articles(folder: Path = SAMPLES / "seeds") -> dict[str, tuple[str, str]
     return {name: (article.title, article.text) for name, article in articles.items()}
 
 
-def seed_record(title: str, text: str) -> bytes:
-    return json.dumps({"title": title, "text": text}, ensure_ascii=False).encode()
-
-
 WHEN = "2026-03-01T10:00:00.000Z"
 DID = "did:plc:newsiftdemo"
 ON_X, ON_MASTODON = 1_890_000_000_000_000_000, 113_000_000_000_000_000  # their ids count from here
@@ -87,34 +83,30 @@ HARMLESS: tuple[bytes, ...] = (
 
 def as_message(post: SamplePost) -> bytes:
     """The post in the format of a platform; the platforms alternate by id."""
-    return json.dumps(FORMS[post.id % len(FORMS)](post), ensure_ascii=False).encode()
-
-
-def _x(post: SamplePost) -> dict[str, Any]:
-    tweet = {"id": str(ON_X + post.id), "text": post.text, "author_id": "7", "created_at": WHEN}
-    return {"data": tweet, "includes": {"users": [{"id": "7", "username": "sample"}]}}
-
-
-def _bluesky(post: SamplePost) -> dict[str, Any]:
     kind = "app.bsky.feed.post"
-    record = {"$type": kind, "text": post.text, "createdAt": WHEN}
-    commit = {"operation": "create", "collection": kind, "rkey": f"3demo{post.id:08d}"}
-    return {"did": DID, "kind": "commit", "commit": commit | {"record": record}}
-
-
-def _mastodon(post: SamplePost) -> dict[str, Any]:
-    return {
-        "id": str(ON_MASTODON + post.id), "content": f"<p>{escape(post.text)}</p>",
-        "account": {"acct": "sample@social.example"}, "created_at": WHEN,
-        "uri": f"https://social.example/users/sample/statuses/{post.id}",
-    }  # fmt: skip
-
-
-def _plain(post: SamplePost) -> dict[str, Any]:
-    return {"id": f"sample-{post.id}", "text": post.text}
-
-
-FORMS = (_x, _bluesky, _mastodon, _plain)
+    forms: tuple[dict[str, Any], ...] = (
+        {
+            "data": {
+                "id": str(ON_X + post.id), "text": post.text, "author_id": "7", "created_at": WHEN
+            },
+            "includes": {"users": [{"id": "7", "username": "sample"}]},
+        },
+        {
+            "did": DID,
+            "kind": "commit",
+            "commit": {
+                "operation": "create", "collection": kind, "rkey": f"3demo{post.id:08d}",
+                "record": {"$type": kind, "text": post.text, "createdAt": WHEN},
+            },
+        },
+        {
+            "id": str(ON_MASTODON + post.id), "content": f"<p>{escape(post.text)}</p>",
+            "account": {"acct": "sample@social.example"}, "created_at": WHEN,
+            "uri": f"https://social.example/users/sample/statuses/{post.id}",
+        },
+        {"id": f"sample-{post.id}", "text": post.text},
+    )  # fmt: skip
+    return json.dumps(forms[post.id % len(forms)], ensure_ascii=False).encode()
 
 
 ADDED, REMOVED = "cable-car-stuck", "clinic-hack"
@@ -155,31 +147,24 @@ def script_of(posts: Sequence[SamplePost], seconds: float) -> Script:
         SeedChange(seconds * ADD_AT, ADDED, True),
         SeedChange(seconds * REMOVE_AT, REMOVED, False),
     )
-    cues = [*map(_cue, posts), *map(Cue, HARMLESS), *map(Cue, POISON)]
+    cues = []
+    for post in posts:
+        value = as_message(post)
+        read = read_post(value)
+        cues.append(Cue(value, post.event, read.id) if isinstance(read, Post) else Cue(value))
+    cues += [*map(Cue, HARMLESS), *map(Cue, POISON)]
     random.Random(ORDER).shuffle(cues)
     step = seconds / len(cues)
     timed = []
     for n in range(len(cues)):
-        cue = cues.pop(_first_fit(cues, n * step, changes))
-        timed.append(replace(cue, at=n * step, live=_is_live(cue.event, n * step, changes)))
+        at = n * step
+        closed = {c.seed for c in changes if c.at - BEFORE <= at <= c.at + AFTER}
+        first = next((i for i, cue in enumerate(cues) if cue.event not in closed), 0)
+        cue = cues.pop(first)
+        own = (change for change in changes if change.seed == cue.event)
+        live = cue.event is not None and all(change.adds == (at > change.at) for change in own)
+        timed.append(replace(cue, at=at, live=live))
     return Script(tuple(timed), changes, seconds)
-
-
-def _cue(post: SamplePost) -> Cue:
-    value = as_message(post)
-    outcome = read_post(value)
-    return Cue(value, post.event, outcome.id) if isinstance(outcome, Post) else Cue(value)
-
-
-def _first_fit(cues: Sequence[Cue], at: float, changes: Sequence[SeedChange]) -> int:
-    """The first that may be sent at this time; at the end, any."""
-    closed = {c.seed for c in changes if c.at - BEFORE <= at <= c.at + AFTER}
-    return next((i for i, cue in enumerate(cues) if cue.event not in closed), 0)
-
-
-def _is_live(event: str | None, at: float, changes: Sequence[SeedChange]) -> bool:
-    own = (change for change in changes if change.seed == event)
-    return event is not None and all(change.adds == (at > change.at) for change in own)
 
 
 def next_steps() -> Iterator[str]:
@@ -257,11 +242,6 @@ def match_lines(record: MatchRecord, colour: bool, weights: bool = True) -> Iter
         yield f"{match.score:.2f}  {one_line(match.event):<{WIDTH}}{words}"
 
 
-def change_line(change: SeedChange, colour: bool) -> str:
-    line = f"----  {change.seed:<{WIDTH}}article {'added' if change.adds else 'removed'}"
-    return click.style(line, bold=True) if colour else line
-
-
 def summary(
     tally: DemoResults, events: Sequence[str], rejected: Counter[str], passed_over: int
 ) -> Iterator[str]:
@@ -284,7 +264,7 @@ def summary(
         f" from sending to a match here: p50 {tally.latency(0.5):.0f} ms,"
         f" p99 {tally.latency(0.99):.0f} ms."
     )
-    reasons = f" ({tallied(rejected)})" if rejected else ""
+    reasons = f" ({format_counts(rejected)})" if rejected else ""
     yield f"Dead letters: {rejected.total()}{reasons}. Passed over: {passed_over}."
 
 
@@ -327,7 +307,10 @@ def demo(seconds: float, port: int, model: str, device: str, threads: int | None
 
 
 def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str]) -> None:
-    articles = {name: seed_record(*article) for name, article in read_articles().items()}
+    articles = {
+        name: json.dumps({"title": title, "text": text}, ensure_ascii=False).encode()
+        for name, (title, text) in read_articles().items()
+    }
     ensure_topics(config)
     settings_of_consumer = kafka_python_settings(config) | {"metrics_enabled": False}
     match_consumer = kafka.KafkaConsumer(
@@ -367,7 +350,8 @@ def play(
         if isinstance(step, SeedChange):
             record = articles[step.seed] if step.adds else None
             outbox.send(topics.seeds, record, step.seed.encode())
-            click.echo(change_line(step, printer.colour))
+            line = f"----  {step.seed:<{WIDTH}}article {'added' if step.adds else 'removed'}"
+            click.echo(click.style(line, bold=True) if printer.colour else line)
         else:
             outbox.send(topics.posts, step.value, step.id.encode())
     outbox.settle()

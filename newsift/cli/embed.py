@@ -13,12 +13,13 @@ from encoder import Embeddings, Encoder, InputError
 from encoder.embeddings import saving
 from encoder.model.weights import F32
 from newsift.cli.options import file_options, model_options
-from newsift.cli.terminal import ProgressLine, prompt_for_text, say
+from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage, InputText, input_text
 from newsift.files.posts import FileMessages, checked, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
+from newsift.operations.messages import ProgressLine, notify
 from worker.config.limits import DEFAULT_LIMITS
 
 BATCH_TEXTS = 4096
@@ -60,7 +61,7 @@ class TextBatches:
             if not self._skip_bad:
                 raise InputError(f"{row.topic}, {error} (--skip-bad skips such rows)") from error
             self._bad += 1
-            say(f"skipped: {row.topic}, {error}")
+            notify(f"skipped: {row.topic}, {error}")
             return None
 
     def _conclude(self) -> None:
@@ -68,9 +69,9 @@ class TextBatches:
         if self._bad and not good:
             raise InputError("no row could be read; the reasons stand above")
         if self._bad:
-            say(f"bad rows skipped: {self._bad}, rows read: {good}")
+            notify(f"bad rows skipped: {self._bad}, rows read: {good}")
         if good and sys.stderr.isatty():
-            say(f"{good:,} rows, {self._progress.rate()}")
+            notify(f"{good:,} rows, {self._progress.rate()}")
 
 
 @click.command()
@@ -98,7 +99,7 @@ def embed(
         raise InputError(f"--out {out}: must end in .safetensors; JSON lines go to standard output")
     if file == DASH:
         prompt_for_text()
-    inputs = checked(files, file_options, DEFAULT_LIMITS, say, blank=True)
+    inputs = checked(files, file_options, DEFAULT_LIMITS, notify, blank=True)
     enc = encoder.load(model, device=device, threads=threads)
     texts = TextBatches(inputs, skip_bad)
     embedded_batches = ((batch, _embedded(enc, batch, articles)) for batch in texts)

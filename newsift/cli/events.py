@@ -7,31 +7,31 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from newsift.cli.options import JSON, kafka_options, since_option
+from newsift.cli.options import JSON, YES, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
-from newsift.cli.terminal import confirm_publish, require_yes, say, say_version
-from newsift.operations.events import NONE, KnownEvent, Wish, attempts_at, the_event
-from newsift.operations.model_context import Teacher
+from newsift.cli.terminal import confirm_publish, require_yes
+from newsift.operations.events import NONE, EventState, PromiseTarget, attempts_of, require_event
+from newsift.operations.messages import notify, notify_version
+from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import (
-    Learning,
+    LearnOptions,
     ProfileTraining,
     Proposal,
-    comment,
-    earlier,
-    go_back,
+    previous_profile,
     proposal_row,
-    proposed,
+    propose_profile,
+    publication_risk,
     read_events,
-    unsafe,
+    report_stream,
 )
 from newsift.operations.promises import (
-    Shown,
+    PromiseEvidence,
     event_rows,
-    missing,
-    promisable,
+    missing_text,
     promise_row,
-    promise_shown,
+    read_evidence,
+    require_profile,
     set_promise,
 )
 from newsift.operations.seed_topic import SeedTopic, seed_topic
@@ -44,248 +44,10 @@ from worker.seeds.state import ControlState
 from worker.text import cut, one_line
 
 HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
-SHOWN = 160  # characters of a post
-WORDS = 10
-
-
-def print_events(rows: Sequence[dict[str, Any]]) -> None:
-    """One line an event; one that is refused or stale says why."""
-    table(HEADER, [_cells(row) for row in rows])
-
-
-def print_event(row: dict[str, Any], profile: Profile | None) -> None:
-    """All about one event: what it learned, and the versions before."""
-    names = ("event", "seeds", "profile", "threshold", "promise")
-    fields = dict(zip(names, _cells(row), strict=False)) | {"seeds": ", ".join(row["seeds"])}
-    made = row["made"]
-    for name in ("at", "by", "method", "beta", "gamma", "cohesion", "labels", "attempts"):
-        fields[name] = made.get(name)
-    posts = made.get("posts")
-    fields["posts"] = len(posts) if isinstance(posts, list) else None
-    fields["version"] = row["version"]
-    fields |= {name: told_words(made.get(name)) for name in ("gained", "lost")}
-    print_fields(fields)
-    for number, record in enumerate(profile.before if profile else (), 1):
-        earlier = record.get("made")
-        said = earlier if isinstance(earlier, dict) else {}
-        parts = [f"before {number}", said.get("at"), said.get("by"), said.get("method")]
-        click.echo("  ".join(one_line(str(part)) for part in parts if part))
-
-
-def print_proposal(proposal: Proposal) -> None:
-    """Before and after, for people."""
-    made, compared = proposal.profile.made, proposal.comparison
-    click.echo(f"event         {one_line(proposal.event.name)}")
-    click.echo(f"learned from  {one_line(_learned_from(made))}")
-    for name in ("gained", "lost"):
-        click.echo(f"{name:<13} {told_words(made[name]) or '-'}")
-    before, after = (told_cuts(cuts) for cuts in proposal.cuts)
-    click.echo(f"threshold     {before} → {after}")
-    was, will = proposal.of_background
-    click.echo(f"background    {was:.1f} → {will:.1f} of 1,000 posts pass")
-    if compared.read:
-        was, will = compared.passes
-        click.echo(
-            f"stream        {was:,} → {will:,} of {compared.read:,} posts pass{_hourly(proposal)}"
-        )
-    for sign, posts in (("+", compared.come), ("-", compared.go)):
-        for each in posts:
-            click.echo(f"  {sign} {each.score:.2f}  {cut(one_line(each.post.text), SHOWN)}")
-
-
-def told_words(words: Any) -> str:
-    """Words with how much they moved, as far as a record is what it should be."""
-    if not isinstance(words, list):
-        return ""
-    return "  ".join(_told_word(pair) for pair in words[:WORDS])
-
-
-def told_cuts(cuts: Sequence[float]) -> str:
-    """Thresholds: one, or from the lowest to the highest."""
-    ends = dict.fromkeys(f"{cut:.4f}" for cut in (*cuts[:1], *cuts[-1:]))
-    return "–".join(ends) or "-"
-
-
-def _told_word(pair: Any) -> str:
-    if not (isinstance(pair, list | tuple) and len(pair) == 2):
-        return ""
-    word, move = pair
-    shown = f" {move:+.3f}" if isinstance(move, float | int) else ""
-    return f"{cut(one_line(str(word)), 40)}{shown}"
-
-
-def _cells(row: dict[str, Any]) -> list[object]:
-    made = row["made"]
-    state = f"{row['profile']}: {row['why']}" if row["why"] else row["profile"]
-    own = "" if row["automatic"] is False else " auto"
-    cuts = told_cuts(row["thresholds"]) + (own if row["thresholds"] else "")
-    promise = told_promise(row["promise"])
-    if row["lapsed"]:
-        promise = f"{promise}, lapsed: {row['lapsed']}"
-    said = [made.get(name) for name in ("at", "by", "method")]
-    return [row["event"], len(row["seeds"]), state, cuts, promise, *said]
-
-
-def told_promise(promise: Any) -> str:
-    """A promise in short, as far as it is one."""
-    if not isinstance(promise, dict):
-        return ""
-    precision, confidence = promise.get("precision"), promise.get("confidence")
-    if not (isinstance(precision, float) and isinstance(confidence, float)):
-        return "unreadable"
-    return f"{precision:g} at {100 * confidence:.0f} %"
-
-
-def _learned_from(made: dict[str, Any]) -> str:
-    said = f"{made['method']} (β {made['beta']:.2f}, γ {made['gamma']:g}"
-    if made["posts"] or made["cohesion"]:
-        said += f", cohesion {made['cohesion']:.2f}, {len(made['posts'])} posts"
-    return said + (f", {made['labels']} labels)" if made["labels"] else ")")
-
-
-def _hourly(proposal: Proposal) -> str:
-    if proposal.hours < 1 / 60:
-        return ""
-    was, will = (passes / proposal.hours for passes in proposal.comparison.passes)
-    return f", {was:,.1f} → {will:,.1f} an hour"
-
-
-def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool = False) -> bool:
-    """Show what the event would learn, and publish it on consent; whether all is well."""
-    proposal, state = training.propose()
-    comment(proposal)
-    danger = unsafe(proposal) if again and yes else ""
-    if not as_json:
-        print_proposal(proposal)
-    agreed = proposal.is_news and not danger and confirm_publish(yes, _question(proposal, again))
-    if agreed:
-        training.publish(proposal, state)
-        say_version(state)
-    elif not proposal.is_news:
-        say("nothing new: the profile stays as it is")
-    if danger:
-        say(f"nothing was published, it would not be safe: {danger}")
-    if as_json:
-        print_json([proposal_row(proposal, agreed)])
-    elif agreed:
-        say(f"published: {proposal.profile.id} {proposal.profile.version}")
-    return agreed or not (proposal.is_news or danger)
-
-
-def go_on(training: ProfileTraining, every: float) -> None:
-    """Learn again and again, for as long as it is safe; SIGTERM ends it.
-
-    A round that is overtaken by somebody else's publication is left to the next.
-    """
-    with end_on_sigterm():
-        while True:
-            time.sleep(every)
-            proposal, state = training.propose()
-            if danger := unsafe(proposal):
-                say(f"stopped, the profile stays as it is: {danger}")
-                return
-            if proposal.is_news:
-                try:
-                    training.publish(proposal, state)
-                except ConflictError as error:
-                    say(f"{error}; the next round tries again")
-                    continue
-                say_version(state)
-                read, passes = proposal.comparison.read, proposal.comparison.passes
-                said = f"{passes[0]:,} → {passes[1]:,} of {read:,} posts pass"
-                say(f"published: {proposal.profile.version}, {said}")
-
-
-def _question(proposal: Proposal, again: bool) -> str:
-    further = ", and those to come while it is safe" if again else ""
-    return f"Publish this profile of {proposal.event.name!r}{further}?"
-
-
+POST_CHARS = 160
+MOST_WORDS = 10
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
-
-
-@click.command()
-@click.argument("name", metavar="EVENT")
-@click.option("--precision", type=SHARE, default=0.8, show_default=True, help="Of the matches.")
-@click.option("--confidence", type=SHARE, default=0.9, show_default=True, help="Of the promise.")
-@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
-@click.option("--yes", is_flag=True, help="Publish without asking.")
-@JSON
-@kafka_options
-def promise(
-    name: str, precision: float, confidence: float, start: int | None, yes: bool, as_json: bool,
-    config: Config,
-) -> None:  # fmt: skip
-    """Say the threshold above which EVENT's matches are right, and set it.
-
-    What it promises is shown by the labels of `newsift labels ask EVENT`, or it says how many are
-    missing if none is wrong. It is of one version of the profile, which learning leaves alone from
-    then on; it lapses when so few posts pass that most would pass without the event too. `newsift
-    events forget` gives it up.
-    """
-    with connected(config) as cluster:
-        teacher, topic = Teacher(config), SeedTopic(cluster, config)
-        events, state = read_events(topic, teacher)
-        event = the_event(events, name).taught()
-        if event.state == NONE:
-            _first_profile(topic, state, teacher, event, yes, as_json)
-            return
-        profile = promisable(event)
-        wish = Wish.of(profile, precision, confidence)
-        begin = since("24h") if start is None else start
-        shown = promise_shown(cluster, config, profile, wish, begin)
-        if not as_json:
-            click.echo(_told(wish, shown))
-        set_it = _agreed(profile, shown, yes)
-        if set_it:
-            set_promise(topic, state, teacher, profile, wish, shown)
-            say_version(state)
-    if as_json:
-        print_json([promise_row(name, wish, shown, set_it)])
-
-
-def _first_profile(
-    topic: SeedTopic, state: ControlState, teacher: Teacher, event: KnownEvent, yes: bool,
-    as_json: bool,
-) -> None:  # fmt: skip
-    """Give an event a profile: a promise is of one, and of labels of its own matches."""
-    say("a promise is of a profile: this one, of the seeds and the background, comes first")
-    proposal = proposed(teacher, event, None, ([], []), attempts_at(event.profile))
-    if not as_json:
-        print_proposal(proposal)
-    require_yes(yes, "promise")
-    agreed = confirm_publish(yes, f"Publish this profile of {event.name!r}?")
-    if agreed:
-        topic.publish({event.key: proposal.value}, state)
-        say(f"published; label its matches now: newsift labels ask {one_line(event.name)}")
-    if as_json:
-        print_json([proposal_row(proposal, agreed)])
-
-
-def _told(wish: Wish, shown: Shown) -> str:
-    """What the labels show."""
-    held = f"precision {wish.precision:g} at {wish.confidence:.0%} confidence"
-    of = f"{shown.labels} labels, {shown.on} of them on the event, of {shown.matches} matches"
-    if shown.threshold is None:
-        return f"{held}: not shown by {of}"
-    return f"{held}: shown from {shown.threshold:.4f} on, by {of}"
-
-
-def _agreed(profile: Profile, shown: Shown, yes: bool) -> bool:
-    """Whether the threshold is to be set; else what is missing is said."""
-    if shown.threshold is None:
-        ask = f": newsift labels ask {one_line(profile.event)}" if shown.more else ""
-        earlier = "" if shown.matches else ", or give --since an earlier time"
-        say(f"{missing(shown)}{ask}{earlier}")
-        return False
-    if shown.more:
-        say(f"{shown.missing} more labels would show a lower threshold, if none is wrong")
-    require_yes(yes, "promise")
-    return confirm_publish(yes, f"Set the threshold of {profile.event!r} to {shown.threshold:.4f}?")
-
-
 NAME = click.argument("name", metavar="EVENT")
-YES = click.option("--yes", is_flag=True, help="Publish without asking.")
 
 
 @click.group()
@@ -299,19 +61,16 @@ def events() -> None:
 def list_events(as_json: bool, config: Config) -> None:
     """List the events: seeds, profile, threshold, promise, and how the profile was made."""
     with connected(config) as cluster:
-        teacher = Teacher(config)
+        context = ModelContext(config)
         cluster.partitions(config.topics.seeds)
-        found = read_events(SeedTopic(cluster, config), teacher)[0].values()
-        rows = event_rows(cluster, teacher, found)
+        events = read_events(SeedTopic(cluster, config), context)[0].values()
+        rows = event_rows(cluster, context, events)
     if as_json:
         print_json(rows)
     elif rows:
-        print_events(rows)
+        table(HEADER, [_cells(row) for row in rows])
     else:
-        say("no events; add seeds with `newsift seeds add FILE --event NAME`")
-
-
-events.add_command(promise)
+        notify("no events; add seeds with `newsift seeds add FILE --event NAME`")
 
 
 @events.command("show")
@@ -321,14 +80,65 @@ events.add_command(promise)
 def show_event(name: str, as_json: bool, config: Config) -> None:
     """Show what EVENT has learned: words, numbers, and the versions before."""
     with connected(config) as cluster:
-        teacher = Teacher(config)
-        event = the_event(read_events(SeedTopic(cluster, config), teacher)[0], name)
-        row = event_rows(cluster, teacher, [event])[0]
+        context = ModelContext(config)
+        event = require_event(read_events(SeedTopic(cluster, config), context)[0], name)
+        row = event_rows(cluster, context, [event])[0]
+    before = event.profile.before if event.profile else ()
     if as_json:
-        before = event.profile.before if event.profile else ()
         print_json([row | {"before": [record.get("made") for record in before]}])
-    else:
-        print_event(row, event.profile)
+        return
+    fields = dict(zip(HEADER[:5], _cells(row), strict=False)) | {"seeds": ", ".join(row["seeds"])}
+    made = row["made"]
+    for key in ("at", "by", "method", "beta", "gamma", "cohesion", "labels", "attempts"):
+        fields[key] = made.get(key)
+    posts = made.get("posts")
+    fields["posts"] = len(posts) if isinstance(posts, list) else None
+    fields["version"] = row["version"]
+    fields |= {key: words_text(made.get(key)) for key in ("gained", "lost")}
+    print_fields(fields)
+    for number, record in enumerate(before, 1):
+        made = record.get("made")
+        made = made if isinstance(made, dict) else {}
+        parts = [f"before {number}", made.get("at"), made.get("by"), made.get("method")]
+        click.echo("  ".join(one_line(str(part)) for part in parts if part))
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    state = f"{row['profile']}: {row['why']}" if row["why"] else row["profile"]
+    own = "" if row["automatic"] is False else " auto"
+    cuts = thresholds_text(row["thresholds"]) + (own if row["thresholds"] else "")
+    promise = _promise_text(row["promise"])
+    if row["lapsed"]:
+        promise = f"{promise}, lapsed: {row['lapsed']}"
+    made = [row["made"].get(name) for name in ("at", "by", "method")]
+    return [row["event"], len(row["seeds"]), state, cuts, promise, *made]
+
+
+def _promise_text(promise: Any) -> str:
+    """A record may hold anything."""
+    if not isinstance(promise, dict):
+        return ""
+    precision, confidence = promise.get("precision"), promise.get("confidence")
+    if not (isinstance(precision, float) and isinstance(confidence, float)):
+        return "unreadable"
+    return f"{precision:g} at {100 * confidence:.0f} %"
+
+
+def words_text(words: Any) -> str:
+    """Words with their moves; a record may hold anything."""
+    texts = []
+    for pair in words[:MOST_WORDS] if isinstance(words, list) else ():
+        if isinstance(pair, list | tuple) and len(pair) == 2:
+            word, move = pair
+            number = f" {move:+.3f}" if isinstance(move, float | int) else ""
+            texts.append(f"{cut(one_line(str(word)), 40)}{number}")
+    return "  ".join(texts)
+
+
+def thresholds_text(cuts: Sequence[float]) -> str:
+    """One, or the lowest and the highest."""
+    ends = dict.fromkeys(f"{cut:.4f}" for cut in (*cuts[:1], *cuts[-1:]))
+    return "–".join(ends) or "-"
 
 
 @events.command("learn")
@@ -358,10 +168,84 @@ def learn_event(
     stream = None if background else seconds(span or "24h", "--since")
     pause = None if every is None else seconds(every, "--every")
     with connected(config) as cluster:
-        training = ProfileTraining(cluster, Teacher(config), Learning(name, stream, labels))
+        options = LearnOptions(name, stream, labels)
+        training = ProfileTraining(cluster, ModelContext(config), options)
         well = learn_once(training, yes, as_json, again=pause is not None)
         if well and pause is not None:
-            go_on(training, pause)
+            learn_repeatedly(training, pause)
+
+
+def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool = False) -> bool:
+    """Show a proposal, and publish it on consent. Returns whether learning may go on."""
+    proposal, state = training.propose()
+    report_stream(proposal)
+    danger = publication_risk(proposal) if again and yes else ""
+    if not as_json:
+        print_proposal(proposal)
+    further = ", and those to come while it is safe" if again else ""
+    question = f"Publish this profile of {proposal.event.name!r}{further}?"
+    agreed = proposal.is_news and not danger and confirm_publish(yes, question)
+    if agreed:
+        training.publish(proposal, state)
+        notify_version(state)
+    elif not proposal.is_news:
+        notify("nothing new: the profile stays as it is")
+    if danger:
+        notify(f"nothing was published, it would not be safe: {danger}")
+    if as_json:
+        print_json([proposal_row(proposal, agreed)])
+    elif agreed:
+        notify(f"published: {proposal.profile.id} {proposal.profile.version}")
+    return agreed or not (proposal.is_news or danger)
+
+
+def learn_repeatedly(training: ProfileTraining, every: float) -> None:
+    """Learn for as long as it is safe; SIGTERM ends it.
+
+    Where somebody else has published meanwhile, the next round tries again.
+    """
+    with end_on_sigterm():
+        while True:
+            time.sleep(every)
+            proposal, state = training.propose()
+            if danger := publication_risk(proposal):
+                notify(f"stopped, the profile stays as it is: {danger}")
+                return
+            if proposal.is_news:
+                try:
+                    training.publish(proposal, state)
+                except ConflictError as error:
+                    notify(f"{error}; the next round tries again")
+                    continue
+                notify_version(state)
+                read, passes = proposal.comparison.read, proposal.comparison.passes
+                change = f"{passes[0]:,} → {passes[1]:,} of {read:,} posts pass"
+                notify(f"published: {proposal.profile.version}, {change}")
+
+
+def print_proposal(proposal: Proposal) -> None:
+    made, compared = proposal.profile.made, proposal.comparison
+    click.echo(f"event         {one_line(proposal.event.name)}")
+    origin = f"{made['method']} (β {made['beta']:.2f}, γ {made['gamma']:g}"
+    if made["posts"] or made["cohesion"]:
+        origin += f", cohesion {made['cohesion']:.2f}, {len(made['posts'])} posts"
+    origin += f", {made['labels']} labels)" if made["labels"] else ")"
+    click.echo(f"learned from  {one_line(origin)}")
+    for name in ("gained", "lost"):
+        click.echo(f"{name:<13} {words_text(made[name]) or '-'}")
+    before, after = (thresholds_text(cuts) for cuts in proposal.cuts)
+    click.echo(f"threshold     {before} → {after}")
+    was, will = proposal.of_background
+    click.echo(f"background    {was:.1f} → {will:.1f} of 1,000 posts pass")
+    if compared.read:
+        was, will = compared.passes
+        hourly = ""
+        if proposal.hours >= 1 / 60:
+            hourly = f", {was / proposal.hours:,.1f} → {will / proposal.hours:,.1f} an hour"
+        click.echo(f"stream        {was:,} → {will:,} of {compared.read:,} posts pass{hourly}")
+    for sign, posts in (("+", compared.come), ("-", compared.go)):
+        for each in posts:
+            click.echo(f"  {sign} {each.score:.2f}  {cut(one_line(each.post.text), POST_CHARS)}")
 
 
 @events.command()
@@ -372,18 +256,101 @@ def forget(name: str, yes: bool, config: Config) -> None:
     """Go back to the version of EVENT's profile before; without one the seeds serve again."""
     require_yes(yes, "forget")
     with seed_topic(config) as topic:
-        teacher = Teacher(config)
-        events, state = read_events(topic, teacher)
-        event = the_event(events, name)
+        context = ModelContext(config)
+        events, state = read_events(topic, context)
+        event = require_event(events, name)
         if event.state == NONE:
             raise InputError(f"event {name!r}: has no profile, its seeds serve")
-        before = earlier(event.profile)
-        said = "the version before" if before else "no profile: its seeds serve"
-        if not confirm_publish(yes, f"Go back to {said}?"):
+        before = previous_profile(event.profile)
+        target = "the version before" if before else "no profile: its seeds serve"
+        if not confirm_publish(yes, f"Go back to {target}?"):
             return
-        event = go_back(topic, state, teacher, event)
-        say_version(state)
+        value = before.value(config.limits) if before else None
+        topic.publish({event.key: value}, state)
+        event = read_events(topic, context)[0].get(name, EventState(name))
+        notify_version(state)
     version = event.profile.version if event.profile else "-"
-    click.echo(f"{one_line(name)}  {version}  back to {said}")
+    click.echo(f"{one_line(name)}  {version}  back to {target}")
     if event.why:
-        say(f"it is {event.state}: {event.why}; the seeds serve")
+        notify(f"it is {event.state}: {event.why}; the seeds serve")
+
+
+@events.command()
+@NAME
+@click.option("--precision", type=SHARE, default=0.8, show_default=True, help="Of the matches.")
+@click.option("--confidence", type=SHARE, default=0.9, show_default=True, help="Of the promise.")
+@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
+@YES
+@JSON
+@kafka_options
+def promise(
+    name: str, precision: float, confidence: float, start: int | None, yes: bool, as_json: bool,
+    config: Config,
+) -> None:  # fmt: skip
+    """Say the threshold above which EVENT's matches are right, and set it.
+
+    What it promises is shown by the labels of `newsift labels ask EVENT`, or it says how many are
+    missing if none is wrong. It is of one version of the profile, which learning leaves alone from
+    then on; it lapses when so few posts pass that most would pass without the event too. `newsift
+    events forget` gives it up.
+    """
+    with connected(config) as cluster:
+        context, topic = ModelContext(config), SeedTopic(cluster, config)
+        events, state = read_events(topic, context)
+        event = require_event(events, name).require_seeds()
+        if event.state == NONE:
+            _publish_first_profile(topic, state, context, event, yes, as_json)
+            return
+        profile = require_profile(event)
+        target = PromiseTarget.of(profile, precision, confidence)
+        begin = since("24h") if start is None else start
+        evidence = read_evidence(cluster, config, profile, target, begin)
+        if not as_json:
+            click.echo(_evidence_text(target, evidence))
+        set_it = _confirm_threshold(profile, evidence, yes)
+        if set_it:
+            set_promise(topic, state, context, profile, target, evidence)
+            notify_version(state)
+    if as_json:
+        print_json([promise_row(name, target, evidence, set_it)])
+
+
+def _publish_first_profile(
+    topic: SeedTopic, state: ControlState, context: ModelContext, event: EventState, yes: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """A promise needs a profile, and labels of the profile's own matches."""
+    notify("a promise is of a profile: this one, of the seeds and the background, comes first")
+    proposal = propose_profile(context, event, None, ([], []), attempts_of(event.profile))
+    if not as_json:
+        print_proposal(proposal)
+    require_yes(yes, "promise")
+    agreed = confirm_publish(yes, f"Publish this profile of {event.name!r}?")
+    if agreed:
+        topic.publish({event.key: proposal.value}, state)
+        notify(f"published; label its matches now: newsift labels ask {one_line(event.name)}")
+    if as_json:
+        print_json([proposal_row(proposal, agreed)])
+
+
+def _evidence_text(target: PromiseTarget, evidence: PromiseEvidence) -> str:
+    promise = f"precision {target.precision:g} at {target.confidence:.0%} confidence"
+    labels = f"{evidence.labels} labels, {evidence.on} of them on the event"
+    of = f"{labels}, of {evidence.matches} matches"
+    if evidence.threshold is None:
+        return f"{promise}: not shown by {of}"
+    return f"{promise}: shown from {evidence.threshold:.4f} on, by {of}"
+
+
+def _confirm_threshold(profile: Profile, evidence: PromiseEvidence, yes: bool) -> bool:
+    """Reports what is missing where there is no threshold."""
+    if evidence.threshold is None:
+        ask = f": newsift labels ask {one_line(profile.event)}" if evidence.more else ""
+        older = "" if evidence.matches else ", or give --since an earlier time"
+        notify(f"{missing_text(evidence)}{ask}{older}")
+        return False
+    if evidence.more:
+        notify(f"{evidence.missing} more labels would show a lower threshold, if none is wrong")
+    require_yes(yes, "promise")
+    question = f"Set the threshold of {profile.event!r} to {evidence.threshold:.4f}?"
+    return confirm_publish(yes, question)

@@ -1,9 +1,9 @@
 """`newsift filter`: filter files of posts with the pipeline of the worker, without a broker."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -12,20 +12,21 @@ import click
 from click.core import ParameterSource
 
 from encoder.errors import InputError
-from newsift.cli.options import CONFIG, configuration, file_options, model_options
+from newsift.cli.options import CONFIG, PATH, configuration, file_options, model_options
 from newsift.cli.output import Output, output_options, post_time
-from newsift.cli.terminal import ProgressLine, prompt_for_text, say
+from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
 from newsift.files.posts import FileMessages, checked, columns_of, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.rows import IN_FILE, Add, OutputRecord, read_match
 from newsift.files.tables import FileOptions
 from newsift.files.write import writing
-from newsift.operations.events import KnownEvent, events_of
-from newsift.operations.model_context import Teacher
-from newsift.operations.offline_pipeline import Sum, idle_profiles, prepared
-from newsift.operations.profile_training import Lesson, Pool, make_profile
-from newsift.operations.seed_drafts import in_event, read_seed_files, require_articles
+from newsift.operations.events import events_of
+from newsift.operations.messages import ProgressLine, notify
+from newsift.operations.model_context import ModelContext
+from newsift.operations.offline_pipeline import Totals, idle_profiles, load_pipeline
+from newsift.operations.profile_training import PostPool, TrainingData, make_profile
+from newsift.operations.seed_drafts import read_seed_files, require_articles, with_event
 from newsift.operations.times import present
 from worker.config import Config
 from worker.match.pipeline import Outcome, Pipeline
@@ -35,127 +36,17 @@ from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, control_state
 from worker.text import one_line
 
-MADE: dict[str, Any] = {"attempts": 0}  # when and by whom is nothing of a match
-
-
-@dataclass(frozen=True, slots=True)
-class Textbook:
-    """Files of posts that events learn from."""
-
-    files: tuple[Path, ...]
-    wanted: FileOptions
-
-    @classmethod
-    def of(
-        cls, sources: tuple[Path, ...], again: bool, more: tuple[Path, ...], wanted: FileOptions
-    ) -> "Textbook | None":
-        """The files to learn from: those that are filtered, which are read again, and others."""
-        for file in sources if again else ():
-            if file == DASH or not file.is_file():
-                name = "standard input" if file == DASH else str(file)
-                raise InputError(
-                    f"--learn reads the posts twice, and {name} can be read once; give files, or "
-                    "--learn-from FILE"
-                )
-        more = find_files(more)
-        if DASH in sources and DASH in more:
-            raise InputError("--learn-from -: standard input can be read once; name a file")
-        files = (*(sources if again else ()), *more)
-        return cls(files, wanted) if files else None
-
-
-def taught_by(textbook: Textbook, state: ControlState, config: Config) -> ControlState:
-    """The state with a profile of each event that has learned from these files."""
-    teacher = Teacher(config)
-    events = events_of(state, teacher.seed_set(state)).values()
-    learning = [event for event in events if event.seeds and not is_promised(event)]
-    starts = [teacher.start(event.seeds) for event in learning]
-    pools = [Pool(start.vector, start.seeds[:0]) for start in starts]
-    _read(textbook, teacher, pools)
-    profiles: list[Profile] = []
-    for event, pool in zip(learning, pools, strict=True):
-        profile = make_profile(teacher, event, Lesson(pool), MADE)
-        profile.value(config.limits)  # refuses what no record has room for
-        profiles.append(profile)
-        beta, posts = profile.made["beta"], len(profile.made["posts"])
-        say(f"event {one_line(event.name)}: learned from {posts} posts (β {beta:.2f})")
-    return state.with_profiles(profiles)
-
-
-def is_promised(event: KnownEvent) -> bool:
-    """Whether an event's profile has a promise, which learning would break."""
-    return event.profile is not None and event.profile.promise is not None
-
-
-def _read(textbook: Textbook, teacher: Teacher, pools: Iterable[Pool]) -> None:
-    """Show all posts of the files to the pools."""
-    inputs = checked(textbook.files, textbook.wanted, teacher.config.limits)
-    progress = ProgressLine(share_read(inputs))
-    for batch in chain.from_iterable(inputs):
-        lines = [message for message in batch if isinstance(message.reading, Post)]
-        for posts, vectors in teacher.pipeline.posts_in(lines, teacher.nothing):
-            for pool in pools:
-                pool.add(posts, vectors)
-        progress.add(len(batch), "posts read to learn from")
-
-
-FILE = click.Path(path_type=Path)
 SHARE = click.FloatRange(0, 1, min_open=True)
 MODEL_OPTIONS = {"name": "model", "device": "device", "threads": "threads"}  # by their keys
-MOST_LETTERS = 100  # dead letters; the rest is counted
+MOST_LETTERS = 100  # dead letters that are reported; the rest is counted
 MOST_EVENTS = 10
-Letter = tuple[FileMessage, str]  # a row that could not be worked on, and why
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    posts: list[FileMessage]
-    letters: list[Letter]
-    outcome: Outcome
-
-    @classmethod
-    def of(cls, batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet) -> "BatchResult":
-        posts = [message for message in batch if isinstance(message.reading, Post)]
-        outcome = pipeline.run(posts, seeds, present)
-        outcome.read = len(batch)
-        letters: list[Letter] = []
-        for message in batch:
-            if isinstance(message.reading, PassedOver):
-                outcome.passed_over[message.reading.why] += 1
-            elif isinstance(message.reading, Rejected):
-                outcome.rejected[message.reading.reason] += 1
-                letters.append((message, f"{message.reading.reason} ({message.reading.detail})"))
-        for record in (record for record in outcome.records if record.kind == "rejected"):
-            headers = {name: value.decode() for name, value in record.headers}
-            letters.append((posts[record.source], f"{headers['reason']} ({headers['detail']})"))
-        return cls(posts, letters, outcome)
-
-
-class Sink:
-    def __init__(self, show: Add, rejected: IO[bytes] | None) -> None:
-        self._show, self._rejected = show, rejected
-        if rejected is not None and rejected.isatty():
-            raise InputError("--rejected: these bytes could steer a terminal; name a file")
-
-    def write(self, result: BatchResult) -> None:
-        """A dead letter is written as the unchanged row."""
-        if self._rejected is not None:
-            # In one call: Ctrl-C comes before or after it, and leaves no half a line.
-            self._rejected.write(b"".join(message.raw + b"\n" for message, _ in result.letters))
-        records = result.outcome.records
-        values = ((each.value, each.source) for each in records if each.kind == "match")
-        self._show(
-            [
-                OutputRecord(value, record, record.matches, result.posts[source].columns)
-                for value, source in values
-                if value is not None and (record := read_match(value))
-            ]
-        )
+NO_ATTEMPTS: dict[str, Any] = {"attempts": 0}  # a match does not depend on when and by whom
+Letter = tuple[FileMessage, str]  # a row that was rejected, and why
 
 
 @click.command(name="filter")
-@click.argument("files", nargs=-1, type=FILE)
-@click.option("--seeds", required=True, multiple=True, type=FILE, metavar="PATH",
+@click.argument("files", nargs=-1, type=PATH)
+@click.option("--seeds", required=True, multiple=True, type=PATH, metavar="PATH",
               help="A seed article, or a folder of them; may be repeated.")  # fmt: skip
 @click.option("--event", help="The event of all seeds; else the record's, the folder's, the id.")
 @click.option("--force", is_flag=True, help="Take what looks like no article, or has < 40 words.")
@@ -163,16 +54,11 @@ class Sink:
 @click.option("--rate", type=SHARE, help="For automatic thresholds: the share of everyday posts.")
 @click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
 @click.option("--learn", is_flag=True, help="Let events learn in a first pass over FILES.")
-@click.option(
-    "--learn-from",
-    type=FILE,
-    multiple=True,
-    metavar="FILE",
-    help="Let events learn from this file.",
-)
+@click.option("--learn-from", type=PATH, multiple=True, metavar="FILE",
+              help="Let events learn from this file.")  # fmt: skip
 @file_options
 @output_options
-@click.option("--rejected", type=FILE, help="Keep the lines that cannot be read in this file.")
+@click.option("--rejected", type=PATH, help="Keep the lines that cannot be read in this file.")
 @CONFIG
 @model_options
 @click.pass_context
@@ -200,39 +86,41 @@ def filter_posts(
     output.check(sources, rejected=rejected)
     if DASH in seeds and DASH in sources:
         raise InputError("--seeds -: standard input holds the posts; name a file")
-    config = configuration(None, config_file)
-    config = _with_options(ctx, config, why, threshold, rate)
-    textbook = Textbook.of(sources, learn, learn_from, file_options)
+    config = _with_options(ctx, configuration(None, config_file), why, threshold, rate)
+    learning = _learning_files(sources, learn, learn_from)
     if DASH in sources:
         prompt_for_text()
-    state = _seed_state(seeds, event, force, config)
-    inputs = checked(sources, file_options, config.limits, say)
-    pipeline, seed_set = _pipeline_and_seeds(state, config, textbook)
-    total = Sum(share_read(inputs))
+    drafts = read_seed_files(seeds)
+    if not force:
+        require_articles(drafts)
+    if event is not None:
+        drafts = with_event(drafts, event)
+    state = control_state({draft.key: draft.value for draft in drafts}, config.limits)
+    inputs = checked(sources, file_options, config.limits, notify)
+    if learning:
+        context = ModelContext(config)
+        posts = checked(learning, file_options, config.limits)
+        state = state.with_profiles(_learn_profiles(posts, state, context))
+    pipeline, seed_set = load_pipeline(state, config)
+    for idle in idle_profiles(seed_set):
+        notify(f"{idle}; its seeds serve")
+    total = Totals(share_read(inputs))
     letters = writing(rejected) if rejected else nullcontext()
     moment = post_time if output.to_terminal else None
     with output.open(IN_FILE, moment, columns_of(inputs)) as show, letters as rejected_file:
-        _pass(
-            inputs, pipeline, seed_set, Sink(show, rejected_file), total, quiet=output.to_terminal
-        )
+        if rejected_file is not None and rejected_file.isatty():
+            raise InputError("--rejected: these bytes could steer a terminal; name a file")
+        try:
+            for batch in chain.from_iterable(inputs):
+                outcome = _filter_batch(
+                    batch, pipeline, seed_set, show, rejected_file, total.rejected.total()
+                )
+                total.add(outcome, quiet=output.to_terminal)
+        except KeyboardInterrupt:
+            _report_total(total, len(seed_set))
+            raise
+        _report_total(total, len(seed_set))
     refuse_many_bad(total.rejected.total(), total.progress.done)
-
-
-def _pass(
-    inputs: Iterable[FileMessages], pipeline: Pipeline, seeds: SeedSet, sink: Sink, total: Sum,
-    quiet: bool,
-) -> None:  # fmt: skip
-    """Also prints the totals on Ctrl-C."""
-    try:
-        for batch in chain.from_iterable(inputs):
-            result = BatchResult.of(batch, pipeline, seeds)
-            sink.write(result)
-            _report_rejected(result.letters, total.rejected.total())
-            total.add(result.outcome, quiet)
-    except KeyboardInterrupt:
-        _report_total(total, len(seeds))
-        raise
-    _report_total(total, len(seeds))
 
 
 def _with_options(
@@ -243,9 +131,10 @@ def _with_options(
     matching = {key: value for key, value in options.items() if value is not None}
     automatic = {} if rate is None else {"threshold": None}
     model = {
-        name: ctx.params[option] for name, option in MODEL_OPTIONS.items()
+        name: ctx.params[option]
+        for name, option in MODEL_OPTIONS.items()
         if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
-    }  # fmt: skip
+    }
     return replace(
         config,
         posts=replace(config.posts, format="auto"),
@@ -254,49 +143,95 @@ def _with_options(
     )
 
 
-def _seed_state(
-    paths: Sequence[Path], event: str | None, force: bool, config: Config
-) -> ControlState:
-    """The state of a control topic that holds the records of these files and folders."""
-    drafts = read_seed_files(paths)
-    if not force:
-        require_articles(drafts)
-    if event is not None:
-        drafts = in_event(drafts, event)
-    return control_state({draft.key: draft.value for draft in drafts}, config.limits)
+def _learning_files(
+    sources: tuple[Path, ...], learn: bool, learn_from: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """The files to learn from: with --learn those that are filtered, which are read twice."""
+    for file in sources if learn else ():
+        if file == DASH or not file.is_file():
+            name = "standard input" if file == DASH else str(file)
+            raise InputError(
+                f"--learn reads the posts twice, and {name} can be read once; give files, or "
+                "--learn-from FILE"
+            )
+    others = find_files(learn_from)
+    if DASH in sources and DASH in others:
+        raise InputError("--learn-from -: standard input can be read once; name a file")
+    return (*(sources if learn else ()), *others)
 
 
-def _pipeline_and_seeds(
-    state: ControlState, config: Config, textbook: Textbook | None
-) -> tuple[Pipeline, SeedSet]:
-    if textbook:
-        state = taught_by(textbook, state, config)
-    pipeline, seeds = prepared(state, config)
-    for idle in idle_profiles(seeds):
-        say(f"{idle}; its seeds serve")
-    return pipeline, seeds
+def _learn_profiles(
+    inputs: Sequence[FileMessages], state: ControlState, context: ModelContext
+) -> list[Profile]:
+    """A profile of each event, except where a promise binds the present one."""
+    events = events_of(state, context.seed_set(state)).values()
+    learners = [e for e in events if e.seeds and not (e.profile and e.profile.promise is not None)]
+    starts = [context.start(event.seeds) for event in learners]
+    pools = [PostPool(start.vector, start.seeds[:0]) for start in starts]
+    progress = ProgressLine(share_read(inputs))
+    for batch in chain.from_iterable(inputs):
+        lines = [message for message in batch if isinstance(message.reading, Post)]
+        for posts, vectors in context.pipeline.posts_in(lines, context.no_seeds):
+            for pool in pools:
+                pool.add(posts, vectors)
+        progress.add(len(batch), "posts read to learn from")
+    profiles: list[Profile] = []
+    for event, pool in zip(learners, pools, strict=True):
+        profile = make_profile(context, event, TrainingData(pool), NO_ATTEMPTS)
+        profile.value(context.config.limits)  # raises if no record has room for it
+        profiles.append(profile)
+        beta, count = profile.made["beta"], len(profile.made["posts"])
+        notify(f"event {one_line(event.name)}: learned from {count} posts (β {beta:.2f})")
+    return profiles
 
 
-def _report_rejected(letters: Sequence[Letter], before: int) -> None:
-    for count, (message, why) in zip(range(before, MOST_LETTERS + 1), letters, strict=False):
+def _filter_batch(
+    batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet, show: Add,
+    rejected_file: IO[bytes] | None, reported: int,
+) -> Outcome:  # fmt: skip
+    """Rejected rows are written unchanged; `reported` counts those of earlier batches."""
+    posts = [message for message in batch if isinstance(message.reading, Post)]
+    outcome = pipeline.run(posts, seeds, present)
+    outcome.read = len(batch)
+    letters: list[Letter] = []
+    for message in batch:
+        if isinstance(message.reading, PassedOver):
+            outcome.passed_over[message.reading.why] += 1
+        elif isinstance(message.reading, Rejected):
+            outcome.rejected[message.reading.reason] += 1
+            letters.append((message, f"{message.reading.reason} ({message.reading.detail})"))
+    findings: list[OutputRecord] = []
+    for each in outcome.records:
+        if each.kind == "rejected":
+            headers = {name: value.decode() for name, value in each.headers}
+            letters.append((posts[each.source], f"{headers['reason']} ({headers['detail']})"))
+        elif each.value and (record := read_match(each.value)):
+            columns = posts[each.source].columns
+            findings.append(OutputRecord(each.value, record, record.matches, columns))
+    if rejected_file is not None:
+        # In one call: Ctrl-C comes before or after it, and leaves no half a line.
+        rejected_file.write(b"".join(message.raw + b"\n" for message, _ in letters))
+    show(findings)
+    for count, (message, why) in zip(range(reported, MOST_LETTERS + 1), letters, strict=False):
         if count == MOST_LETTERS:
-            say("rejected: more lines are rejected; from here on they are only counted")
-            return
-        say(f"rejected: {message.topic} {message.place}: {why}")
+            notify("rejected: more lines are rejected; from here on they are only counted")
+            break
+        notify(f"rejected: {message.topic} {message.place}: {why}")
+    return outcome
 
 
-def _report_total(total: Sum, seeds: int) -> None:
+def _report_total(total: Totals, seeds: int) -> None:
     read = total.progress.done
     if total.rejected.total() == read > 0:
         raise InputError("no row could be read as a post; name what they are with --format")
-    say(
+    notify(
         f"{read:,} posts read, {total.matched:,} matched"
         f"{_counts_text('passed over', total.passed_over)}"
         f"{_counts_text('rejected', total.rejected)}; "
         f"{seeds:,} {'seed' if seeds == 1 else 'seeds'}, {total.progress.rate(' posts/s')}"
     )
     for event, count in total.events.most_common(MOST_EVENTS):
-        say(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")
+        notify(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")
 
 
 def _counts_text(name: str, counts: Counter[str]) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
@@ -11,24 +11,24 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from newsift.cli.options import JSON, kafka_options, since_option
+from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
 from newsift.cli.output import highlight_text, page_width, print_json, table, wrapped
-from newsift.cli.terminal import at_terminal, confirm_publish, say, single_keys, use_colour
+from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
 from newsift.files.labels import ENDINGS, LabelDefaults, label_writer, read_labels
 from newsift.files.read import DASH
 from newsift.files.write import check_targets
 from newsift.files.writers import check_ending
-from newsift.operations.actor import myself
+from newsift.operations.actor import current_user
 from newsift.operations.labels import (
     HEADERS,
     NOTHING,
-    Answers,
-    Frozen,
-    Kind,
-    frozen,
+    AnswerLog,
+    FrozenQueue,
+    QueueKind,
+    freeze_queue,
     label_topic,
-    writable,
 )
+from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms, since
 from newsift.statistics.estimates import agreements, labels_by_person
@@ -40,39 +40,92 @@ from worker.posts.times import rfc3339
 from worker.seeds.record import EVENT_BYTES
 from worker.text import one_line
 
-ANSWERS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
+VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
 UNDO, QUIT, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
-MOST_LINES = 40  # of a post as it was written; one of more is shown as running text
+MOST_LINES = 40  # of a post; one of more is shown as running text
 KEYS = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
+DAY = "24h"
+EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
+
+
+@click.group()
+def labels() -> None:
+    """Ask people whether posts are on an event; list, read and write what they said."""
+
+
+@labels.command()
+@click.argument("event")
+@click.option(
+    "--queue", "kind", type=click.Choice(["certify", "learn"]), default="certify",
+    show_default=True, help="Matches drawn at random, or posts around the threshold.",
+)  # fmt: skip
+@click.option("--by", metavar="NAME", help="Who answers; else you.")
+@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
+@kafka_options
+def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: Config) -> None:
+    """Ask whether posts are on EVENT, one at a time; each answer is published at once.
+
+    certify draws matches at random, one of those that say the same, so that the answers can show
+    a threshold's precision. learn asks about matches and near misses next to the threshold, whose
+    answers a profile can learn from. No answer serves both. Keys: y on, n off, u unsure, z undo,
+    q quit.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InputError(
+            "labels ask: needs a terminal; label in a file (`newsift matches --csv`, with a column "
+            "'label') and bring it by `newsift labels import FILE`"
+        )
+    name = by or current_user()
+    for option, text in (("EVENT", event), ("--by", name)):
+        if not 0 < len(text.encode("utf-8", "surrogatepass")) <= EVENT_BYTES:
+            raise InputError(f"{option}: give a name of 1 to {EVENT_BYTES} bytes")
+    with label_topic(config, create=True) as topic:
+        labels = topic.state().of(event)
+        begin = since(DAY) if start is None else start
+        profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
+        frozen = freeze_queue(
+            topic.cluster, config, event, kind, begin, labels, profile, token_hex(8)
+        )
+    if frozen.queue.next({}) is None:
+        notify(
+            f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
+            "`newsift backfill`, or wait for more"
+        )
+    with sending(config) as outbox:
+
+        def publish(key: bytes, value: bytes | None) -> None:
+            outbox.send(config.topics.labels, value, key, HEADERS)
+            outbox.settle()
+
+        Session(frozen, AnswerLog(event, name, frozen.matches, labels, publish)).run()
 
 
 class Session:
-    """The questions of a queue, and the answers of one person."""
+    """Asks the questions of a queue until it is empty, or the person leaves."""
 
-    def __init__(self, asked: Frozen, answers: Answers) -> None:
-        self._asked, self._queue, self._answers = asked, asked.queue, answers
+    def __init__(self, frozen: FrozenQueue, answers: AnswerLog) -> None:
+        self._frozen, self._queue, self._answers = frozen, frozen.queue, answers
         self._pressed = ""
 
     def run(self) -> None:
-        """Ask until there is nothing left, or nobody who answers."""
         with single_keys() as keys:
-            while (question := self._queue.next(self._answers.said())) is not None:
+            while (question := self._queue.next(self._answers.verdicts())) is not None:
                 self._show(question)
-                while (answer := self._answer(question, self._key(keys))) is None:
+                while (go_on := self._act(question, self._key(keys))) is None:
                     pass
-                if not answer:
+                if not go_on:
                     break
-        told = self._queue.told(self._answers.said())
-        click.echo(f"{self._answers.given:,} labels given; {told}")
+        progress = self._queue.summary(self._answers.verdicts())
+        click.echo(f"{self._answers.count:,} labels given; {progress}")
 
-    def _answer(self, question: Question, key: str) -> bool | None:
-        """Act on one key: whether to go on; None where it means nothing."""
-        if key in ANSWERS:
-            self._answers.give(question, ANSWERS[key])
-            click.echo(f"  {ANSWERS[key]}")
+    def _act(self, question: Question, key: str) -> bool | None:
+        """Whether to go on after a key; None if the key has no meaning."""
+        if key in VERDICTS:
+            self._answers.answer(question, VERDICTS[key])
+            click.echo(f"  {VERDICTS[key]}")
             return True
-        if key in UNDO and self._answers.given:
-            self._answers.take_back()
+        if key in UNDO and self._answers.count:
+            self._answers.undo()
             click.echo("  undone")
             return True
         return False if key in QUIT else None
@@ -87,75 +140,18 @@ class Session:
         return key
 
     def _show(self, question: Question) -> None:
-        """The post whole, its words lit, and how far it is."""
-        post, found = question.candidate.post, self._asked.found.get(question.candidate.post_id)
-        colour, why = use_colour(), found.match.why if found else ()
+        post, match = question.candidate.post, self._frozen.matches.get(question.candidate.post_id)
+        colour, why = use_colour(), match.match.why if match else ()
         score = f"{question.candidate.score:.3f}"
-        score += f" (threshold {found.match.threshold:.3f})" if found else " (below the threshold)"
+        score += f" (threshold {match.match.threshold:.3f})" if match else " (below the threshold)"
         head = [score, post.platform, post.author, post.created_at, post.url]
         click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
         paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
-        whole = paragraphs if len(paragraphs) <= MOST_LINES else [one_line(post.text)]
-        for line in (line for each in whole for line in wrapped(each, page_width() - 2)):
+        if len(paragraphs) > MOST_LINES:
+            paragraphs = [one_line(post.text)]
+        for line in (line for each in paragraphs for line in wrapped(each, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
-        click.echo(f"{self._queue.told(self._answers.said())}   {KEYS}")
-
-
-DAY = "24h"
-
-
-@click.command()
-@click.argument("event")
-@click.option(
-    "--queue", "kind", type=click.Choice(["certify", "learn"]), default="certify",
-    show_default=True, help="Matches drawn at random, or posts around the threshold.",
-)  # fmt: skip
-@click.option("--by", metavar="NAME", help="Who answers; else you.")
-@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
-@kafka_options
-def ask(event: str, kind: Kind, by: str | None, start: int | None, config: Config) -> None:
-    """Ask whether posts are on EVENT, one at a time; each answer is published at once.
-
-    certify draws matches at random, one of those that say the same, so that the answers can show
-    a threshold's precision. learn asks about matches and near misses next to the threshold, whose
-    answers a profile can learn from. No answer serves both. Keys: y on, n off, u unsure, z undo,
-    q quit.
-    """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise InputError(
-            "labels ask: needs a terminal; label in a file (`newsift matches --csv`, with a column "
-            "'label') and bring it by `newsift labels import FILE`"
-        )
-    name = by or myself()
-    for option, text in (("EVENT", event), ("--by", name)):
-        if not 0 < len(text.encode("utf-8", "surrogatepass")) <= EVENT_BYTES:
-            raise InputError(f"{option}: give a name of 1 to {EVENT_BYTES} bytes")
-    with writable(config) as topic:
-        known = topic.state().of(event)
-        begin = since(DAY) if start is None else start
-        profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
-        asked = frozen(topic.cluster, config, event, kind, begin, known, profile, token_hex(8))
-    if asked.queue.next({}) is None:
-        say(f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
-            "`newsift backfill`, or wait for more")  # fmt: skip
-    with sending(config) as outbox:
-
-        def publish(key: bytes, value: bytes | None) -> None:
-            outbox.send(config.topics.labels, value, key, HEADERS)
-            outbox.settle()
-
-        Session(asked, Answers(event, name, asked.found, known, publish)).run()
-
-
-EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
-
-
-@click.group()
-def labels() -> None:
-    """Ask people whether posts are on an event; list, read and write what they said."""
-
-
-labels.add_command(ask)
+        click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEYS}")
 
 
 @labels.command("list")
@@ -167,43 +163,47 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
 
     κ is 1 where they always agree, and 0 where they agree as often as chance would.
     """
-    found = _by_event(config, event)
-    counts = [{"event": name} | row for name, own in found.items()
-              for row in labels_by_person(own)]  # fmt: skip
-    pairs = [{"event": name} | asdict(pair) for name, own in found.items()
-             for pair in agreements(own)]  # fmt: skip
+    by_event = _by_event(config, event)
+    counts = [{"event": n} | row for n, own in by_event.items() for row in labels_by_person(own)]
+    pairs = [{"event": n} | asdict(pair) for n, own in by_event.items() for pair in agreements(own)]
     if as_json:
         print_json([*counts, *pairs])
         return
     if not counts:
-        say("no label yet; `newsift labels ask EVENT` asks for some")
+        notify("no label yet; `newsift labels ask EVENT` asks for some")
         return
-    _print(counts)
+    _print_table(counts)
     if pairs:
         click.echo()
-        _print([pair | {"same": f"{pair['same']:.2f}", "kappa": _two(pair["kappa"])}
-                for pair in pairs])  # fmt: skip
+        for pair in pairs:
+            for name in ("same", "kappa"):
+                pair[name] = None if pair[name] is None else f"{pair[name]:.2f}"
+        _print_table(pairs)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    table(tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
 @labels.command("export")
-@click.argument("file", default=DASH, metavar="[FILE]", type=click.Path(path_type=Path))
+@click.argument("file", default=DASH, metavar="[FILE]", type=PATH)
 @EVENT
 @kafka_options
 def export_labels(file: Path, event: str | None, config: Config) -> None:
     """Write all labels to FILE: .csv, .tsv, .json, else JSON lines; - is standard output."""
     check_targets({"FILE": file}, [])
     check_ending("FILE", file, ENDINGS)
-    found = _by_event(config, event)
+    labels = [label for own in _by_event(config, event).values() for label in own]
     with label_writer(file) as add:
-        for label in (label for own in found.values() for label in own):
+        for label in labels:
             add(label)
-    say(f"{sum(map(len, found.values())):,} labels exported")
+    notify(f"{len(labels):,} labels exported")
 
 
 @labels.command("import")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE", type=PATH)
 @click.option("--by", metavar="NAME", help="Who labelled what names nobody; else you.")
-@click.option("--yes", is_flag=True, help="Publish without asking.")
+@YES
 @kafka_options
 def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None:
     """Publish the labels of FILE, CSV or JSON lines, and read them back.
@@ -211,31 +211,21 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     Nothing is published before every line is understood. They count as given: they may train, and
     never certify, as only a random draw does.
     """
-    found = read_labels(file, LabelDefaults(by or myself(), rfc3339(now_ms())), config.limits)
-    told = _told(found.values())
-    if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {told}?"):
+    defaults = LabelDefaults(by or current_user(), rfc3339(now_ms()))
+    labels = read_labels(file, defaults, config.limits)
+    events = Counter(label.event for label in labels.values())
+    of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
+    counts = f"{events.total():,} labels of {of}"
+    if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {counts}?"):
         return
-    with writable(config) as topic:
-        topic.publish({key: label.value for key, label in found.items()})
-    say(f"{told} imported")
+    with label_topic(config, create=True) as topic:
+        topic.publish({key: label.value for key, label in labels.items()})
+    notify(f"{counts} imported")
 
 
 def _by_event(config: Config, event: str | None) -> Mapping[str, tuple[Label, ...]]:
-    """The labels by event, or those of one event."""
     with label_topic(config) as topic:
-        found = topic.state().by_event
-    return found if event is None else {name: found[name] for name in found if name == event}
-
-
-def _told(found: Iterable[Label]) -> str:
-    events = Counter(label.event for label in found)
-    of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
-    return f"{events.total():,} labels of {of}"
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    table(tuple(rows[0]), [tuple(row.values()) for row in rows])
-
-
-def _two(kappa: float | None) -> str | None:
-    return None if kappa is None else f"{kappa:.2f}"
+        by_event = topic.state().by_event
+    if event is None:
+        return by_event
+    return {event: by_event[event]} if event in by_event else {}

@@ -10,8 +10,8 @@ import click
 
 from newsift.cli.options import kafka_options, since_option
 from newsift.cli.output import Output, match_time, output_options
-from newsift.cli.terminal import ProgressLine, say
 from newsift.files.rows import IN_TOPIC, OutputRecord, read_match
+from newsift.operations.messages import ProgressLine, notify
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
 from worker.match.records import Match, MatchRecord
@@ -94,9 +94,9 @@ def matches(
         raise
     output.tell(selection.posts)
     if selection.unread:
-        say(f"passed over as no match records: {selection.unread:,}")
+        notify(f"passed over as no match records: {selection.unread:,}")
     if not selection.posts:
-        say(_empty_message(config.topics.matches, start is not None, filters.is_narrow))
+        notify(_empty_message(config.topics.matches, start is not None, filters.is_narrow))
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ def _batches(
 def _tell_live(config: Config) -> None:
     if sys.stderr.isatty():
         where = config.kafka.bootstrap_servers
-        say(
+        notify(
             f"matches of {where} as they come, Ctrl-C ends; --since 1h or --no-follow prints those "
             "that are there"
         )

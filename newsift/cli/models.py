@@ -8,8 +8,8 @@ from click.shell_completion import CompletionItem
 from encoder.support.named import MODELS, named_models
 from newsift.cli.options import JSON
 from newsift.cli.output import print_json, table
-from newsift.operations.messages import say
-from newsift.operations.models import add, listed, pack, remove, row_of
+from newsift.operations.messages import notify
+from newsift.operations.models import add, model_row, pack, remove
 
 
 @click.group()
@@ -25,7 +25,7 @@ def models() -> None:
 @JSON
 def list_models(as_json: bool) -> None:
     """List the models by name: the one that ships, then those that were added."""
-    rows = listed()
+    rows = [model_row(name, path) for name, path in named_models().items()]
     if as_json:
         print_json(rows)
         return
@@ -58,9 +58,9 @@ def add_model(source: str, digest: str | None, name: str | None) -> None:
     After an error nothing is left behind.
     """
     place = add(source, digest, name)
-    row = row_of(place.name, place)
+    row = model_row(place.name, place)
     details = f"model {row['digest'][:12]}, {_size(row['bytes'])}, in {place}"
-    say(f"added {place.name}: {details}; use it by --model {place.name}")
+    notify(f"added {place.name}: {details}; use it by --model {place.name}")
 
 
 def _added(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
@@ -73,7 +73,7 @@ def _added(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[Co
 def remove_model(name: str) -> None:
     """Remove a model that was added. Workers that have loaded it continue with it."""
     remove(name)
-    say(f"removed {name}")
+    notify(f"removed {name}")
 
 
 @models.command("pack")

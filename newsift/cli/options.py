@@ -18,53 +18,34 @@ from worker.config import Config
 P = ParamSpec("P")
 R = TypeVar("R")
 
-
-def _models(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in named_models() if name.startswith(prefix)]
-
-
-MODEL = click.option(
-    "--model", default="default", metavar="NAME", shell_complete=_models,
-    help="A model that ships or was added, or a directory.",
-)  # fmt: skip
-DEVICE = click.option(
-    "--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]), help="Where it runs."
-)
-THREADS = click.option(
-    "--threads", type=click.IntRange(min=1), help="CPU threads; all cores if not given."
-)
-
+PATH = click.Path(path_type=Path)
 KAFKA = click.option(
     "--kafka", metavar="ADDRESS", help="The broker, host:port; else NEWSIFT_KAFKA or the config."
 )
 CONFIG = click.option(
-    "--config", "config_file", metavar="FILE", type=click.Path(path_type=Path),
+    "--config", "config_file", metavar="FILE", type=PATH,
     help="The configuration; else NEWSIFT_CONFIG or ./config.yaml.",
 )  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+YES = click.option("--yes", is_flag=True, help="Publish without asking.")
 
 
 def since_option(
     help_text: str, required: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """--since TIME; the command gets milliseconds."""
-
-    def milliseconds(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
-        return None if text is None else since(text)
-
+    """--since TIME; the command gets milliseconds as `start`."""
     return click.option(
-        "--since", "start", metavar="TIME", required=required, help=help_text, callback=milliseconds
-    )
+        "--since", "start", metavar="TIME", required=required, help=help_text,
+        callback=lambda _ctx, _param, text: None if text is None else since(text),
+    )  # fmt: skip
 
 
 def file_options(command: Callable[..., R]) -> Callable[..., R]:
     """Add --format and the column options to a command, which gets them as `file_options`."""
 
-    @click.option(
-        "--format", "form", default="auto", type=click.Choice(FORMATS),
-        help="What the files are; auto tells by what is in them.",
-    )  # fmt: skip
+    @click.option("--format", "form", default="auto", type=click.Choice(FORMATS),
+                  help="What the files are; auto tells by what is in them.")  # fmt: skip
     @click.option(
         "--text-column", "text", metavar="NAME", help="What holds the text, in tables and in JSON."
     )
@@ -86,7 +67,20 @@ def file_options(command: Callable[..., R]) -> Callable[..., R]:
 
 def model_options(command: Callable[P, R]) -> Callable[P, R]:
     """Add --model, --device and --threads to a command."""
-    return MODEL(DEVICE(THREADS(command)))
+
+    def complete(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in named_models() if name.startswith(prefix)]
+
+    for option in (
+        click.option("--threads", type=click.IntRange(min=1),
+                     help="CPU threads; all cores if not given."),
+        click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]),
+                     help="Where it runs."),
+        click.option("--model", default="default", metavar="NAME", shell_complete=complete,
+                     help="A model that ships or was added, or a directory."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 def kafka_options(command: Callable[..., R]) -> Callable[..., R]:

@@ -15,7 +15,7 @@ from unicodedata import category, east_asian_width
 import click
 
 from newsift.cli.signals import defer_interrupts
-from newsift.cli.terminal import say, use_colour
+from newsift.cli.terminal import use_colour
 from newsift.files.read import DASH
 from newsift.files.rows import Add, Layout, OutputRecord, Per
 from newsift.files.sqlite import database
@@ -28,6 +28,7 @@ from newsift.files.writers import (
     json_lines,
     keeping,
 )
+from newsift.operations.messages import notify
 from worker.match.records import Match, MatchRecord
 from worker.posts.times import rfc3339
 from worker.text import cut, escaped_json, one_line, printable
@@ -281,7 +282,7 @@ class Output:
 
     def tell(self, posts: int) -> None:
         if self.path and is_replaced(self.path):
-            say(f"{posts:,} {'post' if posts == 1 else 'posts'} with matches: {self.path}")
+            notify(f"{posts:,} {'post' if posts == 1 else 'posts'} with matches: {self.path}")
 
     def _flag(self) -> Format | None:
         return csv_table if self.as_csv else json_lines if self.as_json else None

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from newsift.cli.signals import defer_interrupts
-from newsift.operations.workers import WRONG, answer_of
+from newsift.operations.workers import ANSWER_ERRORS, get_answer
 from worker.errors import RunError
 
 COMMAND = ("-A", "worker", "worker")
@@ -57,8 +57,8 @@ class WorkerProcess:
 
     def _answer(self, page: str) -> bytes:
         try:
-            status, body = answer_of(f"127.0.0.1:{self._port}", f"/{page}", 2.0)
-        except WRONG:
+            status, body = get_answer(f"127.0.0.1:{self._port}", f"/{page}", 2.0)
+        except ANSWER_ERRORS:
             return b""
         return body if status == 200 else b""
 

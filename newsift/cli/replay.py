@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 
 from newsift.cli.options import file_options, kafka_options
-from newsift.cli.terminal import ProgressLine, prompt_for_text, say
+from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
 from newsift.files.posts import FileMessages, checked, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.tables import FileOptions
-from newsift.operations.messages import tallied
+from newsift.operations.messages import ProgressLine, format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
@@ -64,13 +64,13 @@ class SendableRows:
 
     def conclude(self) -> None:
         if self.bad or self.not_sent:
-            say(f"not sent: {tallied(self.bad + self.not_sent)}")
+            notify(f"not sent: {format_counts(self.bad + self.not_sent)}")
         refuse_many_bad(self.bad.total(), self.rows)
 
     def _tell(self, message: FileMessage, rejection: Rejected) -> None:
         if self.bad.total() < MOST_BAD_ROWS:
             reason = f"{rejection.reason} ({rejection.detail})"
-            say(f"not sent: {message.topic} {message.place}: {reason}")
+            notify(f"not sent: {message.topic} {message.place}: {reason}")
         self.bad[rejection.reason.value] += 1
 
 
@@ -98,7 +98,7 @@ def replay(
     sources = find_files(files)
     if DASH in sources:
         prompt_for_text()
-    inputs = checked(sources, file_options, config.limits, say)
+    inputs = checked(sources, file_options, config.limits, notify)
     if check:
         _check(inputs, skip)
         return
@@ -116,7 +116,7 @@ def _check(inputs: Sequence[FileMessages], skip: int) -> None:
     good, progress = SendableRows(inputs), ProgressLine(share_read(inputs))
     for _ in islice(good, skip, None):
         progress.add(1, "posts")
-    say(f"{progress.done:,} posts can be sent, {progress.rate()}")
+    notify(f"{progress.done:,} posts can be sent, {progress.rate()}")
     good.conclude()
 
 
@@ -149,6 +149,6 @@ def _send(
         finally:
             delivered = outbox.drained(GRACE)
             where = f"{topic} on {config.kafka.bootstrap_servers}"
-            say(f"{delivered:,} posts sent to {where}, {progress.rate()}")
+            notify(f"{delivered:,} posts sent to {where}, {progress.rate()}")
             if not all_sent:
-                say(f"to go on after them: --skip {skipped + delivered}")
+                notify(f"to go on after them: --skip {skipped + delivered}")

@@ -1,88 +1,120 @@
-"""What `newsift seeds add` says: what it did, what would match, what is missing, and an offer."""
+"""Publication of seeds by `newsift seeds add`: what would match, what is missing, and an offer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
+from typing import Any
 
 import click
 
 from newsift.cli.events import learn_once
 from newsift.cli.output import WIDEST, print_json
-from newsift.cli.seeds import print_told
-from newsift.cli.terminal import at_terminal, say, say_version
-from newsift.operations.model_context import Teacher
-from newsift.operations.profile_training import Learning, ProfileTraining
-from newsift.operations.seed_drafts import KEYS
+from newsift.cli.seeds import print_publication
+from newsift.cli.terminal import at_terminal
+from newsift.operations.messages import notify, notify_version
+from newsift.operations.model_context import ModelContext, draft_thresholds, load_context
+from newsift.operations.profile_training import LearnOptions, ProfileTraining
+from newsift.operations.seed_drafts import KEYS, SeedDraft
 from newsift.operations.seed_publication import (
     AT_TERMINAL,
     HOURS,
     IN_A_SCRIPT,
+    EventPreview,
     EventSeeds,
-    EventSeen,
-    Haste,
-    Publication,
-    Seen,
+    Preview,
+    PreviewLimits,
+    draft_status,
+    event_seeds,
+    preview_published,
+    preview_row,
 )
+from newsift.operations.seed_rows import AutoThresholds, seed_fields
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
+from worker.seeds.record import Seed
 from worker.text import cut, escaped, one_line
 
-TOLD = 5  # events
+MOST_EVENTS = 5
 MARGIN = 17  # characters of a line that are no post
 
 
-def haste() -> Haste:
-    """How much may be read before whoever waits is told."""
+def preview_limits() -> PreviewLimits:
     return AT_TERMINAL if at_terminal() else IN_A_SCRIPT
 
 
-def tell_published(made: Publication, config: Config, as_json: bool) -> None:
-    """Say what was published, and what would have matched; with `as_json` for programs."""
-    for draft, seed in made.pairs:
+def publish_drafts(
+    topic: SeedTopic, config: Config, drafts: Sequence[SeedDraft], seeds: Sequence[Seed],
+    with_preview: bool, as_json: bool, ask: bool,
+) -> None:  # fmt: skip
+    """`seeds` are the parsed drafts. Offers to learn, and asks if `ask` is set."""
+    before = topic.state()
+    context = load_context(config) if with_preview else None
+    auto = draft_thresholds(context, drafts) if context else {}
+    topic.publish({draft.key: draft.value for draft in drafts}, before)
+    after = topic.state()
+    events = event_seeds(after, seeds)
+    statuses = [draft_status(draft, before) for draft in drafts]
+    for draft, seed, status in zip(drafts, seeds, statuses, strict=True):
         if not as_json:
-            print_told(seed, made.said(draft), config, made.auto)
+            print_publication(seed, status, config, auto)
         if draft.ignored:
-            named = ", ".join(draft.ignored)
-            say(f"{draft.source}: ignored: {named}; a seed has {', '.join(KEYS)}")
-    seen = made.tried(haste())
+            keys = ", ".join(draft.ignored)
+            notify(f"{draft.source}: ignored: {keys}; a seed has {', '.join(KEYS)}")
+    preview = preview_published(topic, context, after, seeds, preview_limits()) if context else None
     if as_json:
-        print_json([made.row(draft, seed, seen) for draft, seed in made.pairs])
-        say_version(made.before)
-        return
-    if seen:
-        tell(seen, made.events, config.topics.posts)
-    advise(made.events)
-    say_version(made.before)
+        rows = zip(seeds, statuses, strict=True)
+        print_json([_row(seed, status, auto, preview) for seed, status in rows])
+    else:
+        if preview:
+            report_preview(preview, events, config.topics.posts)
+        advise(events)
+    notify_version(before)
+    offer_to_learn(topic, config, events, ask)
 
 
-def tell(seen: Seen, events: Mapping[str, EventSeeds], topic: str) -> None:
-    """Say of each event what it would have matched, and show its best posts."""
-    if not seen.posts:
-        say(f"{topic} holds no post of the last {HOURS} hours to try the seeds on")
+def _row(seed: Seed, status: str, auto: AutoThresholds, preview: Preview | None) -> dict[str, Any]:
+    row = seed_fields(seed) | {"published": status}
+    if seed.id in auto and seed.threshold is None:
+        row["auto_threshold"] = auto[seed.id]
+    return row | ({"preview": preview_row(preview, seed.event)} if preview else {})
+
+
+def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: str) -> None:
+    if not preview.posts:
+        notify(f"{topic} holds no post of the last {HOURS} hours to try the seeds on")
         return
     width = get_terminal_size((WIDEST, 24)).columns - MARGIN
-    for name, known in list(events.items())[:TOLD]:
-        found = seen.events.get(name, EventSeen())
-        alone = f", {_count(found.gained)} only by what was added" if known.others else ""
-        end = f"{alone}:" if found.matched else ""
-        say(
-            f"event {name!r}: {_count(found.matched)} of {_among(seen)} of the last {HOURS} hours "
+    among = f"{preview.posts:,} posts"
+    if not preview.is_whole:
+        among = f"a sample of {preview.posts:,} of {preview.there:,} posts"
+    for name, counts in list(events.items())[:MOST_EVENTS]:
+        matches = preview.events.get(name, EventPreview())
+        alone = f", {_count(matches.gained)} only by what was added" if counts.others else ""
+        end = f"{alone}:" if matches.matched else ""
+        notify(
+            f"event {name!r}: {_count(matches.matched)} of {among} of the last {HOURS} hours "
             f"would have matched{end}"
         )
-        for score, text in found.shown:
-            say(f"  {score:.2f}  {cut(one_line(text), width)}")
-    if len(events) > TOLD:
-        say(f"{len(events) - TOLD} more events; --json --preview tells of all")
+        for score, text in matches.best:
+            notify(f"  {score:.2f}  {cut(one_line(text), width)}")
+    if len(events) > MOST_EVENTS:
+        notify(f"{len(events) - MOST_EVENTS} more events; --json --preview tells of all")
+
+
+def _count(posts: int) -> str:
+    return f"{posts:,}" if posts else "none"
 
 
 def advise(events: Mapping[str, EventSeeds]) -> None:
-    """Say which events have few articles, as that is what costs most matches."""
-    few = [name for name, known in events.items() if known.is_thin]
+    """Name the events with few articles, as that is what costs most matches."""
+    few = [name for name, counts in events.items() if counts.is_thin]
     if not few:
         return
-    named = ", ".join(map(repr, few[:TOLD])) + (f" and {len(few) - TOLD} more" * (len(few) > TOLD))
+    names = ", ".join(map(repr, few[:MOST_EVENTS]))
+    if len(few) > MOST_EVENTS:
+        names += f" and {len(few) - MOST_EVENTS} more"
     one = len(few) == 1
-    say(
-        f"event{'' if one else 's'} {named} {'has' if one else 'have'} fewer than three articles: "
+    notify(
+        f"event{'' if one else 's'} {names} {'has' if one else 'have'} fewer than three articles: "
         f"with three an event found twice as many of its posts (10 of 11, not 5); add more with "
         f"--event {repr(few[0]) if one else 'NAME'}"
     )
@@ -91,29 +123,14 @@ def advise(events: Mapping[str, EventSeeds]) -> None:
 def offer_to_learn(
     topic: SeedTopic, config: Config, events: Mapping[str, EventSeeds], ask: bool
 ) -> None:
-    """Say, or ask at a terminal, whether events with several seeds shall get a profile of them."""
-    for event, known in events.items():
-        if not known.may_learn:
+    """Offer a profile for events with several seeds; ask at a terminal, if at all."""
+    for event, counts in events.items():
+        if not counts.may_learn:
             continue
-        command = f"newsift events learn {event!r} --background"
-        told = f"event {event!r} has {known.seeds} seeds: one profile of them all tells more"
+        reason = f"event {event!r} has {counts.seeds} seeds: one profile of them all tells more"
         if not (ask and at_terminal()):
-            say(f"{told}; {command} makes it")
-        elif click.confirm(escaped(f"{told}; make it now?"), err=True):
-            _learn(topic, config, event)
-
-
-def _learn(topic: SeedTopic, config: Config, event: str) -> None:
-    learning = Learning(event, span=None, labels=False)
-    training = ProfileTraining(topic.cluster, Teacher(config), learning)
-    learn_once(training, yes=False, as_json=False)
-
-
-def _count(posts: int) -> str:
-    return f"{posts:,}" if posts else "none"
-
-
-def _among(seen: Seen) -> str:
-    if seen.is_whole:
-        return f"{seen.posts:,} posts"
-    return f"a sample of {seen.posts:,} of {seen.there:,} posts"
+            notify(f"{reason}; newsift events learn {event!r} --background makes it")
+        elif click.confirm(escaped(f"{reason}; make it now?"), err=True):
+            options = LearnOptions(event, span=None, labels=False)
+            training = ProfileTraining(topic.cluster, ModelContext(config), options)
+            learn_once(training, yes=False, as_json=False)

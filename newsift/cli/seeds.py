@@ -10,28 +10,32 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
-from newsift.cli.options import JSON, kafka_options
+from newsift.cli.options import JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
-from newsift.cli.terminal import at_terminal, confirm_publish, require_yes, say, say_version
+from newsift.cli.terminal import at_terminal, confirm_publish, require_yes
 from newsift.files.documents import items
 from newsift.files.messages import FormatError
 from newsift.files.posts import read_head
 from newsift.files.read import BOM, DASH, chunks, lines
 from newsift.files.write import check_targets
 from newsift.files.writers import check_ending, json_file
-from newsift.operations.feeds import Follower, Plan, Tour, default_state_of, stored
-from newsift.operations.seed_drafts import (
-    SeedDraft,
-    changed,
-    draft_of_url,
-    read_seed_files,
-    removed,
-    require_articles,
-    seed_of,
+from newsift.operations.feeds import (
+    Follower,
+    FollowLoop,
+    FollowOptions,
+    default_feed_state,
+    feed_state,
 )
-from newsift.operations.seed_publication import event_seeds
-from newsift.operations.seed_rows import AutoThresholds, SeedRow, fields
+from newsift.operations.messages import notify, notify_version
+from newsift.operations.seed_drafts import (
+    change_seeds,
+    draft_of_url,
+    parse_seed,
+    read_seed_files,
+    require_articles,
+)
+from newsift.operations.seed_rows import AutoThresholds, SeedRow, seed_fields
 from newsift.operations.seed_topic import SeedTopic, key_of, seed_topic
 from newsift.operations.times import seconds, until
 from newsift.web.addresses import OwnNetwork
@@ -41,240 +45,88 @@ from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.seeds.profile import Compared
 from worker.seeds.record import Seed, event_in
-from worker.seeds.state import ControlState, control_state
+from worker.seeds.state import control_state
 from worker.text import bytes_in_json, bytes_of_json, cut, escaped_json, one_line
 
 HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
+PUBLIC_FEEDS = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if FEED is in your own network")
+PUBLIC_PAGES = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if it is your own network")
+LEAD = 300  # characters of a page's article that are shown
+RECORD_FORM = '{"key": …, "value": …}, as newsift seeds export writes it'
+ENDINGS = (".jsonl", ".json")
+MOST_NAMED = 10  # refused seeds
+AUTO, NEVER = "auto", "never"
 
 
-def print_table(rows: Sequence[SeedRow], common: float | None) -> None:
-    """One line a seed or profile; those that are refused or stale say why.
+@click.group()
+def seeds() -> None:
+    """List, add, change and remove the articles that posts are compared with.
 
-    `common` is the threshold that the configuration gives those which have none.
+    A change takes effect in every running worker within a second.
     """
-    if not rows:
-        say("no seeds; add one with `newsift seeds add FILE`")
-        return
-    header = [name.removeprefix("seed_").removesuffix("_at") for name in HEADER]
-    table(header, [[_told(row, common).get(name) for name in HEADER] for row in rows])
 
 
-def _told(row: SeedRow, common: float | None) -> SeedRow:
-    title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
-    row = row | {"title": row.get("reason", title)}
-    if row["state"] == "refused":
-        return row
-    return row | {"threshold": threshold_told(row, common)}
-
-
-def threshold_told(row: SeedRow, common: float | None) -> str:
-    """The threshold of a seed: its own, the configuration's, or the automatic one as a number."""
+def threshold_text(row: SeedRow, common: float | None) -> str:
+    """`common` is the threshold of the configuration, for seeds that have none."""
     if row["threshold"] is not None:
         return f"{row['threshold']:g}"
     if common is not None:
         return f"{common:g} (matching.threshold)"
-    found = row.get("auto_threshold")
-    return "auto" if found is None else f"auto {found:.4f}"
+    automatic = row.get("auto_threshold")
+    return "auto" if automatic is None else f"auto {automatic:.4f}"
 
 
-def print_seed(row: SeedRow, common: float | None) -> None:
-    """Everything about one seed, its text last."""
+@seeds.command("list")
+@JSON
+@kafka_options
+def list_seeds(as_json: bool, config: Config) -> None:
+    """List the seeds with their thresholds, and those that are refused with the reason."""
+    from newsift.operations.model_context import list_seed_rows
+
+    with seed_topic(config) as topic:
+        state = topic.state()
+    rows = list_seed_rows(state, config)
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        notify("no seeds; add one with `newsift seeds add FILE`")
+    else:
+        header = [name.removeprefix("seed_").removesuffix("_at") for name in HEADER]
+        cells = (_table_row(row, config.matching.threshold) for row in rows)
+        table(header, [[row.get(name) for name in HEADER] for row in cells])
+
+
+def _table_row(row: SeedRow, common: float | None) -> SeedRow:
+    title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
+    row = row | {"title": row.get("reason", title)}
+    return row if row["state"] == "refused" else row | {"threshold": threshold_text(row, common)}
+
+
+@seeds.command("show")
+@click.argument("name", metavar="ID")
+@JSON
+@kafka_options
+def show_seed(name: str, as_json: bool, config: Config) -> None:
+    """Show one seed whole."""
+    from newsift.operations.model_context import full_seed_row
+
+    with seed_topic(config) as topic:
+        state = topic.state()
+    row = full_seed_row(state, key_of(state, name), config)
+    if as_json:
+        print_json([row])
+        return
     if "threshold" in row:
-        row = row | {"threshold": threshold_told(row, common)}
+        row["threshold"] = threshold_text(row, config.matching.threshold)
     last = ("text", "value", "auto_threshold")
-    print_fields({name: told for name, told in row.items() if name not in last})
+    print_fields({name: value for name, value in row.items() if name not in last})
     click.echo()
     for line in str(row.get("text") or row.get("value") or "").splitlines():
         click.echo(one_line(line))
 
 
-def print_told(
-    seed: Compared, said: str, config: Config, auto: AutoThresholds = MappingProxyType({})
-) -> None:
-    """Say what was published, and what threshold will hold."""
-    threshold = f"threshold {threshold_told(fields(seed), config.matching.threshold)}"
-    if config.matching.threshold is None and seed.threshold is None:
-        one_in = round(1 / config.matching.background_rate)
-        own = config.matching.background
-        posts = f"posts of {own.name}" if own else "everyday posts"
-        number = f" {auto[seed.id]:.4f}" if seed.id in auto else ""
-        threshold = f"automatic threshold{number} (1 in {one_in:,} {posts} reaches it)"
-    click.echo(f"{one_line(seed.id)}  {seed.version}  {said}, {threshold}")
-
-
-PUBLIC_FEEDS = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if FEED is in your own network")
-
-
-@click.command()
-@click.argument("feed", metavar="FEED")
-@click.option("--event", help="The event that the articles are about; else each its own.")
-@click.option("--keep", default="14d", metavar="SPAN", show_default=True,
-              help="How long after its publication an article is a seed.")  # fmt: skip
-@click.option("--every", default="15m", metavar="SPAN", show_default=True,
-              help="How often to ask the feed, unless it wants to be asked less.")  # fmt: skip
-@click.option("--most", default=20, type=click.IntRange(1), metavar="N", show_default=True,
-              help="Articles read at a time; the others wait for the next.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Ask one time and stop: for cron.")
-@click.option("--dry-run", "dry", is_flag=True, help="Ask one time, and publish and keep nothing.")
-@click.option("--intranet", is_flag=True,
-              help="Let FEED be a host of your own network; no other there is asked.")  # fmt: skip
-@click.option("--state", metavar="FILE", type=click.Path(path_type=Path),
-              help="What is known of the feed; else in the state folder.")  # fmt: skip
-@kafka_options
-def follow(
-    feed: str, event: str | None, keep: str, every: str, most: int, once: bool, dry: bool,
-    intranet: bool, state: Path | None, config: Config,
-) -> None:  # fmt: skip
-    """Publish the articles that FEED, RSS or Atom, names, and go on with those that come.
-
-    Each is read as by `seeds add --url`. What a site asks of programs is kept to: robots.txt and
-    its Crawl-delay, Retry-After, the feed's own interval. An article that is corrected replaces its
-    seed's text.
-    """
-    event_in({"event": event})
-    plan = Plan(event, round(seconds(keep, "--keep") * 1000), most, dry)
-    pause = seconds(every, "--every")
-    address = web_address(feed)
-    web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
-    file = state or default_state_of(feed, config)
-    with end_on_sigterm(), stored(feed, file, dry) as (followed, store):
-        say(f"following {feed}; what is known of it is in {file}")
-        follower = Follower(web, followed, plan, config, store, click.echo)
-        Tour(follower, pause, once or dry, names_versions=True).go()
-
-
-WANTED = '{"key": …, "value": …}, as newsift seeds export writes it'
-
-
-def exported(state: ControlState) -> Iterator[bytes]:
-    """A line of JSON for each record that deletes nothing, refused ones too, to the byte."""
-    for record in sorted(state.records.values(), key=lambda record: record.key or b""):
-        row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
-        row["published_at"] = rfc3339(max(record.timestamp, 0))
-        yield escaped_json(json.dumps(row, ensure_ascii=False)).encode()
-
-
-def exported_records(file: Path) -> dict[bytes, bytes]:
-    """The records of a file by key; one without a key stands under an empty one."""
-    records: dict[bytes, bytes] = {}
-    for place, row in _rows(file):
-        key, value = _record(row, f"{file}, {place}")
-        if key in records:
-            raise InputError(f"{file}, {place}: its key stood before; leave one")
-        records[key] = value
-    if not records:
-        raise InputError(f"{file}: holds no seed; each line is {WANTED}")
-    return records
-
-
-def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
-    """The items of an array, or the lines that are not blank, with their places."""
-    head, pieces = read_head(file, chunks(file))
-    if head.start.removeprefix(BOM).lstrip().startswith(b"["):
-        try:
-            values = (item.value for batch in items(pieces) for item in batch)
-            for number, value in enumerate(values, 1):
-                yield f"item {number}", value
-        except FormatError as error:
-            raise InputError(f"{error.at(file)}: {error}") from None
-        return
-    for first, rows in lines(pieces):
-        for number, row in enumerate(rows, first):
-            if row.strip():
-                yield f"line {number}", row
-
-
-def _record(line: bytes, where: str) -> tuple[bytes, bytes]:
-    try:
-        row = json.loads(line)
-        key, value = row["key"], row["value"]
-        if value is None:
-            raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
-        return bytes_of_json("" if key is None else key), bytes_of_json(value)
-    except InputError:
-        raise
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{where}: is not {WANTED}") from None
-
-
-ENDINGS = (".jsonl", ".json")
-NAMED = 10  # refused seeds that are told by their ids
-
-
-@click.command()
-@click.argument("file", default=DASH, metavar="[FILE]", type=click.Path(path_type=Path))
-@kafka_options
-def export(file: Path, config: Config) -> None:
-    """Write the latest record of every seed to FILE, or to standard output, as JSON lines.
-
-    A FILE whose name ends with .json gets one array.
-
-    Refused seeds are among them. Keys and values are kept to the byte: text as it is, else base64.
-    """
-    check_targets({"FILE": file}, [])
-    check_ending("FILE", file, ENDINGS)
-    with seed_topic(config) as topic:
-        state = topic.state()
-    count = 0
-    with json_file(file) as add:
-        for line in exported(state):
-            add(line)
-            count += 1
-    say(f"{count:,} seeds exported")
-
-
-@click.command("import")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option(
-    "--preview/--no-preview",
-    default=None,
-    help="Say what the events would have matched; as a rule at a terminal.",
-)
-@kafka_options
-def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
-    """Publish the records of an exported FILE, or of standard input, and read them back.
-
-    Nothing is published before every line is understood. Seeds that are not in FILE stay.
-    """
-    records = exported_records(file)
-    bare = records.pop(b"", None)
-    state = control_state(records, config.limits)
-    refused = list(state.refused.values())
-    with seed_topic(config) as topic:
-        before = topic.state()
-        topic.publish(records, before)
-        say(f"{len(records):,} seeds imported")
-        if at_terminal() if preview is None else preview:
-            preview_events(topic, config, list(state.seeds.values()))
-    say_version(before)
-    if bare is not None:
-        say("a record without a key is left out: a compacted topic takes none")
-    for seed in refused[:NAMED]:
-        say(f"refused, as in every worker: {seed.id}: {seed.reason}")
-    if len(refused) > NAMED:
-        say(f"{len(refused) - NAMED} more are refused; see newsift seeds list")
-
-
-def preview_events(topic: SeedTopic, config: Config, seeds: list[Seed]) -> None:
-    """Say what the events of these seeds would have matched, where they are not too many to try."""
-    from newsift.cli.seed_preview import advise, haste, tell
-    from newsift.operations.model_context import MAX_AUTO_THRESHOLDS, teacher_of
-    from newsift.operations.seed_publication import tried
-
-    state = topic.state()
-    events = event_seeds(state, seeds)
-    teacher = teacher_of(config) if 0 < len(seeds) <= MAX_AUTO_THRESHOLDS else None
-    if teacher and (seen := tried(topic, teacher, state, seeds, haste())):
-        tell(seen, events, config.topics.posts)
-    advise(events)
-
-
-PUBLIC_PAGES = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if it is your own network")
-LEAD = 300  # characters of a page's article that are shown
-
-
-@click.command()
-@click.argument("files", nargs=-1, metavar="FILE…", type=click.Path(path_type=Path))
+@seeds.command()
+@click.argument("files", nargs=-1, metavar="FILE…", type=PATH)
 @click.option("--url", help="Fetch the page, by HTTPS_PROXY if that is set, and take its article.")
 @click.option("--intranet", is_flag=True, help="Let --url be a host of your own network.")
 @click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
@@ -287,10 +139,9 @@ LEAD = 300  # characters of a page's article that are shown
     "--force", is_flag=True, help="Publish what looks like no article, or has fewer than 40 words."
 )
 @click.option(
-    "--preview/--no-preview",
-    default=None,
+    "--preview/--no-preview", default=None,
     help="Say the automatic threshold, and what would have matched; as a rule without --json.",
-)
+)  # fmt: skip
 @JSON
 @kafka_options
 def add(
@@ -312,37 +163,31 @@ def add(
         raise click.UsageError("give files, or --url with one address")
     if intranet and url is None:
         raise click.UsageError("--intranet is for --url")
-    drafts = read_seed_files(files) if url is None else [_of_page(url, yes, intranet)]
+    if url is None:
+        drafts = read_seed_files(files)
+    else:
+        require_yes(yes, "--url")
+        bounds = Bounds(allow=OwnNetwork()) if intranet else PUBLIC_PAGES
+        drafts = [draft_of_url(url, bounds)]
     if len(drafts) > 1 and (name or title):
         raise click.UsageError("--id and --title are for one article")
-    given = {"event": event, "title": title, "threshold": threshold}
-    given["expires_at"] = None if expires_at is None else rfc3339(until(expires_at))
-    changes = {key: value for key, value in given.items() if value is not None}
+    ends = None if expires_at is None else rfc3339(until(expires_at))
+    changes = {"event": event, "title": title, "threshold": threshold, "expires_at": ends}
+    changes = {key: value for key, value in changes.items() if value is not None}
     drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
-    found = [seed_of(draft, config) for draft in drafts]
+    parsed = [parse_seed(draft, config) for draft in drafts]
     if not force:
         require_articles(drafts)
-    if url is not None and not yes and not _confirmed(found[0]):
+    if url is not None and not yes and not _confirm_article(parsed[0]):
         return
-    from newsift.cli.seed_preview import offer_to_learn, tell_published
-    from newsift.operations.seed_publication import Publication
+    from newsift.cli.seed_preview import publish_drafts
 
-    preview = not as_json if preview is None else preview
+    with_preview = not as_json if preview is None else preview
     with seed_topic(config) as topic:
-        made = Publication(topic, config, drafts, found, preview)
-        made.publish()
-        tell_published(made, config, as_json)
-        offer_to_learn(topic, config, made.events, ask=not (yes or as_json))
+        publish_drafts(topic, config, drafts, parsed, with_preview, as_json, not (yes or as_json))
 
 
-def _of_page(url: str, yes: bool, intranet: bool) -> SeedDraft:
-    """The article behind an address; nothing is fetched where nobody could be asked about it."""
-    require_yes(yes, "--url")
-    return draft_of_url(url, Bounds(allow=OwnNetwork()) if intranet else PUBLIC_PAGES)
-
-
-def _confirmed(seed: Seed) -> bool:
-    """Show what was taken from the page, and ask whether that is what was meant."""
+def _confirm_article(seed: Seed) -> bool:
     click.echo(f"id      {one_line(seed.id)}", err=True)
     click.echo(f"title   {one_line(seed.title) or '-'}", err=True)
     click.echo(f"length  {len(seed.text.split()):,} words", err=True)
@@ -350,68 +195,17 @@ def _confirmed(seed: Seed) -> bool:
     return confirm_publish(False, "Publish this article as a seed?")
 
 
-AUTO = "auto"
-NEVER = "never"
-
-
-@click.group()
-def seeds() -> None:
-    """List, add, change and remove the articles that posts are compared with.
-
-    A change takes effect in every running worker within a second.
-    """
-
-
-seeds.add_command(add)
-seeds.add_command(export)
-seeds.add_command(follow)
-seeds.add_command(import_seeds)
-
-
-@seeds.command("list")
-@JSON
-@kafka_options
-def list_seeds(as_json: bool, config: Config) -> None:
-    """List the seeds with their thresholds, and those that are refused with the reason."""
-    from newsift.operations.model_context import listed_rows
-
-    with seed_topic(config) as topic:
-        state = topic.state()
-    rows = listed_rows(state, config)
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, config.matching.threshold)
-
-
-@seeds.command("show")
-@click.argument("name", metavar="ID")
-@JSON
-@kafka_options
-def show_seed(name: str, as_json: bool, config: Config) -> None:
-    """Show one seed whole."""
-    from newsift.operations.model_context import whole_row
-
-    with seed_topic(config) as topic:
-        state = topic.state()
-    row = whole_row(state, key_of(state, name), config)
-    if as_json:
-        print_json([row])
-    else:
-        print_seed(row, config.matching.threshold)
-
-
-@seeds.command()
-@click.argument("names", nargs=-1, required=True, metavar="ID…")
-@kafka_options
-def remove(names: tuple[str, ...], config: Config) -> None:
-    """Delete seeds; all of them, or none if one is unknown."""
-    with seed_topic(config) as topic:
-        state = topic.state()
-        removed(topic, state, names)
-    for name in names:
-        click.echo(f"{one_line(name)}  removed")
-    say_version(state)
+def print_publication(
+    seed: Compared, status: str, config: Config, auto: AutoThresholds = MappingProxyType({})
+) -> None:
+    threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
+    if config.matching.threshold is None and seed.threshold is None:
+        one_in = round(1 / config.matching.background_rate)
+        own = config.matching.background
+        posts = f"posts of {own.name}" if own else "everyday posts"
+        number = f" {auto[seed.id]:.4f}" if seed.id in auto else ""
+        threshold = f"automatic threshold{number} (1 in {one_in:,} {posts} reaches it)"
+    click.echo(f"{one_line(seed.id)}  {seed.version}  {status}, {threshold}")
 
 
 @seeds.command("set")
@@ -429,10 +223,14 @@ def change(
     expires_at: str | None, paused: bool | None, as_json: bool, config: Config,
 ) -> None:  # fmt: skip
     """Publish a seed's latest record again with changes; what is not named stays as it is."""
-    given = {"event": event, "title": title, "url": url}
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    texts = {"event": event, "title": title, "url": url}
+    changes: dict[str, Any] = {key: value for key, value in texts.items() if value is not None}
     if threshold is not None:
-        changes["threshold"] = _score(threshold)
+        try:
+            changes["threshold"] = None if threshold == AUTO else float(threshold)
+        except ValueError:
+            problem = f"--threshold {threshold!r}: give a score above 0, at most 1, or auto"
+            raise InputError(problem) from None
     if expires_at is not None:
         changes["expires_at"] = None if expires_at == NEVER else rfc3339(until(expires_at))
     if paused is not None:
@@ -441,19 +239,169 @@ def change(
         raise click.UsageError("nothing to change; see newsift seeds set --help")
     with seed_topic(config) as topic:
         state = topic.state()
-        seed = changed(topic, state, name, changes, config)
+        seed = change_seeds(topic, state, [name], changes, config)[0]
     if as_json:
-        print_json([fields(seed) | {"published": "changed"}])
+        print_json([seed_fields(seed) | {"published": "changed"}])
     else:
-        print_told(seed, "changed", config)
-    say_version(state)
+        print_publication(seed, "changed", config)
+    notify_version(state)
 
 
-def _score(text: str) -> float | None:
-    if text == AUTO:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        said = f"--threshold {text!r}: give a score above 0, at most 1, or auto"
-        raise InputError(said) from None
+@seeds.command()
+@click.argument("names", nargs=-1, required=True, metavar="ID…")
+@kafka_options
+def remove(names: tuple[str, ...], config: Config) -> None:
+    """Delete seeds; all of them, or none if one is unknown."""
+    with seed_topic(config) as topic:
+        state = topic.state()
+        topic.publish(dict.fromkeys(key_of(state, name) for name in names), state)
+    for name in names:
+        click.echo(f"{one_line(name)}  removed")
+    notify_version(state)
+
+
+@seeds.command()
+@click.argument("feed", metavar="FEED")
+@click.option("--event", help="The event that the articles are about; else each its own.")
+@click.option("--keep", default="14d", metavar="SPAN", show_default=True,
+              help="How long after its publication an article is a seed.")  # fmt: skip
+@click.option("--every", default="15m", metavar="SPAN", show_default=True,
+              help="How often to ask the feed, unless it wants to be asked less.")  # fmt: skip
+@click.option("--most", default=20, type=click.IntRange(1), metavar="N", show_default=True,
+              help="Articles read at a time; the others wait for the next.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Ask one time and stop: for cron.")
+@click.option("--dry-run", "dry", is_flag=True, help="Ask one time, and publish and keep nothing.")
+@click.option("--intranet", is_flag=True,
+              help="Let FEED be a host of your own network; no other there is asked.")  # fmt: skip
+@click.option(
+    "--state",
+    metavar="FILE",
+    type=PATH,
+    help="What is known of the feed; else in the state folder.",
+)
+@kafka_options
+def follow(
+    feed: str, event: str | None, keep: str, every: str, most: int, once: bool, dry: bool,
+    intranet: bool, state: Path | None, config: Config,
+) -> None:  # fmt: skip
+    """Publish the articles that FEED, RSS or Atom, names, and go on with those that come.
+
+    Each is read as by `seeds add --url`. What a site asks of programs is kept to: robots.txt and
+    its Crawl-delay, Retry-After, the feed's own interval. An article that is corrected replaces its
+    seed's text.
+    """
+    event_in({"event": event})
+    options = FollowOptions(event, round(seconds(keep, "--keep") * 1000), most, dry)
+    pause = seconds(every, "--every")
+    address = web_address(feed)
+    web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
+    file = state or default_feed_state(feed, config)
+    with end_on_sigterm(), feed_state(feed, file, dry) as (followed, store):
+        notify(f"following {feed}; what is known of it is in {file}")
+        follower = Follower(web, followed, options, config, store, click.echo)
+        FollowLoop(follower, pause, once or dry, names_versions=True).go()
+
+
+@seeds.command()
+@click.argument("file", default=DASH, metavar="[FILE]", type=PATH)
+@kafka_options
+def export(file: Path, config: Config) -> None:
+    """Write the latest record of every seed to FILE, or to standard output, as JSON lines.
+
+    A FILE whose name ends with .json gets one array.
+
+    Refused seeds are among them. Keys and values are kept to the byte: text as it is, else base64.
+    """
+    check_targets({"FILE": file}, [])
+    check_ending("FILE", file, ENDINGS)
+    with seed_topic(config) as topic:
+        records = topic.state().records.values()
+    with json_file(file) as add:
+        for record in sorted(records, key=lambda record: record.key or b""):
+            row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
+            row["published_at"] = rfc3339(max(record.timestamp, 0))
+            add(escaped_json(json.dumps(row, ensure_ascii=False)).encode())
+    notify(f"{len(records):,} seeds exported")
+
+
+@seeds.command("import")
+@click.argument("file", metavar="FILE", type=PATH)
+@click.option(
+    "--preview/--no-preview", default=None,
+    help="Say what the events would have matched; as a rule at a terminal.",
+)  # fmt: skip
+@kafka_options
+def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
+    """Publish the records of an exported FILE, or of standard input, and read them back.
+
+    Nothing is published before every line is understood. Seeds that are not in FILE stay.
+    """
+    records = _exported_records(file)
+    without_key = records.pop(b"", None)
+    state = control_state(records, config.limits)
+    refused = list(state.refused.values())
+    with seed_topic(config) as topic:
+        before = topic.state()
+        topic.publish(records, before)
+        notify(f"{len(records):,} seeds imported")
+        if at_terminal() if preview is None else preview:
+            _preview_events(topic, config, list(state.seeds.values()))
+    notify_version(before)
+    if without_key is not None:
+        notify("a record without a key is left out: a compacted topic takes none")
+    for seed in refused[:MOST_NAMED]:
+        notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
+    if len(refused) > MOST_NAMED:
+        notify(f"{len(refused) - MOST_NAMED} more are refused; see newsift seeds list")
+
+
+def _exported_records(file: Path) -> dict[bytes, bytes]:
+    """By key; a record without a key has an empty one."""
+    records: dict[bytes, bytes] = {}
+    for place, line in _rows(file):
+        where = f"{file}, {place}"
+        try:
+            row = json.loads(line)
+            value = row["value"]
+            key = bytes_of_json("" if row["key"] is None else row["key"])
+            content = b"" if value is None else bytes_of_json(value)
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{where}: is not {RECORD_FORM}") from None
+        if value is None:
+            raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
+        if key in records:
+            raise InputError(f"{where}: its key stood before; leave one")
+        records[key] = content
+    if not records:
+        raise InputError(f"{file}: holds no seed; each line is {RECORD_FORM}")
+    return records
+
+
+def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
+    """The items of an array, or the lines that are not blank, with their places."""
+    head, pieces = read_head(file, chunks(file))
+    if head.start.removeprefix(BOM).lstrip().startswith(b"["):
+        try:
+            values = (item.value for batch in items(pieces) for item in batch)
+            for number, value in enumerate(values, 1):
+                yield f"item {number}", value
+        except FormatError as error:
+            raise InputError(f"{error.at(file)}: {error}") from None
+        return
+    for first, rows in lines(pieces):
+        for number, row in enumerate(rows, first):
+            if row.strip():
+                yield f"line {number}", row
+
+
+def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:
+    from newsift.cli.seed_preview import advise, preview_limits, report_preview
+    from newsift.operations.model_context import MAX_AUTO_THRESHOLDS, load_context
+    from newsift.operations.seed_publication import event_seeds, preview_published
+
+    state = topic.state()
+    events = event_seeds(state, seeds)
+    context = load_context(config) if 0 < len(seeds) <= MAX_AUTO_THRESHOLDS else None
+    if context and (preview := preview_published(topic, context, state, seeds, preview_limits())):
+        report_preview(preview, events, config.topics.posts)
+    advise(events)

@@ -4,7 +4,7 @@ import click
 
 from newsift.cli.options import ONE_JSON, kafka_options
 from newsift.cli.output import cell_text, print_json, table
-from newsift.operations.cluster_status import IDLE, Row, standing
+from newsift.operations.cluster_status import IDLE, Row, cluster_status
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.topics import administering
@@ -24,7 +24,7 @@ def status(as_json: bool, config: Config) -> None:
     in the state folder.
     """
     with connected(config) as cluster, administering(config) as admin:
-        report = standing(cluster, admin, config)
+        report = cluster_status(cluster, admin, config)
     if as_json:
         print_json([report])
     else:

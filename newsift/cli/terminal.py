@@ -10,13 +10,8 @@ from contextlib import contextmanager
 import click
 
 from encoder.errors import InputError
-from newsift.operations.messages import ProgressLine, say, say_version
+from newsift.operations.messages import notify
 from worker.text import escaped
-
-__all__ = [
-    "ProgressLine", "at_terminal", "confirm_publish", "prompt_for_text",
-    "require_yes", "say", "say_version", "single_keys", "use_colour",
-]  # fmt: skip
 
 
 def use_colour() -> bool:
@@ -38,13 +33,13 @@ def require_yes(yes: bool, what: str) -> None:
 def confirm_publish(yes: bool, question: str) -> bool:
     if yes or click.confirm(escaped(question), err=True):
         return True
-    say("nothing was published")
+    notify("nothing was published")
     return False
 
 
 def prompt_for_text() -> None:
     if at_terminal():
-        say("reading one text a line; Ctrl-D on an empty line ends it")
+        notify("reading one text a line; Ctrl-D on an empty line ends it")
 
 
 @contextmanager

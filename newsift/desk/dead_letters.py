@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from encoder.errors import InputError
-from newsift.operations.dead_letters import DeadLetter, letter_in
+from newsift.operations.dead_letters import DeadLetter, parse_letter
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.posts.outcome import Reason
@@ -44,7 +44,7 @@ class DeadLetterList:
     def take(self, batch: Sequence[StoredMessage]) -> None:
         """Count letters, each once however often it was delivered."""
         with self._lock:
-            for letter in map(letter_in, batch):
+            for letter in map(parse_letter, batch):
                 self._take(letter)
 
     def sent_again(self, names: Iterable[str]) -> None:
@@ -105,7 +105,7 @@ def whole_letter(
         for batch in cluster.read(topic, start, end):
             for message in batch:
                 if (message.partition, message.offset) == (partition, offset):
-                    return _row(letter_in(message)) | _content(message)
+                    return _row(parse_letter(message)) | _content(message)
     raise InputError(f"dead letter: {topic} holds none at {partition}-{offset} any more")
 
 

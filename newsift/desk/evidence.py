@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from threading import Lock
 
 from newsift.desk.threads import TimedCache, lock_or_busy
-from newsift.operations.events import Wish
-from newsift.operations.labels import Found, matches_of
-from newsift.operations.messages import listening
-from newsift.operations.promises import Shown, shown_by
+from newsift.operations.events import PromiseTarget
+from newsift.operations.labels import EventMatch, read_event_matches
+from newsift.operations.messages import capture
+from newsift.operations.promises import PromiseEvidence, weigh_labels
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import Label
 from worker.config import Config
@@ -32,17 +32,17 @@ class RecentMatches:
         self._config, self._reading = config, Lock()
         self._cache = TimedCache(self._read, FRESH_S, MOST_EVENTS, TIMES, clock)
 
-    def of(self, event: str) -> Mapping[PostId, Found]:
+    def of(self, event: str) -> Mapping[PostId, EventMatch]:
         """The matches of an event; those of before, while another thread reads them again."""
         return self._cache.of(event)
 
-    def _read(self, event: str) -> Mapping[PostId, Found]:
+    def _read(self, event: str) -> Mapping[PostId, EventMatch]:
         with (
             lock_or_busy(self._reading, "the matches of another event are being read"),
-            listening(), connected(self._config) as cluster,
+            capture(), connected(self._config) as cluster,
         ):  # fmt: skip
             start = now_ms() - DAY_MS
-            return matches_of(cluster, self._config, event, start)
+            return read_event_matches(cluster, self._config, event, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,9 @@ class Evidence:
 
     profile: Profile
     labels: tuple[Label, ...]
-    matches: Mapping[PostId, Found]
-    wish: Wish
-    result: Shown
+    matches: Mapping[PostId, EventMatch]
+    wish: PromiseTarget
+    result: PromiseEvidence
 
 
 class EvidenceCache:
@@ -64,7 +64,7 @@ class EvidenceCache:
         self._newest: OrderedDict[tuple[str, float, float], Evidence] = OrderedDict()
 
     def of(
-        self, profile: Profile, labels: tuple[Label, ...], matches: Mapping[PostId, Found],
+        self, profile: Profile, labels: tuple[Label, ...], matches: Mapping[PostId, EventMatch],
         precision: float, confidence: float,
     ) -> Evidence:  # fmt: skip
         """What these labels show of these matches of a profile."""
@@ -78,8 +78,8 @@ class EvidenceCache:
             and cached.labels == labels
         ):
             return cached
-        wish = Wish.of(profile, precision, confidence)
-        result = shown_by(labels, matches, profile, wish)
+        wish = PromiseTarget.of(profile, precision, confidence)
+        result = weigh_labels(labels, matches, profile, wish)
         with self._lock:
             self._newest[name] = evidence = Evidence(profile, labels, matches, wish, result)
             self._newest.move_to_end(name)

@@ -15,8 +15,14 @@ from encoder.errors import InputError, NewsiftError
 from encoder.support.files import read_regular, state_folder, write_atomically
 from newsift.collect.feeds import Followed
 from newsift.collect.state import locked
-from newsift.operations.feeds import Follower, Plan, Tour, default_state_of, stored
-from newsift.operations.messages import listening
+from newsift.operations.feeds import (
+    Follower,
+    FollowLoop,
+    FollowOptions,
+    default_feed_state,
+    feed_state,
+)
+from newsift.operations.messages import capture
 from newsift.operations.times import present, seconds
 from newsift.web.client import Bounds, web_address
 from newsift.web.polite import PoliteWeb
@@ -44,13 +50,13 @@ class FeedSubscription(msgspec.Struct, frozen=True):
     keep: str  # 14d
     by: str
 
-    def plan(self) -> Plan:
+    def plan(self) -> FollowOptions:
         """What is wanted of it; refused where that is no address, no event's name or no span."""
         if len(self.feed) > LONGEST:
             raise InputError(f"feed: {len(self.feed)} characters, {LONGEST} are allowed")
         web_address(self.feed)
         event_in({"event": self.event})
-        return Plan(self.event or None, round(seconds(self.keep, "keep") * 1000), ARTICLES)
+        return FollowOptions(self.event or None, round(seconds(self.keep, "keep") * 1000), ARTICLES)
 
 
 class OverError(Exception):
@@ -102,7 +108,7 @@ class FollowedFeed:
     def _run(self) -> None:
         try:
             while not self._over.is_set():
-                self._follow(default_state_of(self.subscription.feed, self._config))
+                self._follow(default_feed_state(self.subscription.feed, self._config))
         except OverError:
             self._now("stopped")
         except NewsiftError as error:
@@ -115,7 +121,7 @@ class FollowedFeed:
         with ExitStack() as held:
             try:
                 followed, store = held.enter_context(
-                    stored(self.subscription.feed, file, dry=False)
+                    feed_state(self.subscription.feed, file, dry=False)
                 )
             except InputError as error:
                 self._now("elsewhere", str(error))
@@ -125,12 +131,12 @@ class FollowedFeed:
             web = PoliteWeb(OPEN, sleep=self._sleep)
             plan = self.subscription.plan()
             follower = Follower(web, followed, plan, self._config, store, self._seeds.append)
-            self._go(Tour(follower, EVERY_S, once=False))
+            self._go(FollowLoop(follower, EVERY_S, once=False))
 
-    def _go(self, tour: Tour) -> None:
+    def _go(self, tour: FollowLoop) -> None:
         while True:
             self._now("asking")
-            with listening() as messages:
+            with capture() as messages:
                 try:
                     tour.round()
                 finally:
@@ -184,7 +190,7 @@ class Feeds:
                 raise InputError(f"{subscription.feed}: is followed already; stop that first")
             if len(self._feeds) >= MOST:
                 raise InputError(f"{MOST} feeds are followed; stop one first")
-            os.close(locked(default_state_of(subscription.feed, self._config)))
+            os.close(locked(default_feed_state(subscription.feed, self._config)))
             self._remember(lambda subscriptions: [*subscriptions, subscription])
             self._begin(subscription)
         self._moved()

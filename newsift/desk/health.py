@@ -19,14 +19,21 @@ from newsift.collect.state import list_collectors
 from newsift.desk.alerts import NOT_YET, HealthSnapshot, alerts_of, summary_of
 from newsift.desk.dead_letters import DeadLetterList
 from newsift.desk.mirrors import Following
-from newsift.operations.cluster_status import Reading, Row, group, partitions, rates, reading
+from newsift.operations.cluster_status import (
+    OffsetSnapshot,
+    Row,
+    describe_group,
+    message_rates,
+    partition_rows,
+    read_offsets,
+)
 from newsift.operations.times import now_ms
 from newsift.operations.workers import (
+    ANSWER_ERRORS,
     TOO_FEW,
-    WRONG,
-    answer_of,
-    drifting_in,
+    get_answer,
     kafka_cluster_id,
+    parse_drift,
     worker_addresses,
 )
 from newsift.statistics.labels import LabelState
@@ -139,23 +146,23 @@ class BrokerMonitor:
 
     config: Config
     line: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    _before: Reading | None = None
+    _before: OffsetSnapshot | None = None
     _lock: Lock = field(default_factory=Lock)
 
     def look(self) -> GroupStatus:
         """Where everything stands now."""
         with connected(self.config) as cluster, administering(self.config) as admin:
             cluster.partitions(self.config.topics.posts)
-            now = reading(cluster, admin, self.config)
-            state, workers = group(admin, self.config)
+            now = read_offsets(cluster, admin, self.config)
+            state, workers = describe_group(admin, self.config)
         before, self._before = self._before, now
-        rows = partitions(now, workers)
+        rows = partition_rows(now, workers)
         lag = sum(now.lag.values())
         with self._lock:
             self.line.append((time.time(), lag))
         fresh = before is not None and now.at - before.at < STALE_S
         return GroupStatus(
-            state, workers, rows, lag, rates(before, now) if before and fresh else None
+            state, workers, rows, lag, message_rates(before, now) if before and fresh else None
         )
 
     def lags(self) -> list[tuple[float, int]]:
@@ -207,13 +214,13 @@ def query_worker(address: str) -> Row:
     """What a worker says of itself; `away` says why it says nothing."""
     row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
     try:
-        status, body = answer_of(address, "/readyz", ANSWER_S)
+        status, body = get_answer(address, "/readyz", ANSWER_S)
         answer = msgspec.json.decode(body)
         reason = answer.get("reason") if isinstance(answer, dict) else None
         row |= {"ready": status == 200, "reason": str(reason or "")[:LONGEST]}
-        status, body = answer_of(address, "/metrics", ANSWER_S)
+        status, body = get_answer(address, "/metrics", ANSWER_S)
         return row | (of_metrics(body.decode()) if status == 200 else {})
-    except WRONG as error:
+    except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return row | {"away": f"no worker answers ({failure})"[:LONGEST]}
 
@@ -237,7 +244,7 @@ def of_metrics(page: str) -> Row:
                 refused = int(value)
             elif name == "newsift_bursts_total":
                 bursts[sample.labels.get("event", "")] += int(value)
-    drifting = drifting_in(page)
+    drifting = parse_drift(page)
     drifting_events = {each.event for each in drifting or ()}
     events = {
         name: in_a_sentence(each for each in drifting or () if each.event == name)

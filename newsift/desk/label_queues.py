@@ -20,8 +20,15 @@ import msgspec
 from encoder.errors import InputError
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
-from newsift.operations.labels import HEADERS, Answers, Frozen, Kind, frozen, make_label_topic
-from newsift.operations.messages import listening
+from newsift.operations.labels import (
+    HEADERS,
+    AnswerLog,
+    FrozenQueue,
+    QueueKind,
+    freeze_queue,
+    make_label_topic,
+)
+from newsift.operations.messages import capture
 from newsift.operations.times import now_ms, present
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import Question
@@ -52,10 +59,12 @@ Clock = Callable[[], float]
 class LabelSession:
     """One person's queue, for all tabs in which he is asked; from several threads."""
 
-    def __init__(self, frozen: Frozen, answers: Answers, messages: Sequence[str] = ()) -> None:
+    def __init__(
+        self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
+    ) -> None:
         """`told` is what was said while it was frozen."""
         self.token, self.at = secrets.token_hex(8), present()
-        self.size, self.empty = len(frozen.found), frozen.queue.next({}) is None
+        self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._turn = frozen.queue, Lock()
         self._numbers = count(1)
@@ -67,19 +76,19 @@ class LabelSession:
         """The profile's, when this was frozen; empty without one."""
         return self._frozen.profile.version if self._frozen.profile else ""
 
-    def hear(self, labels: Iterable[Label]) -> None:
+    def merge(self, labels: Iterable[Label]) -> None:
         """Take over what the same person has said elsewhere."""
-        self._answers.hear(labels)
+        self._answers.merge(labels)
 
     def state(self) -> State:
         """The question now and the one after each answer, how far it is, and what z takes back."""
-        changes, answered = self._changes, self._answers.said()
+        changes, answered = self._changes, self._answers.verdicts()
         question, last = self._queue.next(answered), self._answers.last
-        steps, judged = self._steps.copy(), sum(name in self._frozen.found for name in answered)
+        steps, judged = self._steps.copy(), sum(name in self._frozen.matches for name in answered)
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
             "told": self._messages,
-            "turn": changes, "judged": judged, "progress": self._queue.told(answered),
+            "turn": changes, "judged": judged, "progress": self._queue.summary(answered),
             "question": self._card(question), "then": self._then(question, answered),
             "left": self._queue.left(answered),
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
@@ -91,9 +100,9 @@ class LabelSession:
         The same answer again changes nothing, as a page may ask twice whether it was heard.
         """
         with lock_or_busy(self._turn, ON_ITS_WAY):
-            question = self._queue.next(self._answers.said())
+            question = self._queue.next(self._answers.verdicts())
             if question is not None and question.candidate.post_id == post_id:
-                self._answers.give(question, verdict)
+                self._answers.answer(question, verdict)
                 self._count_step()
                 return None
         current = self._answers.label_of(post_id)
@@ -123,7 +132,7 @@ class LabelSession:
                 return False
             if step != self._steps[-1]:
                 raise InputError("undo: something was answered since, in another tab; look again")
-            self._answers.take_back()
+            self._answers.undo()
             self._steps.pop()
             self._changes += 1
             return True
@@ -146,7 +155,7 @@ class LabelSession:
         if question is None:
             return None
         candidate = question.candidate
-        match = self._frozen.found.get(candidate.post_id)
+        match = self._frozen.matches.get(candidate.post_id)
         return bounded_post(candidate.post) | {
             "score": candidate.score,
             "threshold": match.match.threshold if match else None,
@@ -203,7 +212,7 @@ class QueueKey(NamedTuple):
 
     event: str
     by: str
-    kind: Kind
+    kind: QueueKind
 
 
 class ActiveQueue(NamedTuple):
@@ -316,12 +325,12 @@ class LabelQueues:
 
     def _frozen(self, key: QueueKey) -> LabelSession:
         start = now_ms() - DAY_MS
-        with listening() as messages, connected(self._config) as cluster:
+        with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
             labels = self._mirrors.labels.of(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
-            frozen_queue = frozen(
+            frozen_queue = freeze_queue(
                 cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce
             )
-        answers = Answers(key.event, key.by, frozen_queue.found, labels, self.outbox.publish)
+        answers = AnswerLog(key.event, key.by, frozen_queue.matches, labels, self.outbox.publish)
         return LabelSession(frozen_queue, answers, messages)

@@ -10,17 +10,17 @@ from threading import Lock, Thread
 from encoder.errors import InputError, NewsiftError
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.model import ControlView, Model
-from newsift.operations.actor import acting
-from newsift.operations.events import NONE, KnownEvent, the_event
-from newsift.operations.messages import listening, say
+from newsift.operations.actor import acting_as
+from newsift.operations.events import NONE, EventState, require_event
+from newsift.operations.messages import capture, notify
 from newsift.operations.profile_training import (
-    Learning,
+    LearnOptions,
     ProfileTraining,
     Proposal,
-    comment,
-    earlier,
+    previous_profile,
+    publication_risk,
     refuse_promised,
-    unsafe,
+    report_stream,
 )
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
@@ -34,7 +34,7 @@ log = logging.getLogger("newsift.desk")
 class LessonRun:
     """A lesson: under way until it has a proposal, or was refused."""
 
-    learning: Learning
+    learning: LearnOptions
     by: str
     began: float  # by the monotonic clock
     ended: float | None = None
@@ -73,7 +73,7 @@ class Lessons:
         last = self._last
         return last.learning.name if last is not None and last.ended is None else None
 
-    def begin(self, learning: Learning, by: str) -> None:
+    def begin(self, learning: LearnOptions, by: str) -> None:
         """Begin a lesson, which goes on when this is back."""
         with self._lock:
             if busy := self.under_way:
@@ -81,39 +81,39 @@ class Lessons:
             self._last = begun = LessonRun(learning, by, time.monotonic())
         Thread(target=self._run, args=(begun,), name="desk-lesson", daemon=True).start()
 
-    def publish(self, event: str, version: str) -> KnownEvent:
+    def publish(self, event: str, version: str) -> EventState:
         """Give an event the profile that the last lesson proposed; how the event is then."""
         lesson, proposal = self._proposed(event, version)
         self._model.wait()
         with self._topic() as topic:
             view = self._view(topic)
-            now = the_event(view.events, event)
+            now = require_event(view.events, event)
             refuse_promised(now)
             if (now.profile, now.seeds) != (proposal.event.profile, proposal.event.seeds):
                 raise InputError(f"event {event!r}: is not what it was at the lesson; learn anew")
             topic.publish({proposal.event.key: proposal.value}, view.state)
             changed = self._view(topic).events.get(event, proposal.event)
             if changed.why:
-                say(f"the profile is {changed.state}, the seeds serve: {changed.why}")
+                notify(f"the profile is {changed.state}, the seeds serve: {changed.why}")
         with self._lock:
             if self._last is lesson:  # no other was begun meanwhile
                 self._last = None
         return changed
 
-    def forget(self, event: str, version: str) -> KnownEvent:
+    def forget(self, event: str, version: str) -> EventState:
         """Go back from this version of an event's profile to the one before, or to its seeds."""
         teacher = self._model.wait()
         with self._topic() as topic:
             view = self._view(topic)
-            now = the_event(view.events, event)
+            now = require_event(view.events, event)
             if (now.profile.version if now.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile is another one by now; look again")
             if now.state == NONE:
                 raise InputError(f"event {event!r}: has no profile, its seeds serve")
-            before = earlier(now.profile)
+            before = previous_profile(now.profile)
             value = before.value(teacher.config.limits) if before else None
             topic.publish({now.key: value}, view.state)
-            return self._view(topic).events.get(event, KnownEvent(event))
+            return self._view(topic).events.get(event, EventState(event))
 
     def _view(self, topic: SeedTopic) -> ControlView:
         self._mirrors.catch_up(topic.cluster)
@@ -129,7 +129,7 @@ class Lessons:
         return lesson, proposal
 
     def _run(self, begun: LessonRun) -> None:
-        with listening() as messages, acting(begun.by):
+        with capture() as messages, acting_as(begun.by):
             done = self._learned(begun)
         self._last = replace(done, ended=time.monotonic(), messages=tuple(messages))
         self._moved()
@@ -139,8 +139,10 @@ class Lessons:
             teacher = self._model.wait()
             with connected(self._config) as cluster:
                 proposal, _ = ProfileTraining(cluster, teacher, begun.learning).propose()
-            comment(proposal)
-            danger = unsafe(proposal) if begun.learning.span else ""  # without a stream: as it is
+            report_stream(proposal)
+            danger = (
+                publication_risk(proposal) if begun.learning.span else ""
+            )  # without a stream: as it is
             return replace(begun, proposal=proposal, danger=danger)
         except NewsiftError as error:
             return replace(begun, refused=str(error))

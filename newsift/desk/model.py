@@ -9,9 +9,9 @@ from threading import Event, Lock, Thread
 
 from encoder.errors import InputError, NewsiftError
 from newsift.desk.threads import PATIENCE_S, lock_or_busy
-from newsift.operations.events import KnownEvent, events_of
-from newsift.operations.model_context import MAX_MATCHES, Teacher
-from newsift.operations.seed_rows import SeedRow, resolution_of, seed_row
+from newsift.operations.events import EventState, events_of
+from newsift.operations.model_context import MAX_MATCHES, ModelContext
+from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
 from worker.assembly import assembled
 from worker.config import Config
@@ -44,7 +44,7 @@ class ControlView:
         return self._seeds
 
     @cached_property
-    def events(self) -> dict[str, KnownEvent]:
+    def events(self) -> dict[str, EventState]:
         """All events by name, as the model sees them."""
         return events_of(self.state, self.seeds)
 
@@ -85,7 +85,7 @@ class Model:
         matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
         self._config, self._moved = replace(config, matching=matching), moved
         self._control, self._making = control, Lock()
-        self._teacher: Teacher | None = None
+        self._teacher: ModelContext | None = None
         self._embedder: SeedEmbedder | None = None  # of its own, as it forgets what others ask for
         self._view: ControlView | None = None
         self._bare_view: ControlView | None = None
@@ -96,11 +96,11 @@ class Model:
         """Begin to load it; nobody waits."""
         Thread(target=self._load, name="desk-model", daemon=True).start()
 
-    def now(self) -> Teacher | None:
+    def now(self) -> ModelContext | None:
         """The model, if it is there."""
         return self._teacher
 
-    def wait(self, seconds: float = WAIT_S) -> Teacher:
+    def wait(self, seconds: float = WAIT_S) -> ModelContext:
         """The model as soon as it is there, or a refusal that says why not."""
         self._settled.wait(seconds)
         if self._teacher is None:
@@ -125,20 +125,20 @@ class Model:
         """The control topic as it is now, as far as the model's manifest tells."""
         state, view = self._control(), self._bare_view
         if view is None or view.state is not state:
-            self._bare_view = view = ControlView(resolution_of(state, self._config), None)
+            self._bare_view = view = ControlView(resolve_state(state, self._config), None)
         return view
 
     def rows(self) -> list[SeedRow]:
         """Every seed and profile, with the threshold that holds where the model is there."""
         return (self.view() if self.now() else self.view_without_model()).rows()
 
-    def events(self) -> dict[str, KnownEvent]:
+    def events(self) -> dict[str, EventState]:
         """All events as they are now; a refusal while the model is not there."""
         return self.view().events
 
     def _load(self) -> None:
         try:
-            teacher = Teacher(self._config)
+            teacher = ModelContext(self._config)
             self._embedder = assembled(teacher.enc, self._config)[1]
             teacher.enc.compile_explanations()
             self._teacher, self.away = teacher, ""

@@ -18,8 +18,8 @@ from encoder.errors import InputError, NewsiftError
 from newsift.desk.api import DONE, Attachment, Endpoint, note
 from newsift.desk.guard import Guard, harmless
 from newsift.desk.session import Desk
-from newsift.operations.actor import acting
-from newsift.operations.messages import listening, say
+from newsift.operations.actor import acting_as
+from newsift.operations.messages import capture, notify
 from worker.config import WebConfig
 from worker.config.secret import Secret
 from worker.errors import ConflictError
@@ -135,7 +135,7 @@ class DeskSite(Site):
         """Say where it is served."""
         self._guard.name_cookie(self.port)
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        say(f"the desk is open at http://{host}:{self.port}/{self._query} (Ctrl-C ends it)")
+        notify(f"the desk is open at http://{host}:{self.port}/{self._query} (Ctrl-C ends it)")
 
     def prepare(self, app: web.Application) -> None:
         """Have every answer say what a browser may do with it, and every refusal be JSON."""
@@ -239,7 +239,7 @@ class DeskSite(Site):
 
     def _done(self, endpoint: Endpoint, question: msgspec.Struct) -> tuple[bytes | Attachment, str]:
         """Answer, by one of the desk's hands, with what was said on the way; and how it ended."""
-        with listening() as messages, acting(getattr(question, "by", "")):
+        with capture() as messages, acting_as(getattr(question, "by", "")):
             answer = endpoint.answer(self._desk, question)
         if isinstance(answer, Attachment):
             return answer, DONE

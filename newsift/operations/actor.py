@@ -1,27 +1,26 @@
-"""Who acts: whoever sits at this machine, or the person for whom a face of ours does something."""
+"""Who acts: the person of a request, else the user of this process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from getpass import getuser
 
-_who: ContextVar[str] = ContextVar("who", default="")
+_name: ContextVar[str] = ContextVar("name", default="")
 
 
 @contextmanager
-def acting(by: str) -> Iterator[None]:
-    """What is done in this context is done by this person; by no name, by whoever sits here."""
-    token = _who.set(by)
+def acting_as(name: str) -> Iterator[None]:
+    """Act as this person; with an empty name, as the user of this process."""
+    token = _name.set(name)
     try:
         yield
     finally:
-        _who.reset(token)
+        _name.reset(token)
 
 
-def myself() -> str:
-    """The name of who acts; else of whoever sits here, as the system knows it."""
-    if by := _who.get():
-        return by
+def current_user() -> str:
+    if name := _name.get():
+        return name
     try:
         return getuser()
     except (KeyError, OSError, ImportError):  # a container may have no name for its user

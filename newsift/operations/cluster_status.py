@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from kafka.errors import KafkaError
 
 from newsift.collect.state import list_collectors
-from newsift.operations.seed_rows import resolution_of, rows_of
+from newsift.operations.seed_rows import resolve_state, rows_of
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.operations.workers import (
     Identity,
-    drift_at,
     own_workers,
+    read_drift,
     web_address,
     worker_addresses,
 )
@@ -25,41 +25,9 @@ from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.stream.offsets import Backlog
 
 DAY = 24 * HOUR
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """How many posts came in the last day, since the first of them, and in the last hour."""
-
-    posts: int = 0
-    since: int = 0  # milliseconds
-    now: int = 0
-    last_hour: int = 0
-    why: str = ""  # nothing is known of it
-
-    @property
-    def hourly(self) -> float:
-        """Posts an hour."""
-        return an_hour(self.posts, self.since, self.now) or 0.0
-
-
-def stream_of(cluster: TopicReader, topic: str, now: int) -> Stream:
-    """How many posts have come to a topic by now."""
-    day, end = cluster.at(topic, now - DAY), cluster.ends(topic)
-    last_hour = records_between(cluster.at(topic, now - HOUR), end)
-    return Stream(records_between(day, end), _first(cluster, topic, day, end, now), now, last_hour)
-
-
-def _first(cluster: TopicReader, topic: str, start: Offsets, end: Offsets, now: int) -> int:
-    """When the first post since then came, by one record of each partition."""
-    one = {part: min(start[part] + 1, end[part]) for part in end}
-    times = [m.timestamp for batch in cluster.read(topic, start, one) for m in batch]
-    return max(min([now, *(at for at in times if at > 0)]), now - DAY)
-
-
-APART = 1.0  # seconds between the two readings of a rate
+RATE_SECONDS = 1.0  # between the two readings of a rate
 COORDINATOR_S = 5.0  # a fresh Kafka takes so long to name a group's coordinator
-PAUSE = 0.2
+PAUSE_S = 0.2
 IDLE = ("refused", "stale", "unknown")  # states of seeds and profiles that have a reason
 
 Row = dict[str, Any]
@@ -67,8 +35,32 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Where everything stands at one moment."""
+class StreamRate:
+    """Posts of the last day, since the first of them, and of the last hour."""
+
+    posts: int = 0
+    since: int = 0  # milliseconds
+    now: int = 0
+    last_hour: int = 0
+    why: str = ""  # the rate is unknown
+
+    @property
+    def hourly(self) -> float:
+        return an_hour(self.posts, self.since, self.now) or 0.0
+
+
+def stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
+    day, end = cluster.at(topic, now - DAY), cluster.ends(topic)
+    last_hour = records_between(cluster.at(topic, now - HOUR), end)
+    one_each = {part: min(day[part] + 1, end[part]) for part in end}
+    times = [m.timestamp for batch in cluster.read(topic, day, one_each) for m in batch]
+    first = min([now, *(at for at in times if at > 0)])
+    return StreamRate(records_between(day, end), max(first, now - DAY), now, last_hour)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSnapshot:
+    """Offsets of the posts and of the output topics at one moment; None for a missing topic."""
 
     at: float
     posts: dict[int, Backlog]  # by partition
@@ -77,28 +69,38 @@ class Reading:
 
     @property
     def lag(self) -> dict[int, int]:
-        """Posts that wait, by partition."""
         return {partition: backlog.lag for partition, backlog in self.posts.items()}
 
+    @property
+    def totals(self) -> tuple[int, int, int]:
+        """Posts that came, posts that are done, and matches."""
+        backlogs, matches = self.posts.values(), self.matches or {}
+        return sum(b.end for b in backlogs), sum(b.done for b in backlogs), sum(matches.values())
 
-def standing(cluster: TopicReader, admin: Any, config: Config) -> Row:
-    """Everything as it stands, told over the time that a rate takes."""
+
+def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
+    """Takes as long as the measurement of a rate."""
     topics = config.topics
     cluster.partitions(topics.posts)
-    before = reading(cluster, admin, config)
-    time.sleep(APART)
-    now = reading(cluster, admin, config)
-    state, workers = group(admin, config)
+    before = read_offsets(cluster, admin, config)
+    time.sleep(RATE_SECONDS)
+    now = read_offsets(cluster, admin, config)
+    state, workers = describe_group(admin, config)
+    if config.web.port:
+        own = Identity(cluster.cluster_id, config.kafka.group)
+        addresses = own_workers([web_address(config.web)], own)
+    else:
+        addresses = worker_addresses(config, lambda: cluster.cluster_id)
     return {
         "kafka": config.kafka.bootstrap_servers,
         "group": config.kafka.group,
         "state": state,
         "workers": workers,
-        "posts": {"topic": topics.posts, "partitions": partitions(now, workers)},
+        "posts": {"topic": topics.posts, "partitions": partition_rows(now, workers)},
         "lag": sum(now.lag.values()),
-        "rates": rates(before, now),
+        "rates": message_rates(before, now),
         "hourly": hourly(cluster, config),
-        "drift": drift_at(_own_workers(cluster, config)),
+        "drift": read_drift(addresses),
         "collectors": list(list_collectors()),
         "seeds": seed_states(cluster, config),
         "matches": {"topic": topics.matches, "end_offsets": _by_name(now.matches)},
@@ -106,50 +108,42 @@ def standing(cluster: TopicReader, admin: Any, config: Config) -> Row:
     }
 
 
-def _own_workers(cluster: TopicReader, config: Config) -> list[str]:
-    """Where workers of this cluster and group answer: at web.port, where that is configured."""
-    if config.web.port:
-        wanted = Identity(cluster.cluster_id, config.kafka.group)
-        return own_workers([web_address(config.web)], wanted)
-    return worker_addresses(config, lambda: cluster.cluster_id)
-
-
-def reading(cluster: TopicReader, admin: Any, config: Config) -> Reading:
-    """Where posts, group and output stand now."""
-    posts, name = config.topics.posts, config.kafka.group
-    offsets = patiently(lambda: admin.list_group_offsets({name: None}))[name]
+def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnapshot:
+    topics, group = config.topics, config.kafka.group
+    positions = retry_coordinator(lambda: admin.list_group_offsets({group: None}))[group]
     committed = {
-        place.partition: found.offset for place, found in offsets.items()
-        if place.topic == posts and found.offset >= 0
-    }  # fmt: skip
-    first, end = cluster.beginnings(posts), cluster.ends(posts)
+        place.partition: position.offset
+        for place, position in positions.items()
+        if place.topic == topics.posts and position.offset >= 0
+    }
+    first, end = cluster.beginnings(topics.posts), cluster.ends(topics.posts)
     backlogs = {n: Backlog(first[n], committed.get(n), end[n]) for n in sorted(end)}
-    output = (config.topics.matches, config.topics.rejected)
-    there = (cluster.ends(topic) if cluster.exists(topic) else None for topic in output)
-    return Reading(time.monotonic(), backlogs, *there)
+    output = (topics.matches, topics.rejected)
+    ends = (cluster.ends(topic) if cluster.exists(topic) else None for topic in output)
+    return OffsetSnapshot(time.monotonic(), backlogs, *ends)
 
 
-def patiently(ask: Callable[[], T]) -> T:
-    """An answer about a group, asked for again while the broker only just begins to keep groups."""
+def retry_coordinator(request: Callable[[], T]) -> T:
+    """Repeat a request about a group while the broker starts its coordinator."""
     ends_at = time.monotonic() + COORDINATOR_S
     while True:
         try:
-            return ask()
+            return request()
         except KafkaError as error:
             if not error.retriable or time.monotonic() > ends_at:
                 raise
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
 
 
-def group(admin: Any, config: Config) -> tuple[str, list[Row]]:
+def describe_group(admin: Any, config: Config) -> tuple[str, list[Row]]:
     """The state of the workers' group, and its members with their partitions of the posts."""
     name = config.kafka.group
-    found = patiently(lambda: admin.describe_groups([name]))[name]
-    members = [_worker(member, config.topics.posts) for member in found["members"]]
-    return found["group_state"].lower(), sorted(members, key=lambda row: str(row["id"]))
+    description = retry_coordinator(lambda: admin.describe_groups([name]))[name]
+    members = [_member_row(member, config.topics.posts) for member in description["members"]]
+    return description["group_state"].lower(), sorted(members, key=lambda row: str(row["id"]))
 
 
-def _worker(member: Row, topic: str) -> Row:
+def _member_row(member: Row, topic: str) -> Row:
     assignment = member.get("member_assignment")
     parts = assignment.get("assigned_partitions", []) if isinstance(assignment, dict) else []
     own = [number for part in parts if part["topic"] == topic for number in part["partitions"]]
@@ -157,8 +151,7 @@ def _worker(member: Row, topic: str) -> Row:
     return {"id": member["member_id"], "host": host, "partitions": sorted(own)}
 
 
-def partitions(now: Reading, workers: list[Row]) -> list[Row]:
-    """How far each partition is, and whose it is."""
+def partition_rows(now: OffsetSnapshot, workers: list[Row]) -> list[Row]:
     owners = {number: worker["id"] for worker in workers for number in worker["partitions"]}
     return [
         {"partition": number, **asdict(backlog), "lag": backlog.lag, "worker": owners.get(number)}
@@ -166,44 +159,37 @@ def partitions(now: Reading, workers: list[Row]) -> list[Row]:
     ]
 
 
-def rates(before: Reading, after: Reading) -> dict[str, float]:
-    """Posts that came, posts that are done, and matches that went out, a second."""
+def message_rates(before: OffsetSnapshot, after: OffsetSnapshot) -> dict[str, float]:
+    """Messages a second."""
     seconds = max(after.at - before.at, 1e-3)
-    names = ("posts_in", "posts_done", "matches")
-    pairs = zip(names, _totals(before), _totals(after), strict=True)
+    pairs = zip(("posts_in", "posts_done", "matches"), before.totals, after.totals, strict=True)
     return {name: round(max(now - then, 0) / seconds, 1) for name, then, now in pairs}
 
 
 def hourly(cluster: TopicReader, config: Config) -> Row:
     """Posts and matches an hour, and of which time; None where too little of it has passed."""
     now, topics = now_ms(), config.topics
-    stream, matches = stream_of(cluster, topics.posts, now), 0
+    stream, matches = stream_rate(cluster, topics.posts, now), 0
     if cluster.exists(topics.matches):
         since = cluster.at(topics.matches, stream.since)
         matches = records_between(since, cluster.ends(topics.matches))
-    told = {"posts": stream.posts, "matches": matches}
-    return {name: an_hour(count, stream.since, now) for name, count in told.items()} | {
-        "window": window_words(stream.since, now)
+    return {
+        "posts": an_hour(stream.posts, stream.since, now),
+        "matches": an_hour(matches, stream.since, now),
+        "window": window_words(stream.since, now),
     }
-
-
-def _totals(found: Reading) -> tuple[int, int, int]:
-    posts = found.posts.values()
-    matches = sum((found.matches or {}).values())
-    return sum(each.end for each in posts), sum(each.done for each in posts), matches
 
 
 def seed_states(cluster: TopicReader, config: Config) -> Row | None:
-    """How many seeds are live, refused or expired; None without the topic."""
+    """Counts of the states of seeds, and reasons by id; None without the topic."""
     if not cluster.exists(config.topics.seeds):
         return None
-    rows = rows_of(resolution_of(SeedTopic(cluster, config).state(), config))
+    rows = rows_of(resolve_state(SeedTopic(cluster, config).state(), config))
     count = Counter(row["state"] for row in rows)
     states = {state: count[state] for state in ("live", "expired", "paused", "replaced")}
-    idle = {
+    return states | {
         state: {row["id"]: row["reason"] for row in rows if row["state"] == state} for state in IDLE
     }
-    return states | idle
 
 
 def _by_name(offsets: Offsets | None) -> dict[str, int] | None:

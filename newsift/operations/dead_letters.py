@@ -1,4 +1,4 @@
-"""Dead letters: read from their topic, and sent to the posts topic again."""
+"""Dead letters: read from their topic, and published to the posts topic again."""
 
 import fcntl
 import zlib
@@ -11,7 +11,7 @@ from typing import Any
 
 from encoder.errors import InputError
 from encoder.support.files import cache_root
-from newsift.operations.messages import say, tallied
+from newsift.operations.messages import format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected
 from worker.kafka.sending import Headers, sending
@@ -22,13 +22,16 @@ from worker.posts.times import rfc3339
 MOST_ATTEMPTS = 3
 UNREADABLE = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
 ATTEMPT, RETRY_OF = OURS
-Mark = tuple[str, str]
-SLACK_MS = 3_600_000  # by which the clock of whoever sends again may be behind the worker's
+SLACK_MS = 3_600_000  # by which the clock of another sender may be behind the worker's
+GRACE_S = 5.0  # for what is in flight when a retry ends
+
+Show = Callable[["DeadLetter"], object]
+RetryKey = tuple[str, str]  # the id of a letter and the digest of its bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that could not be worked on: where it stood, and why."""
+    """A message that could not be processed: its place, and the reason."""
 
     id: str
     reason: str
@@ -40,8 +43,8 @@ class DeadLetter:
     sha256: str  # of the input, likewise; "" where it was null
 
     @property
-    def mark(self) -> Mark:
-        """What it is known by once it is sent again: nobody else can say so of other bytes."""
+    def retry_key(self) -> RetryKey:
+        """Identifies a retry: nobody can pretend it with other bytes."""
         value = self.message.value
         return self.id, self.sha256 if value is None else sha256(value).hexdigest()
 
@@ -57,46 +60,160 @@ class DeadLetter:
         return None
 
     @property
-    def again(self) -> Headers:
-        """The headers of its next attempt: the input's own, and what makes it one."""
+    def retry_headers(self) -> Headers:
+        """The input's own headers, with the number of the next attempt and the letter's id."""
         own = [
             (name.removeprefix(INPUT), value or b"")  # kafka-python sends no null
             for name, value in self.message.headers
             if name.startswith(INPUT) and name.removeprefix(INPUT) not in OURS
-        ]  # fmt: skip
+        ]
         return [*own, (ATTEMPT, str(self.attempt + 1).encode()), (RETRY_OF, self.id.encode())]
 
     def row(self) -> dict[str, Any]:
-        """What the list says of it."""
         value = self.message.value
-        size = self.size if value is None else len(value)
         return {
             "id": self.id,
             "reason": self.reason,
             "detail": self.detail,
             "attempt": self.attempt,
             "rejected_at": rfc3339(max(self.message.timestamp, 0)),
-            "bytes": size,
+            "bytes": self.size if value is None else len(value),
         }
 
 
-def dead_letters_of(
+def read_letters(
     cluster: TopicReader, config: Config, start: int | None = None
 ) -> Iterator[DeadLetter]:
-    """The dead letters that are there now, each once, from a time on."""
+    """The present dead letters since a time, each once."""
     topic = config.topics.rejected
-    seen: set[tuple[str, int, str]] = set()
+    ids: set[tuple[str, int, str]] = set()
     for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
-        for letter in map(letter_in, batch):
+        for letter in map(parse_letter, batch):
             # Delivered twice, a message is one dead letter; another attempt has another source, and
             # the same place in a topic that was made again another time.
-            if (name := (letter.id, letter.attempt, letter.written)) not in seen:
-                seen.add(name)
+            if (name := (letter.id, letter.attempt, letter.written)) not in ids:
+                ids.add(name)
                 yield letter
 
 
-def original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes | None:
-    """The input of a dead letter without value, as long as the topic of posts still holds it."""
+def parse_letter(message: StoredMessage) -> DeadLetter:
+    """Without the worker's headers, a letter's id is its own place."""
+    headers = _texts(message.headers)
+    place = f"{message.topic}-{message.partition}-{message.offset}"
+    size = headers.get("bytes", "")
+    return DeadLetter(
+        id=headers.get("source") or place,
+        reason=headers.get("reason", ""),
+        detail=headers.get("detail", ""),
+        attempt=attempt(message),
+        written=headers.get("timestamp", ""),
+        message=message,
+        size=int(size) if size.isdecimal() and len(size) < 12 else None,
+        sha256=headers.get("sha256", ""),
+    )
+
+
+def _texts(headers: Headers) -> dict[str, str]:
+    return {name: (value or b"").decode("utf-8", "replace") for name, value in headers}
+
+
+def no_such_letter(name: str) -> InputError:
+    return InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSelection:
+    """Letters by id, else all, or those of one reason."""
+
+    names: frozenset[str] = frozenset()
+    reason: str | None = None
+    start: int | None = None
+
+    def read(self, cluster: TopicReader, config: Config) -> Iterator[DeadLetter]:
+        for letter in read_letters(cluster, config, self.start):
+            if letter.id in self.names if self.names else self.reason in (None, letter.reason):
+                yield letter
+
+
+@dataclass
+class RetryResult:
+    count: int = 0  # letters that the broker has
+    not_sent: Counter[str] = field(default_factory=Counter)  # by the reason
+
+
+def retry_letters(config: Config, selection: LetterSelection, show: Show) -> RetryResult:
+    """Publish letters again, one retry at a time; `show` is called once the broker has a letter."""
+    with retry_lock(config), connected(config) as cluster, connected(config) as posts:
+        cluster.partitions(config.topics.posts)
+        done = _retried_keys(cluster, config, selection.read(cluster, config))
+
+        def payload(letter: DeadLetter) -> bytes | str:
+            """The bytes to send, or why there are none."""
+            if letter.obstacle:
+                return letter.obstacle
+            if letter.retry_key in done:
+                return "it was sent again before"
+            value = letter.message.value
+            value = _read_original(posts, config, letter) if value is None else value
+            return "the original is gone" if value is None else value
+
+        if selection.names:
+            payloads = {each.id: payload(each) for each in selection.read(cluster, config)}
+            for name in sorted(selection.names):
+                if name not in payloads:
+                    raise no_such_letter(name)
+                if isinstance(obstacle := payloads[name], str):
+                    raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
+        return _resend(
+            config, ((each, payload(each)) for each in selection.read(cluster, config)), show
+        )
+
+
+def _resend(
+    config: Config, letters: Iterable[tuple[DeadLetter, bytes | str]], show: Show
+) -> RetryResult:
+    result, in_flight = RetryResult(), deque[DeadLetter]()
+
+    def report(delivered: int) -> None:
+        for _ in range(delivered - result.count):
+            show(in_flight.popleft())
+            result.count += 1
+
+    with sending(config) as outbox:
+        try:
+            for letter, value in letters:
+                if isinstance(value, str):
+                    result.not_sent[value] += 1
+                    continue
+                in_flight.append(letter)
+                outbox.send(config.topics.posts, value, letter.message.key, letter.retry_headers)
+                report(outbox.delivered)
+            outbox.settle()
+        finally:
+            report(outbox.drained(GRACE_S))
+            others = f"; not retried: {format_counts(result.not_sent)}" if result.not_sent else ""
+            notify(f"{result.count:,} sent again{others}")
+    return result
+
+
+def _retried_keys(
+    cluster: TopicReader, config: Config, letters: Iterable[DeadLetter]
+) -> set[RetryKey]:
+    """What was sent again before, by the posts since the oldest of these letters."""
+    oldest = min((max(letter.message.timestamp, 0) for letter in letters), default=None)
+    if oldest is None:
+        return set()
+    topic = config.topics.posts
+    return {
+        (name, sha256(message.value or b"").hexdigest())
+        for batch in cluster.read(topic, cluster.at(topic, oldest - SLACK_MS))
+        for message in batch
+        if (name := _texts(message.headers).get(RETRY_OF)) is not None
+    }
+
+
+def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes | None:
+    """The input of a dead letter without value, while the posts topic holds it."""
     topic = config.topics.posts
     place = letter.id.removeprefix(f"{topic}-").split("-")
     if len(place) != 2 or not all(part.isdecimal() and len(part) < 20 for part in place):
@@ -113,141 +230,10 @@ def original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes 
     return None
 
 
-def sent_again(cluster: TopicReader, config: Config, chosen: Iterable[DeadLetter]) -> set[Mark]:
-    """Which letters were sent before, by the posts that came after the oldest of the chosen."""
-    oldest = min((max(letter.message.timestamp, 0) for letter in chosen), default=None)
-    if oldest is None:
-        return set()
-    topic = config.topics.posts
-    batches = cluster.read(topic, cluster.at(topic, oldest - SLACK_MS))
-    again = ((_texts(each.headers).get(RETRY_OF), each) for batch in batches for each in batch)
-    return {
-        (name, sha256(each.value or b"").hexdigest()) for name, each in again if name is not None
-    }
-
-
-def letter_in(message: StoredMessage) -> DeadLetter:
-    """The dead letter in a message; without the worker's headers it is named after its place."""
-    told = _texts(message.headers)
-    place = f"{message.topic}-{message.partition}-{message.offset}"
-    name, reason = told.get("source") or place, told.get("reason", "")
-    detail, written = told.get("detail", ""), told.get("timestamp", "")
-    size = told.get("bytes", "")
-    return DeadLetter(
-        name, reason, detail, attempt(message), written, message,
-        int(size) if size.isdecimal() and len(size) < 12 else None, told.get("sha256", ""),
-    )  # fmt: skip
-
-
-def _texts(headers: Headers) -> dict[str, str]:
-    return {name: (value or b"").decode("utf-8", "replace") for name, value in headers}
-
-
-LOCK = "retry.lock"
-
-GRACE_S = 5.0
-
-Show = Callable[[DeadLetter], object]
-
-
-class Obstacle(str):
-    """Why a dead letter cannot be sent again."""
-
-
-ValueOf = Callable[[DeadLetter], bytes | Obstacle]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which dead letters are to be sent again: those of these ids, else all, or of one reason."""
-
-    names: frozenset[str] = frozenset()
-    reason: str | None = None
-    start: int | None = None
-
-    def of(self, cluster: TopicReader, config: Config) -> Iterator[DeadLetter]:
-        """Those that are there now."""
-        for letter in dead_letters_of(cluster, config, self.start):
-            if letter.id in self.names if self.names else self.reason in (None, letter.reason):
-                yield letter
-
-
-@dataclass
-class Sent:
-    """What is sent again, how much of it the broker has and was shown, and why others stay."""
-
-    show: Show
-    count: int = 0
-    kept: Counter[str] = field(default_factory=Counter)
-    under_way: deque[DeadLetter] = field(default_factory=deque)
-
-    def tell(self, delivered: int) -> None:
-        """Show those that are delivered by now."""
-        for _ in range(delivered - self.count):
-            self.show(self.under_way.popleft())
-            self.count += 1
-
-
-def retry_letters(config: Config, choice: Choice, show: Show) -> Sent:
-    """Send the chosen letters again when it is our turn, each shown once the broker has it."""
-    with in_turn(config), connected(config) as cluster, connected(config) as posts:
-        cluster.partitions(config.topics.posts)
-        done = sent_again(cluster, config, choice.of(cluster, config))
-
-        def value_of(letter: DeadLetter) -> bytes | Obstacle:
-            if letter.obstacle:
-                return Obstacle(letter.obstacle)
-            if letter.mark in done:
-                return Obstacle("it was sent again before")
-            value = letter.message.value
-            value = original(posts, config, letter) if value is None else value
-            return Obstacle("the original is gone") if value is None else value
-
-        if choice.names:
-            _check(choice.names, value_of, choice.of(cluster, config))
-        return _resend(config, choice.of(cluster, config), value_of, show)
-
-
-def _check(wanted: frozenset[str], value_of: ValueOf, there: Iterable[DeadLetter]) -> None:
-    """Refuse, before anything is sent, ids that are unknown or that cannot be retried."""
-    found = {letter.id: value_of(letter) for letter in there}
-    for name in sorted(wanted):
-        if name not in found:
-            raise unknown(name)
-        if isinstance(obstacle := found[name], Obstacle):
-            raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
-
-
-def _resend(config: Config, chosen: Iterable[DeadLetter], value_of: ValueOf, show: Show) -> Sent:
-    """Send the chosen ones again, show those that the broker has, and count all others."""
-    with sending(config) as outbox:
-        sent = Sent(show)
-        try:
-            for letter in chosen:
-                value = value_of(letter)
-                if isinstance(value, Obstacle):
-                    sent.kept[value] += 1
-                    continue
-                sent.under_way.append(letter)
-                outbox.send(config.topics.posts, value, letter.message.key, letter.again)
-                sent.tell(outbox.delivered)
-            outbox.settle()
-        finally:
-            sent.tell(outbox.drained(GRACE_S))
-            others = f"; not retried: {tallied(sent.kept)}" if sent.kept else ""
-            say(f"{sent.count:,} sent again{others}")
-    return sent
-
-
-def unknown(name: str) -> InputError:
-    """What is said of an id that no dead letter has."""
-    return InputError(f"dead letter {name!r}: there is none; see newsift dead-letters list")
-
-
 @contextmanager
-def in_turn(config: Config) -> Iterator[None]:
-    """Wait until no other retry of this user is under way there; without a lock's place, go on."""
-    path, lock = cache_root() / LOCK, None
+def retry_lock(config: Config) -> Iterator[None]:
+    """Wait until no other retry of this user runs on this topic; without a cache folder, go on."""
+    path, lock = cache_root() / "retry.lock", None
     place = zlib.crc32(f"{config.kafka.bootstrap_servers} {config.topics.posts}".encode())
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -259,6 +245,6 @@ def in_turn(config: Config) -> Iterator[None]:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
         except BlockingIOError:
-            say("another retry is under way; waiting for its end")
+            notify("another retry is under way; waiting for its end")
             fcntl.lockf(lock, fcntl.LOCK_EX, 1, place)
         yield

@@ -12,34 +12,32 @@ from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 IN_FORCE, STALE, REFUSED, NONE = "in force", "stale", "refused", "none"
+MOST_ATTEMPTS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
-class KnownEvent:
-    """What there is of an event."""
-
+class EventState:
     name: str
-    seeds: tuple[Seed, ...] = ()  # those that are to match, by their ids
+    seeds: tuple[Seed, ...] = ()  # that match, by id
     profile: Profile | None = None
-    state: str = NONE
+    state: str = NONE  # of the profile
     why: str = ""  # it is stale or refused
-    thresholds: tuple[float, ...] = ()  # that its posts have to reach now, rising
+    thresholds: tuple[float, ...] = ()  # rising
 
     @property
     def key(self) -> bytes:
         """The key of its profile."""
         return (PREFIX + self.name).encode()
 
-    def taught(self) -> "KnownEvent":
-        """The event, which has to have seeds to learn from."""
+    def require_seeds(self) -> "EventState":
         if not self.seeds:
             raise InputError(f"event {self.name!r}: has no seed that matches; add an article")
         return self
 
 
-def events_of(state: ControlState, seeds: SeedSet) -> dict[str, KnownEvent]:
-    """All events by name, as a worker with this set of the state's seeds sees them."""
-    events: dict[str, KnownEvent] = {}
+def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
+    """All events by name; `seeds` is the set that a worker makes of the state."""
+    events: dict[str, EventState] = {}
     why = {each.id: (STALE, each.reason) for each in seeds.stale}
     why |= {each.id: (REFUSED, each.reason) for each in seeds.refused}
     own: dict[str, list[Seed]] = {}
@@ -47,63 +45,61 @@ def events_of(state: ControlState, seeds: SeedSet) -> dict[str, KnownEvent]:
         if not seed.paused and seed.id not in why:
             own.setdefault(seed.event, []).append(seed)
     for name, of_event in own.items():
-        events[name] = KnownEvent(name, tuple(of_event))
+        events[name] = EventState(name, tuple(of_event))
     for name, profile in state.profiles.items():
         status, reason = why.get(profile.id, (IN_FORCE, ""))
-        event = events.get(name, KnownEvent(name))
+        event = events.get(name, EventState(name))
         events[name] = replace(event, profile=profile, state=status, why=reason)
     for each in state.refused.values():
         if each.id.startswith(PREFIX):
             name = each.id.removeprefix(PREFIX)
-            event = events.get(name, KnownEvent(name))
+            event = events.get(name, EventState(name))
             events[name] = replace(event, state=REFUSED, why=each.reason)
-    cuts = thresholds_by_event(seeds)
-    return {name: replace(events[name], thresholds=cuts.get(name, ())) for name in sorted(events)}
+    thresholds = thresholds_by_event(seeds)
+    return {
+        name: replace(events[name], thresholds=thresholds.get(name, ())) for name in sorted(events)
+    }
 
 
 def thresholds_by_event(seeds: SeedSet) -> dict[str, tuple[float, ...]]:
-    """The thresholds that posts of each event have to reach, rising."""
-    found: dict[str, list[float]] = {}
-    for seed, cut in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
-        found.setdefault(seed.event, []).append(cut)
-    return {name: tuple(sorted(cuts)) for name, cuts in found.items()}
+    """Rising."""
+    thresholds: dict[str, list[float]] = {}
+    for seed, threshold in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
+        thresholds.setdefault(seed.event, []).append(threshold)
+    return {name: tuple(sorted(own)) for name, own in thresholds.items()}
 
 
-def the_event(events: Mapping[str, KnownEvent], name: str) -> KnownEvent:
-    """The event of this name, or a refusal."""
+def require_event(events: Mapping[str, EventState], name: str) -> EventState:
     if name not in events:
         raise InputError(f"event {name!r}: there is none of this name; see newsift events list")
     return events[name]
 
 
-MOST_ATTEMPTS = 10**6
-
-
-def attempts_at(profile: Profile | None) -> int:
+def attempts_of(profile: Profile | None) -> int:
     """How often an event has looked for a burst, by its profile's record."""
-    return _counted("attempts", profile.made if profile else {})
+    return _count_in(profile.made if profile else {}, "attempts")
 
 
 def promises_of(profile: Profile | None) -> int:
     """How many versions of a profile were tested for a promise, by its record."""
     if profile is None:
         return 0
-    known = [_counted("promises", profile.made)]
+    counts = [_count_in(profile.made, "promises")]
     for record in (profile.record(), *profile.before):
         promise = record.get("promise")
-        known.append(_counted("version", promise if isinstance(promise, dict) else {}))
-    return max(known)
+        counts.append(_count_in(promise if isinstance(promise, dict) else {}, "version"))
+    return max(counts)
 
 
-def _counted(name: str, said: dict[str, Any]) -> int:
-    """A count in what may be anybody's record."""
-    found = said.get(name)
-    return min(max(found, 0), MOST_ATTEMPTS) if type(found) is int else 0
+def _count_in(record: dict[str, Any], name: str) -> int:
+    """A count in a record that anybody may have written."""
+    count = record.get(name)
+    return min(max(count, 0), MOST_ATTEMPTS) if type(count) is int else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What is to be promised of a version of a profile."""
+class PromiseTarget:
+    """What a version of a profile shall promise."""
 
     precision: float
     confidence: float
@@ -111,13 +107,12 @@ class Wish:
 
     @classmethod
     def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
-        """What is to be promised of a profile."""
-        known = (profile.promise or {}).get("version") if profile else None
-        if type(known) is int and 0 < known <= MOST_ATTEMPTS:
-            return cls(precision, confidence, known)
+        version = (profile.promise or {}).get("version") if profile else None
+        if type(version) is int and 0 < version <= MOST_ATTEMPTS:
+            return cls(precision, confidence, version)
         return cls(precision, confidence, promises_of(profile) + 1)
 
     @property
-    def tested(self) -> float:
-        """The confidence to test at, so that all versions together keep what is said."""
+    def test_confidence(self) -> float:
+        """The confidence of one test, so that all versions together have the stated one."""
         return confidence_of_version(self.confidence, self.version)

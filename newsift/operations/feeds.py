@@ -1,4 +1,4 @@
-"""Seeds that follow a news feed: what the feed names, and a seed of each article that is new."""
+"""Seeds that follow a news feed: each new article becomes a seed."""
 
 import hashlib
 import os
@@ -6,7 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,26 +28,38 @@ from newsift.collect.feeds import (
 from newsift.collect.state import locked
 from newsift.files.apart import run_in_subprocess
 from newsift.files.articles import WebPage, article_of
-from newsift.operations.messages import say, say_version, tallied
-from newsift.operations.seed_drafts import SeedDraft, record_object, seed_id, seed_of
+from newsift.operations.messages import format_counts, notify, notify_version
+from newsift.operations.seed_drafts import SeedDraft, parse_seed, record_object, seed_id
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.web.client import PAGES, REQUEST, WebAnswer
 from newsift.web.polite import PoliteWeb, StatusError, is_temporary
 from worker.config import Config
 from worker.errors import RunError
-from worker.kafka.reading import TopicReader, connected
+from worker.kafka.reading import connected
 from worker.posts.times import rfc3339
 from worker.seeds.record import PREFIX, Seed, digest
 from worker.seeds.state import ControlState, table_key
 from worker.text import one_line
 
+FEEDS = (
+    "application/atom+xml, application/rss+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
+)
+NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
+THERE, REFUSED = "there already", "refused"
+DAY = 86_400_000
+LINGER = 14 * DAY  # at least, after its end: older posts may be compared so much later
+REFUSAL_CHARS = 300  # by which a refusal is recognised
+LARGEST_STATE = 2**27
+LONGEST_BACKOFF = 6 * 3600.0
+MOST_FAILURES = 16  # that still lengthen the pause
+GONE = 410
+
+cached_identity = lru_cache(2**17)(link_identity)
+
 
 class ArticleIndex:
-    """Which seeds there are, by id, by link and by version; refused ones count, profiles do not.
-
-    An update compares all seeds, a look-up costs the same however many there are.
-    """
+    """The seeds of the topic by id, link and version; refused ones count, profiles do not."""
 
     def __init__(self) -> None:
         self.by_link: dict[str, str] = {}
@@ -61,34 +74,24 @@ class ArticleIndex:
         return table_key(name.encode()) in self._refused
 
     def __len__(self) -> int:
-        drafts = sum(name not in self._state.seeds for name in self._drafts)
-        return len(self._state.seeds) + drafts + len(self._refused)
+        return len(self._state.seeds.keys() | self._drafts.keys()) + len(self._refused)
 
     def update(self, state: ControlState) -> None:
-        """Take over what the topic says by now."""
         if state is self._state:
             return
-        before, now = self._state.seeds, state.seeds
-        moved = [
-            name for name in before.keys() | now.keys() if before.get(name) is not now.get(name)
-        ]
-        for seed in (before[name] for name in moved if name in before):
-            for index, name in ((self.by_version, seed.version), (self.by_link, _link(seed))):
-                if index.get(name) == seed.id:
-                    del index[name]
-        self._state = state
+        self._state, self.by_link, self.by_version = state, {}, {}
         refused = state.refused.items()
         self._refused = {key for key, each in refused if not each.id.startswith(PREFIX)}
-        for seed in (now[name] for name in moved if name in now):
+        for seed in (*state.seeds.values(), *self._drafts.values()):
             self._enter(seed)
 
     def add(self, seed: Seed) -> None:
-        """Take over a seed that would be published."""
+        """Add a seed that a dry run would publish."""
         self._drafts[seed.id] = seed
         self._enter(seed)
 
     def version(self, name: str) -> str | None:
-        """The version of a seed; None where there is no valid one."""
+        """None where there is no valid seed."""
         seed = self._drafts.get(name) or self._state.seeds.get(name)
         return seed.version if seed else None
 
@@ -102,27 +105,11 @@ class ArticleIndex:
     def _enter(self, seed: Seed) -> None:
         self.by_version[seed.version] = seed.id
         if seed.url:
-            self.by_link[_link(seed)] = seed.id
-
-
-def _link(seed: Seed) -> str:
-    return link_identity(seed.url) if seed.url else ""
-
-
-FEEDS = (
-    "application/atom+xml, application/rss+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
-)
-NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
-THERE, REFUSED = "there already", "refused"
-DAY = 86_400_000
-LINGER = 14 * DAY  # at least, after its end: posts of before may be compared so much later
-MOST_TOLD = 300  # characters of a refusal that are known again
+            self.by_link[cached_identity(seed.url)] = seed.id
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is wanted of a feed."""
-
+class FollowOptions:
     event: str | None
     keep: int  # milliseconds that a seed lives from its publication on
     most: int  # new articles a round
@@ -131,30 +118,33 @@ class Plan:
 
 @dataclass(slots=True)
 class Follower:
-    """Follows one feed; what is known of it is stored step by step, so that it may end at any."""
+    """Follows one feed; its state is stored after each article, so that it may end at any."""
 
     web: PoliteWeb
     followed: Followed
-    plan: Plan
+    plan: FollowOptions
     config: Config
     store: Callable[[], None]
     show: Callable[[str], object]  # a seed that was published
     index: ArticleIndex = field(default_factory=ArticleIndex)
-    published_by: ControlState | None = None  # what the last publication was decided by
+    published_by: ControlState | None = None  # the state before the last publication
     _topic: SeedTopic | None = None
 
     def look(self) -> None:
-        """Ask the feed what it names now."""
-        asked = {"If-None-Match": self.followed.etag, "If-Modified-Since": self.followed.modified}
-        given = {name: value for name, value in asked.items() if value is not None}
-        answer = self.web.get(self.followed.address, REQUEST | {"Accept": FEEDS} | given)
+        """Fetch the feed and note its articles."""
+        conditions = {
+            "If-None-Match": self.followed.etag,
+            "If-Modified-Since": self.followed.modified,
+        }
+        headers = {name: value for name, value in conditions.items() if value is not None}
+        answer = self.web.get(self.followed.address, REQUEST | {"Accept": FEEDS} | headers)
         if answer.status != 304:
-            self._take(answer)
+            self._note_entries(answer)
         if answer.permanent_url != self.followed.address:
-            say(f"the feed has moved for good, to {answer.permanent_url}")
+            notify(f"the feed has moved for good, to {answer.permanent_url}")
             self.followed.address = answer.permanent_url
 
-    def _take(self, answer: WebAnswer) -> None:
+    def _note_entries(self, answer: WebAnswer) -> None:
         kind = answer.headers.get("Content-Type", "")
         feed = msgspec.json.decode(
             run_in_subprocess(read_feed, answer.body, answer.url, kind), type=NewsFeed
@@ -164,200 +154,160 @@ class Follower:
         self.followed.modified = answer.headers.get("Last-Modified")
         self.followed.interval = feed.interval
         if feed.without_link and new:
-            say(f"entries without an address that can be read: {feed.without_link:,}")
+            notify(f"entries without an address that can be read: {feed.without_link:,}")
 
     def read(self) -> Counter[str]:
-        """Read the articles that are due and publish what they hold; how many came to what."""
-        told = Counter[str]()
+        """Read the articles that are due and publish them; counts the outcomes."""
+        outcomes = Counter[str]()
         due = self.followed.due(now_ms(), self.plan.keep, self.plan.most)
         before = now_ms() - max(self.plan.keep, LINGER)
         ended = self.followed.ended(before, self.plan.keep)
         if not (due or ended):
-            return told
+            return outcomes
         with connected(self.config) as cluster:
-            topic = self._topic_by(cluster)
+            cluster.partitions(self.config.topics.seeds)
+            topic = self._topic = self._topic or SeedTopic(cluster, self.config)
+            topic.cluster = cluster
             state = topic.state()
             self.index.update(state)
             self._delete(ended, before, topic, state)
-            if due:
-                self._refuse_too_many()
-            for known in due:
-                if not self.web.closed(known.link):
-                    told[self._article(known, topic)] += 1
+            most = self.config.limits.seeds
+            if due and len(self.index) >= most:
+                raise RunError(
+                    f"limits.seeds: {most:,} are allowed, and as many are there; remove some"
+                )
+            for article in due:
+                if not self.web.closed(article.link):
+                    outcomes[self._read_article(article, topic)] += 1
                     self.store()
-        return told
-
-    def _topic_by(self, cluster: TopicReader) -> SeedTopic:
-        """The control topic, read on from where the last round ended."""
-        cluster.partitions(self.config.topics.seeds)
-        if self._topic is None:
-            self._topic = SeedTopic(cluster, self.config)
-        self._topic.cluster = cluster
-        return self._topic
+        return outcomes
 
     def _delete(
         self, ended: list[FollowedArticle], before: int, topic: SeedTopic, state: ControlState
     ) -> None:
         """Delete the seeds that no post is compared with any more; not those of other people."""
-        for known in ended:
-            if not self._is_ours(known):
-                known.leave()
-        over = [known for known in ended if known.seed and self.index.ended(known.seed, before)]
+        for article in ended:
+            if not self._is_ours(article):
+                article.leave()
+        over = [each for each in ended if each.seed and self.index.ended(each.seed, before)]
         if self.plan.dry or not over:
             return
-        keys = [(known.seed or "").encode() for known in over]
-        self._replace(topic, dict.fromkeys(keys), state)
-        for known in over:
-            known.leave()
+        self._replace(topic, {(each.seed or "").encode(): None for each in over}, state)
+        for article in over:
+            article.leave()
         self.store()
-        say(f"seeds that ended long ago, deleted: {len(keys):,}")
+        notify(f"seeds that ended long ago, deleted: {len(over):,}")
 
-    def _is_ours(self, known: FollowedArticle) -> bool:
-        return self.index.version(known.seed or "") == known.version
+    def _is_ours(self, article: FollowedArticle) -> bool:
+        return self.index.version(article.seed or "") == article.version
 
-    def _refuse_too_many(self) -> None:
-        most = self.config.limits.seeds
-        if len(self.index) >= most:
-            raise RunError(
-                f"limits.seeds: {most:,} are allowed, and as many are there; remove some"
-            )
-
-    def _article(self, known: FollowedArticle, topic: SeedTopic) -> str:
-        if known.read is None and link_identity(known.link) in self.index.by_link:
-            known.tried(now_ms())
-            known.leave()
+    def _read_article(self, article: FollowedArticle, topic: SeedTopic) -> str:
+        if article.read is None and link_identity(article.link) in self.index.by_link:
+            article.tried(now_ms())
+            article.leave()
             return THERE
         try:
-            found = self._found(known)
+            content = self._read_page(article)
             state = topic.state()  # anew, as the page took a while
             self.index.update(state)
-            said = self._publish(known, found, topic, state)
+            outcome = self._publish(article, content, topic, state)
         except InputError as error:
-            known.tried(now_ms(), failing=is_temporary(error))
-            told = str(error)[:MOST_TOLD]
-            if known.refusal != told:
-                known.refusal = told
-                say(f"no seed: {error}")
+            article.tried(now_ms(), failing=is_temporary(error))
+            reason = str(error)[:REFUSAL_CHARS]
+            if article.refusal != reason:
+                article.refusal = reason
+                notify(f"no seed: {error}")
             return REFUSED
-        known.tried(now_ms())
-        return said
+        article.tried(now_ms())
+        return outcome
 
-    def _found(self, known: FollowedArticle) -> dict[str, Any]:
-        """The article of a page: its text, its title, its address."""
-        answer = self.web.get(known.link)
+    def _read_page(self, article: FollowedArticle) -> dict[str, Any]:
+        answer = self.web.get(article.link)
         kind = answer.content.get_content_type()
         if kind not in PAGES:
             raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
-        found = article_of(WebPage(answer.url, answer.body, answer.content.get_content_charset()))
-        text = found.require_seed(answer.url).text
-        return {"text": text, "title": found.title or known.title, "url": cleaned(answer.url)}
+        page = article_of(WebPage(answer.url, answer.body, answer.content.get_content_charset()))
+        text = page.require_seed(answer.url).text
+        return {"text": text, "title": page.title or article.title, "url": cleaned(answer.url)}
 
     def _publish(
-        self, known: FollowedArticle, found: dict[str, Any], topic: SeedTopic, state: ControlState
-    ) -> str:
-        """Publish an article that is new, or says something new; what came of it."""
-        ends = rfc3339(known.published + self.plan.keep)
-        record = found | {"event": self.plan.event, "expires_at": ends}
-        draft = SeedDraft(known.seed or self._free_id(found), record, known.link)
-        seed = seed_of(draft, self.config)
-        if seed.version == known.version:
+        self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic,
+        state: ControlState,
+    ) -> str:  # fmt: skip
+        """Publish an article that is new, or corrected; people's changes of its seed stay."""
+        ends = rfc3339(article.published + self.plan.keep)
+        record = content | {"event": self.plan.event, "expires_at": ends}
+        identity = link_identity(content["url"])
+        name = article.seed or seed_id(content["title"], content["url"])
+        if article.seed is None and name in self.index:  # two articles may have one title
+            name = f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+        draft, outcome = SeedDraft(name, record, article.link), NEW
+        seed = parse_seed(draft, self.config)
+        if seed.version == article.version:
             return UNCHANGED
-        if known.seed is not None:
-            return self._correct(known, found, topic, state)
-        if (
-            seed.version in self.index.by_version
-            or link_identity(found["url"]) in self.index.by_link
-        ):
-            known.leave()
+        if article.seed is not None:
+            if not self._is_ours(article):
+                article.leave()
+                return UNCHANGED
+            latest = record_object(name, state.value(name.encode()))
+            draft, outcome = replace(draft, record=latest | content), CORRECTED
+            seed = parse_seed(draft, self.config)
+        elif seed.version in self.index.by_version or identity in self.index.by_link:
+            article.leave()
             return THERE
-        self._put(draft, known, topic, state, NEW)
-        return NEW
-
-    def _correct(
-        self, known: FollowedArticle, found: dict[str, Any], topic: SeedTopic, state: ControlState
-    ) -> str:
-        """Give a seed the new text of its article, and leave it what people have set."""
-        name = known.seed or ""
-        if not self._is_ours(known):
-            known.leave()
-            return UNCHANGED
-        stored = record_object(name, state.value(name.encode()))
-        draft = SeedDraft(name, stored | found, known.link)
-        self._put(draft, known, topic, state, CORRECTED)
-        return CORRECTED
-
-    def _put(
-        self, draft: SeedDraft, known: FollowedArticle, topic: SeedTopic, state: ControlState,
-        said: str,
-    ) -> None:  # fmt: skip
-        seed = seed_of(draft, self.config)
-        if not self.plan.dry:
-            self._replace(topic, {draft.key: draft.value}, state)
-        else:
+        if self.plan.dry:
             self.index.add(seed)
-        known.seed, known.version = seed.id, seed.version
+        else:
+            self._replace(topic, {draft.key: draft.value}, state)
+        article.seed, article.version = seed.id, seed.version
         would = "would be " if self.plan.dry else ""
-        self.show(f"{one_line(seed.id)}  {seed.version}  {would}{said}  {one_line(seed.title)}")
+        self.show(f"{one_line(seed.id)}  {seed.version}  {would}{outcome}  {one_line(seed.title)}")
+        return outcome
 
     def _replace(
         self, topic: SeedTopic, values: dict[bytes, bytes | None], state: ControlState
     ) -> None:
-        """Publish what was decided by this state, and read on."""
         topic.publish(values, state)
         self.published_by = state
         self.index.update(topic.state())
 
-    def _free_id(self, found: dict[str, Any]) -> str:
-        """An id that no seed has: two articles may have one title."""
-        name = seed_id(found["title"], found["url"])
-        if name not in self.index:
-            return name
-        return f"{name}-{hashlib.sha256(link_identity(found['url']).encode()).hexdigest()[:8]}"
-
-
-LARGEST_STATE = 2**27
-LONGEST_BACKOFF = 6 * 3600.0
-MOST_FAILURES = 16  # that still lengthen the pause
-GONE = 410
-
 
 @dataclass(slots=True)
-class Tour:
-    """Round after round, or one; a feed or a broker that is away is told of and tried again."""
+class FollowLoop:
+    """Round after round, or one; a failure of feed or broker is reported once and tried again."""
 
     follower: Follower
     every: float
     once: bool
-    names_versions: bool = False  # after publishing, which version of the control topic was read
+    names_versions: bool = False  # report the version of the control topic after publishing
     _begun: bool = False  # the feed has answered
-    _told: set[str] = field(default_factory=set)  # what failed, for as long as it is the same
+    _reported: set[str] = field(default_factory=set)  # failures, until something works again
 
     def go(self) -> None:
-        """Go on until somebody ends it."""
         self.round()
         while not self.once:
             time.sleep(self.every)
             self.round()
 
     def round(self) -> None:
-        """Ask the feed if it is time, and read the articles that are due."""
+        """Fetch the feed if it is time, and read the articles that are due."""
         followed = self.follower.followed
         if (left := followed.wait_until / 1000 - time.time()) <= 0:
             self._look(followed)
         elif self.once:
-            say(f"the feed is not asked now: it wants to be left alone for {left:,.0f} s more")
+            notify(f"the feed is not asked now: it wants to be left alone for {left:,.0f} s more")
         try:
-            if found := self.follower.read():
-                say(tallied(found))
-                self._told.clear()
+            if outcomes := self.follower.read():
+                notify(format_counts(outcomes))
+                self._reported.clear()
             if state := self.follower.published_by:
                 if self.names_versions:
-                    say_version(state)
+                    notify_version(state)
                 self.follower.published_by = None
         except RunError as error:
             if self.once:
                 raise
-            self._tell(str(error))
+            self._report_once(str(error))
 
     def _look(self, followed: Followed) -> None:
         try:
@@ -366,14 +316,14 @@ class Tour:
             self._failed(error, followed)
         else:
             if followed.failures:
-                say("the feed answers again")
-                self._told.clear()
+                notify("the feed answers again")
+                self._reported.clear()
             followed.failures, self._begun = 0, True
             followed.wait_until = round((time.time() + followed.interval) * 1000)
         self.follower.store()
 
     def _failed(self, error: InputError, followed: Followed) -> None:
-        """Tell of a feed that cannot be read, and stay away for longer each time."""
+        """Report a feed that cannot be read, and wait longer each time."""
         wait = error.wait if isinstance(error, StatusError) else 0.0
         if not self.once:
             wait = max(wait, min(self.every * 2**followed.failures, LONGEST_BACKOFF))
@@ -386,21 +336,26 @@ class Tour:
         if self.once:
             self.follower.store()
             raise RunError(str(error)) from error
-        self._tell(str(error))
+        self._report_once(str(error))
 
-    def _tell(self, said: str) -> None:
-        if said not in self._told:
-            self._told.add(said)
-            say(f"{said}; tried again")
+    def _report_once(self, message: str) -> None:
+        if message not in self._reported:
+            self._reported.add(message)
+            notify(f"{message}; tried again")
 
 
 @contextmanager
-def stored(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
-    """What is known of a feed, and what keeps it; nobody else follows it by this file meanwhile."""
+def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
+    """The stored state of a feed, and a function that stores it; locked for other processes."""
     lock = -1 if dry else locked(file)
     try:
         followed = _read(feed, file)
-        yield followed, lambda: None if dry else _write(file, followed)
+
+        def store() -> None:
+            if not dry:
+                write_atomically(file, msgspec.json.encode(followed), 0o600)
+
+        yield followed, store
     finally:
         if lock >= 0:
             os.close(lock)
@@ -413,17 +368,13 @@ def _read(feed: str, file: Path) -> Followed:
         return Followed(feed, feed)
     except OSError as error:
         raise InputError(f"--state: {file} cannot be read ({error.strerror})") from error
-    found = read_followed(content, f"--state: {file}")
-    if found.feed != feed:
-        raise InputError(f"--state: {file} is of {found.feed}; give each feed a file of its own")
-    return found
+    followed = read_followed(content, f"--state: {file}")
+    if followed.feed != feed:
+        raise InputError(f"--state: {file} is of {followed.feed}; give each feed a file of its own")
+    return followed
 
 
-def _write(file: Path, followed: Followed) -> None:
-    write_atomically(file, msgspec.json.encode(followed), 0o600)
-
-
-def default_state_of(feed: str, config: Config) -> Path:
+def default_feed_state(feed: str, config: Config) -> Path:
     """A file for this feed and this control topic."""
-    told = [feed, config.kafka.bootstrap_servers, config.topics.seeds]
-    return state_folder() / f"follow-{urlsplit(feed).hostname}-{digest(told)[:12]}.json"
+    identity = [feed, config.kafka.bootstrap_servers, config.topics.seeds]
+    return state_folder() / f"follow-{urlsplit(feed).hostname}-{digest(identity)[:12]}.json"

@@ -1,4 +1,4 @@
-"""A topic that keeps the latest record of every key: read into one state, published, read back."""
+"""A topic with one record per key: its state, and changes that are read back."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, Protocol, TypeVar
@@ -10,8 +10,6 @@ from worker.kafka.sending import Headers, sending
 
 
 class TopicState(Protocol):
-    """What a topic says, and how far it was read."""
-
     @property
     def offsets(self) -> Mapping[int, int]: ...
     @property
@@ -23,8 +21,6 @@ S_co = TypeVar("S_co", bound=TopicState, covariant=True)
 
 
 class Reducer(Protocol[S_co]):
-    """What makes a state of records."""
-
     def apply(self, records: Iterable[StoredMessage]) -> None: ...
     def skip(self, records: int) -> None: ...
     def finish(self) -> None: ...
@@ -32,28 +28,20 @@ class Reducer(Protocol[S_co]):
 
 
 class KeyedTopic(Generic[S]):
-    """What a topic says, and a way to replace its records."""
-
     def __init__(
-        self,
-        cluster: TopicReader,
-        config: Config,
-        topic: str,
-        what: str,
-        headers: Callable[[bytes], Headers],
-        reducer: Callable[[], Reducer[S]],
-    ) -> None:
-        """`what` one of its records is called, and which headers it is published with."""
+        self, cluster: TopicReader, config: Config, topic: str, what: str,
+        headers: Callable[[bytes], Headers], reducer: Callable[[], Reducer[S]],
+    ) -> None:  # fmt: skip
+        """`what` names one record in messages; `headers` makes those of a key."""
         self.cluster, self._config = cluster, config
         self._topic, self._what, self._headers = topic, what, headers
         self._new_reducer, self._reducer = reducer, reducer()
         self._at: Offsets = {}  # where the reducer's reading goes on
 
     def state(self) -> S:
-        """What the topic says now; only what came since the last call is read.
+        """Reads only what came since the last call.
 
-        In a topic of several partitions, which is one that has to be replaced, a key may stand in
-        two: then the time decides.
+        A topic of several partitions has to be replaced: a key may be in two, and the time decides.
         """
         end = self.cluster.ends(self._topic)
         if any(end.get(part, 0) < at for part, at in self._at.items()):  # made again
@@ -71,11 +59,11 @@ class KeyedTopic(Generic[S]):
     def publish(self, records: Mapping[bytes, bytes | None], state: S | None = None) -> None:
         """Publish records, wait for every replica, and read back that each is the latest.
 
-        Nothing is published if one of them was replaced since the `state` was read that whoever
-        publishes decided by: Kafka has no compare-and-set, so this leaves a moment, no more.
+        Raises ConflictError if a key was published since `state` was read. Kafka has no
+        compare-and-set: a moment remains in which a change is not noticed.
         """
         if state is not None:
-            self._refuse_moved(records, state)
+            self._refuse_conflict(records, state)
         before = self.cluster.ends(self._topic)
         with sending(self._config) as outbox:
             for key, value in records.items():
@@ -95,7 +83,7 @@ class KeyedTopic(Generic[S]):
                     f"look at it with `newsift {self._what}s list`, then try again"
                 )
 
-    def _refuse_moved(self, records: Mapping[bytes, bytes | None], state: S) -> None:
+    def _refuse_conflict(self, records: Mapping[bytes, bytes | None], state: S) -> None:
         end = self.cluster.ends(self._topic)
         if any(end.get(part, 0) < at for part, at in state.offsets.items()):
             raise ConflictError(f"{self._topic}: was made again since it was read; try again")
@@ -114,10 +102,10 @@ class KeyedTopic(Generic[S]):
 def in_order(
     batches: Iterable[list[StoredMessage]], partitions: int
 ) -> Iterator[list[StoredMessage]]:
-    """The batches as they come; those of several partitions as one, in the order of time.
+    """The batches of one partition as they come; those of several merged by time.
 
-    A partition keeps the order of its offsets: the time of a record is the latest timestamp of its
-    partition so far, as timestamps may go back and reducers pass over offsets that do.
+    The time of a record is the latest timestamp of its partition so far, so that each partition
+    keeps the order of its offsets: reducers ignore offsets that go back.
     """
     if partitions == 1:
         yield from batches

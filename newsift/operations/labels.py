@@ -11,11 +11,11 @@ from urllib.parse import quote
 import msgspec
 
 from newsift.files.rows import read_match
-from newsift.operations.events import Wish
+from newsift.operations.events import PromiseTarget
 from newsift.operations.keyed_topic import KeyedTopic
-from newsift.operations.messages import say
+from newsift.operations.messages import notify
 from newsift.operations.times import present
-from newsift.operations.workers import WRONG, answer_of, worker_addresses
+from newsift.operations.workers import ANSWER_ERRORS, get_answer, worker_addresses
 from newsift.statistics.labels import (
     MOST_PAIRS,
     ROOM,
@@ -38,274 +38,250 @@ from worker.seeds.profile import Profile
 from worker.seeds.record import PREFIX
 
 HEADERS = (("schema", SCHEMA.encode()),)
-NAMED = 10  # refused labels that are told by their keys
+MOST_NAMED = 10  # refused labels that are reported by their keys
+MAX_MATCHES = 20_000  # matches, the newest: so many are held at once
+MATCHES_BYTES = 2**27  # bytes that their records may take together
+WAIT_S = 5.0  # for the near misses of a worker
+LOCAL_PORTS = "on the ports 6066 to 6075 of this machine"
+REMEDY = "desk.workers names the workers"
+NOTHING = {"certify": "no matches", "learn": "no matches and no near misses"}
+
+QueueKind = Literal["certify", "learn"]
+Publish = Callable[[bytes, bytes | None], None]  # until the broker has acknowledged it
 
 
 class LabelTopic(KeyedTopic[LabelState]):
-    """The latest label of every event, post and person, and a way to replace it."""
-
     def __init__(self, cluster: TopicReader, config: Config) -> None:
         topic = config.topics.labels
         reducer = partial(LabelReducer, config.limits)
         super().__init__(cluster, config, topic, "label", lambda _: HEADERS, reducer)
 
     def state(self) -> LabelState:
-        """What the topic says now; the user is told of labels that cannot be used."""
+        """Reports the labels that cannot be used."""
         state = super().state()
-        for refused in state.refused[:NAMED]:
-            say(f"refused: {refused.key}: {refused.reason}")
-        if (more := len(state.refused) - NAMED) > 0:
-            say(f"{more:,} more labels are refused")
+        for refused in state.refused[:MOST_NAMED]:
+            notify(f"refused: {refused.key}: {refused.reason}")
+        if (more := len(state.refused) - MOST_NAMED) > 0:
+            notify(f"{more:,} more labels are refused")
         if state.left_out:
-            say(f"{state.left_out:,} labels are left out, of those who gave most: all may take "
+            notify(
+                f"{state.left_out:,} labels are left out, of those who gave most: all may take "
                 f"{ROOM:,} bytes, which up to {MOST_PAIRS:,} pairs of event and person share; name "
-                "another topic in topics.labels")  # fmt: skip
+                "another topic in topics.labels"
+            )
         return state
 
 
-@contextmanager
-def writable(config: Config) -> Iterator[LabelTopic]:
-    """The topic of labels, made if it is missing; one that may lose labels is told of."""
-    make_label_topic(config)
-    with label_topic(config) as topic:
-        yield topic
-
-
 def make_label_topic(config: Config) -> None:
-    """Make the topic of labels if it is missing; one that may lose labels is told of."""
+    """Create the topic if it is missing; reports settings by which labels may be lost."""
     for each in ensure_labels(config):
         if each.serious:
             state = f"{each.setting} is {each.actual}, must be {each.required}"
-            say(f"{each.topic}: {state}: {each.why}; see `newsift topics check`")
+            notify(f"{each.topic}: {state}: {each.why}; see `newsift topics check`")
 
 
 @contextmanager
-def label_topic(config: Config) -> Iterator[LabelTopic]:
-    """The topic of labels of a configuration; it has to exist."""
+def label_topic(config: Config, create: bool = False) -> Iterator[LabelTopic]:
+    """The topic has to exist, unless it may be created."""
+    if create:
+        make_label_topic(config)
     with connected(config) as cluster:
         cluster.partitions(config.topics.labels)
         yield LabelTopic(cluster, config)
 
 
-def labels_of(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
-    """What people said of an event's posts; nothing where there is no topic of labels yet."""
+def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
+    """Nothing where there is no topic of labels yet."""
     if not cluster.exists(config.topics.labels):
         return ()
     return LabelTopic(cluster, config).state().of(event)
 
 
-MAX_MATCHES = 20_000  # matches, the newest: so many are held at once
-MATCHES_BYTES = 2**27  # bytes that their records may take together
-
-
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A match of the event, as the worker scored it."""
+class EventMatch:
+    """The best match of a record with the seeds of one event."""
 
     candidate: Candidate
     match: Match
     record: MatchRecord
 
+    @property
+    def profile(self) -> tuple[str, str]:
+        """The id and version of the profile that matched; seeds count as one."""
+        name = self.match.seed_id
+        return (name, self.match.seed_version) if name.startswith(PREFIX) else ("", "")
 
-def matches_of(
+
+def read_event_matches(
     cluster: TopicReader, config: Config, event: str, start: int
-) -> OrderedDict[PostId, Found]:
-    """Each post that matches the event since then, in order, scored as the newest one was.
+) -> OrderedDict[PostId, EventMatch]:
+    """Each post that matches the event since then, in order, by the profile of the newest match.
 
-    A promise is of one profile: what another one, or the seeds before it, have scored is left out.
+    A promise is of one profile: matches of another one, or of the seeds, are left out.
     """
-    topic, kept, more = config.topics.matches, OrderedDict[PostId, Found](), 0
+    topic, matches, more = config.topics.matches, OrderedDict[PostId, EventMatch](), 0
     sizes, room = deque[int](), MATCHES_BYTES
     for batch in cluster.read(topic, cluster.at(topic, start)):
         for message in batch:
-            if (found := _found(message.value, event)) is None:
+            if (match := _event_match(message.value, event)) is None:
                 continue
-            if kept.setdefault(found.candidate.post_id, found) is not found:
+            if matches.setdefault(match.candidate.post_id, match) is not match:
                 continue
             sizes.append(len(message.value or b""))
             room -= sizes[-1]
-            while len(kept) > MAX_MATCHES or room < 0:
-                kept.popitem(last=False)
+            while len(matches) > MAX_MATCHES or room < 0:
+                matches.popitem(last=False)
                 room += sizes.popleft()
                 more += 1
     if more:
-        say(f"{more:,} older matches are left out: there is room for the newest alone")
-    return _of_the_newest(kept)
+        notify(f"{more:,} older matches are left out: there is room for the newest alone")
+    if not matches:
+        return matches
+    newest = max(matches.values(), key=lambda match: match.record.processed_at)
+    own = OrderedDict((n, match) for n, match in matches.items() if match.profile == newest.profile)
+    if left := len(matches) - len(own):
+        notify(f"{left:,} matches are left out: the event was compared by another profile then")
+    return own
 
 
-def _found(value: bytes | None, event: str) -> Found | None:
+def _event_match(value: bytes | None, event: str) -> EventMatch | None:
     record = read_match(value)
     own = [match for match in record.matches if match.event == event] if record else []
     if record is None or not own:
         return None
     best = max(own, key=lambda match: match.score)
     group = record.group if isinstance(record.group, str) else ""
-    return Found(Candidate(record.post, best.score, group), best, record)
-
-
-def _of_the_newest(kept: OrderedDict[PostId, Found]) -> OrderedDict[PostId, Found]:
-    if not kept:
-        return kept
-    newest = max(kept.values(), key=lambda found: found.record.processed_at)
-    own = OrderedDict((n, found) for n, found in kept.items() if _by(found) == _by(newest))
-    if left := len(kept) - len(own):
-        say(f"{left:,} matches are left out: the event was compared by another profile then")
-    return own
-
-
-def _by(found: Found) -> tuple[str, str]:
-    """The profile that a match is by; seeds count as one."""
-    match = found.match
-    return (match.seed_id, match.seed_version) if match.seed_id.startswith(PREFIX) else ("", "")
-
-
-WAIT_S = 5.0
-WHERE = "on the ports 6066 to 6075 of this machine"
-REMEDY = "desk.workers names the workers"
-
-_read = msgspec.json.Decoder(NearAnswer).decode
-
-
-def near_misses(
-    config: Config, event: str, cluster_id: Callable[[], str]
-) -> tuple[list[Candidate], float | None]:
-    """Those of all workers together, and the event's threshold; one that is away is told of."""
-    answers = near_answers(config, event, cluster_id)
-    return candidates_in(answers), next((each.threshold for each in answers if each.edges), None)
+    return EventMatch(Candidate(record.post, best.score, group), best, record)
 
 
 def near_answers(config: Config, event: str, cluster_id: Callable[[], str]) -> list[NearAnswer]:
-    """What each worker tells of an event; one that is away is told of."""
+    """The near misses of an event at each worker; reports workers that do not answer."""
     addresses = worker_addresses(config, cluster_id)
     if not addresses:
-        say(f"no worker of this Kafka and group answers {WHERE}: no near misses; {REMEDY}")
-    return [each for each in (_asked(address, event) for address in addresses) if each]
+        notify(f"no worker of this Kafka and group answers {LOCAL_PORTS}: no near misses; {REMEDY}")
+    answers = (_request_near_misses(address, event) for address in addresses)
+    return [answer for answer in answers if answer]
+
+
+def _request_near_misses(address: str, event: str) -> NearAnswer | None:
+    try:
+        status, body = get_answer(address, f"/near?event={quote(event, safe='')}", WAIT_S)
+        if status == 200:
+            return msgspec.json.decode(body, type=NearAnswer)
+        why = "it keeps none of this event" if status == 404 else f"HTTP {status}"
+    except ANSWER_ERRORS as error:
+        why = type(error).__name__
+    notify(f"worker {address}: tells of no near misses ({why}); {REMEDY}")
+    return None
 
 
 def candidates_in(answers: Sequence[NearAnswer]) -> list[Candidate]:
-    """The near misses that several workers tell of, stratum by stratum."""
+    """The near misses of several workers, merged stratum by stratum."""
     strata = zip(*(answer.strata for answer in answers), strict=False)
     return [Candidate(near.post, near.score) for parts in strata for near in merged(parts).kept]
 
 
-def _asked(address: str, event: str) -> NearAnswer | None:
-    try:
-        status, body = answer_of(address, f"/near?event={quote(event, safe='')}", WAIT_S)
-        if status == 200:
-            return _read(body)
-        why = "it keeps none of this event" if status == 404 else f"HTTP {status}"
-    except WRONG as error:
-        why = type(error).__name__
-    say(f"worker {address}: tells of no near misses ({why}); {REMEDY}")
-    return None
-
-
-Kind = Literal["certify", "learn"]
-NOTHING = {"certify": "no matches", "learn": "no matches and no near misses"}
-
-
 @dataclass(frozen=True, slots=True)
-class Frozen:
-    """A queue, the matches that it was made of, and the profile that the event had then."""
+class FrozenQueue:
+    """A queue, its matches, and the event's profile at that time."""
 
     queue: Queue
-    found: Mapping[PostId, Found]
+    matches: Mapping[PostId, EventMatch]
     profile: Profile | None
 
 
-def frozen(
-    cluster: TopicReader, config: Config, event: str, kind: Kind, start: int,
+def freeze_queue(
+    cluster: TopicReader, config: Config, event: str, kind: QueueKind, start: int,
     labels: Iterable[Label], profile: Profile | None, nonce: str,
-) -> Frozen:  # fmt: skip
-    """What may be asked of an event's matches since then, as they are now, by its profile.
+) -> FrozenQueue:  # fmt: skip
+    """A queue of the event's matches since `start`, as they are now.
 
     The nonce keys the order, unless labels of these matches were drawn by another one.
     """
-    found = matches_of(cluster, config, event, start)
-    begun = queue_of(each for each in labels if each.drawn == "certify" and each.post_id in found)
+    matches = read_event_matches(cluster, config, event, start)
+    begun = queue_of(each for each in labels if each.drawn == "certify" and each.post_id in matches)
     nonce = begun.nonce if begun else nonce
-    candidates = [each.candidate for each in found.values()]
+    candidates = [each.candidate for each in matches.values()]
     if kind == "certify":
-        wish = Wish.of(profile)
-        newest = max((milliseconds(utc(f.record.processed_at)) for f in found.values()), default=0)
-        name = QueueName(nonce, rfc3339(newest))
-        queue = CertifyQueue(candidates, wish.precision, wish.tested, name)
-        return Frozen(queue, found, profile)
-    near, edge = near_misses(config, event, lambda: cluster.cluster_id)
-    return Frozen(_around(candidates, near, found, edge, nonce), found, profile)
+        target = PromiseTarget.of(profile)
+        times = (milliseconds(utc(match.record.processed_at)) for match in matches.values())
+        name = QueueName(nonce, rfc3339(max(times, default=0)))
+        queue = CertifyQueue(candidates, target.precision, target.test_confidence, name)
+        return FrozenQueue(queue, matches, profile)
+    answers = near_answers(config, event, lambda: cluster.cluster_id)
+    thresholds = [each.match.threshold for each in matches.values()][-1:]
+    thresholds += [each.threshold for each in answers if each.edges]
+    near = candidates_in(answers)
+    return FrozenQueue(
+        LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches, profile
+    )
 
 
-def _around(
-    candidates: list[Candidate], near: list[Candidate], found: Mapping[PostId, Found],
-    edge: float | None, nonce: str,
-) -> LearnQueue:  # fmt: skip
-    newest = [each.match.threshold for each in found.values()][-1:]
-    return LearnQueue([*candidates, *near], (newest or [edge or 0.0])[0], nonce)
-
-
-Publish = Callable[[bytes, bytes | None], None]  # until the broker has acknowledged it
-
-
-class Answers:
-    """The labels of one person on the posts of an event, and the way back, step by step."""
+class AnswerLog:
+    """The labels of one person on the posts of an event, and undo."""
 
     def __init__(
-        self, event: str, by: str, found: Mapping[PostId, Found], known: Iterable[Label],
+        self, event: str, by: str, matches: Mapping[PostId, EventMatch], labels: Iterable[Label],
         publish: Publish,
     ) -> None:  # fmt: skip
         self._event, self._by = event, by
-        self._found, self._publish = found, publish
-        self._labels = {label.post_id: label for label in known if label.by == by}
-        self._given: list[tuple[Label, Label | None]] = []  # with what stood there before
-        self._own: set[PostId] = set()  # answered here, or taken back: known better than elsewhere
+        self._matches, self._publish = matches, publish
+        self._labels = {label.post_id: label for label in labels if label.by == by}
+        self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
+        self._own: set[PostId] = set()  # answered or undone here, which counts more than `merge`
 
     @property
-    def given(self) -> int:
-        """How many answers were given here and stand."""
-        return len(self._given)
+    def count(self) -> int:
+        return len(self._steps)
 
     @property
     def last(self) -> Label | None:
-        """The answer that would be taken back."""
-        return self._given[-1][0] if self._given else None
+        return self._steps[-1][0] if self._steps else None
 
     def label_of(self, post_id: PostId) -> Label | None:
-        """What this person says of a post."""
         return self._labels.get(post_id)
 
-    def said(self) -> dict[PostId, bool]:
-        """Whether each post is on the event, by this person; safe while another answers."""
+    def verdicts(self) -> dict[PostId, bool]:
+        """Safe while another thread answers."""
         return {name: label.label == "on" for name, label in self._labels.copy().items()}
 
-    def hear(self, labels: Iterable[Label]) -> None:
-        """Take over what this person has said elsewhere of posts that were not answered here."""
-        heard = {label.post_id: label for label in labels if label.by == self._by}
-        self._labels |= {name: heard[name] for name in heard.keys() - self._own}
+    def merge(self, labels: Iterable[Label]) -> None:
+        """Add what this person has answered elsewhere."""
+        theirs = {label.post_id: label for label in labels if label.by == self._by}
+        self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
 
-    def give(self, question: Question, verdict: Verdict) -> Label:
-        """Publish the answer to a question; it counts once the broker has it."""
+    def answer(self, question: Question, verdict: Verdict) -> Label:
+        """Publish a label; it counts once the broker has it."""
         candidate = question.candidate
-        found = self._found.get(candidate.post_id)
-        seed_set, model = (found.record.seed_set, found.record.model) if found else (None, None)
+        match = self._matches.get(candidate.post_id)
         label = Label(
-            verdict, self._event, candidate.post, self._by, present(), question.drawn,
-            question.probability, candidate.score, seed_set, model, question.queue,
-        )  # fmt: skip
+            label=verdict,
+            event=self._event,
+            post=candidate.post,
+            by=self._by,
+            at=present(),
+            drawn=question.drawn,
+            probability=question.probability,
+            score=candidate.score,
+            seed_set=match.record.seed_set if match else None,
+            model=match.record.model if match else None,
+            queue=question.queue,
+        )
         self.replace(label)
         return label
 
     def replace(self, label: Label) -> None:
-        """Publish a label in the place of what stands there."""
+        """Publish a label in the place of the one before."""
         self._publish(label.key, label.value)
         self._own.add(label.post_id)
-        self._given.append((label, self._labels.get(label.post_id)))
+        self._steps.append((label, self._labels.get(label.post_id)))
         self._labels[label.post_id] = label
 
-    def take_back(self) -> Label:
-        """Publish what stood there before the last answer, or that there was none."""
-        label, before = self._given[-1]
+    def undo(self) -> Label:
+        """Publish the label before the last answer, or its deletion."""
+        label, before = self._steps[-1]
         self._publish(label.key, None if before is None else before.value)
-        self._given.pop()
+        self._steps.pop()
         del self._labels[label.post_id]
         if before is not None:
             self._labels[label.post_id] = before

@@ -14,84 +14,76 @@ if TYPE_CHECKING:
     from worker.seeds.state import ControlState
 
 CLEAR = "\r\x1b[K"
-TELL_EVERY = 0.2  # seconds
-MOST_LINES = 100  # that a listener hears
+SHOW_EVERY_S = 0.2
+MOST_LINES = 100  # of a capture
 MOST_CHARS = 1_000  # of a line
 
-_heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+_capture: ContextVar[list[str] | None] = ContextVar("capture", default=None)
 
 
 @contextmanager
-def listening() -> Iterator[list[str]]:
-    """Collect what is said in this context, and in threads that take it over, and show nothing."""
+def capture() -> Iterator[list[str]]:
+    """Collect the messages of this context, and of threads that inherit it."""
     lines: list[str] = []
-    token = _heard.set(lines)
+    token = _capture.set(lines)
     try:
         yield lines
     finally:
-        _heard.reset(token)
+        _capture.reset(token)
 
 
-def say(told: str) -> None:
-    """Tell something: on standard error in the place of a line of progress, unless one listens."""
-    heard = _heard.get()
-    if heard is None:
-        _show(f"{CLEAR * _seen()}newsift: {escaped(told)}\n")
-    elif len(heard) < MOST_LINES:
-        heard.append(escaped(told[:MOST_CHARS]))
+def notify(message: str) -> None:
+    """Add to the capture, else print to stderr in the place of the progress line."""
+    lines = _capture.get()
+    if lines is None:
+        _write(f"{CLEAR * sys.stderr.isatty()}newsift: {escaped(message)}\n")
+    elif len(lines) < MOST_LINES:
+        lines.append(escaped(message[:MOST_CHARS]))
 
 
-def say_version(state: "ControlState") -> None:
-    """Say which version of the control topic was read before something was published to it."""
-    say(f"the control topic was read to {state.version}")
+def notify_version(state: "ControlState") -> None:
+    """The version that a publication was decided by."""
+    notify(f"the control topic was read to {state.version}")
 
 
 class ProgressLine:
-    """How much is done, how fast, and how long it takes; shown now and then on a terminal."""
+    """Count, rate and remaining time, shown now and then on a terminal."""
 
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
+        """`share` tells which share of all a count is; 0 if that is unknown."""
         self.done = 0
-        self._share = share  # of all, given what is done; 0 where nobody knows
+        self._share = share
         self._began = time.monotonic()
-        self._told = 0.0
+        self._shown_at = 0.0
 
     def add(self, count: int, what: str, more: str = "", quiet: bool = False) -> None:
-        """Count what was done, and show it on a terminal; quietly where that shows the data."""
+        """`quiet` shows nothing, for a terminal that shows the data."""
         self.done += count
         now = time.monotonic()
-        if not quiet and _heard.get() is None and _seen() and now - self._told > TELL_EVERY:
-            self._told = now
-            told = f"{self.done:,} {what}{more}, {self.rate()}{self._left(now - self._began)}"
-            _show(f"{CLEAR}{told}")
+        visible = not quiet and _capture.get() is None and sys.stderr.isatty()
+        if visible and now - self._shown_at > SHOW_EVERY_S:
+            self._shown_at = now
+            share, spent = self._share(self.done), now - self._began
+            left = f", {format_span(spent / share - spent)} left" if 0 < share < 1 else ""
+            _write(f"{CLEAR}{self.done:,} {what}{more}, {self.rate()}{left}")
 
     def rate(self, unit: str = "/s") -> str:
-        """How many a second since the start."""
         return f"{self.done / max(time.monotonic() - self._began, 1e-3):,.0f}{unit}"
 
-    def _left(self, spent: float) -> str:
-        """How long the rest takes at this rate, where it is known how much that is."""
-        share = self._share(self.done)
-        return f", {span(spent / share - spent)} left" if 0 < share < 1 else ""
 
-
-def span(seconds: float) -> str:
-    """A span of time as a person says it: 40 s, 12 min, 3 h."""
+def format_span(seconds: float) -> str:
+    """Such as 40 s, 12 min or 3 h."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:,.0f} {unit}"
     return f"{seconds:,.0f} s"
 
 
-def tallied(counts: Counter[str]) -> str:
-    """What was counted, the most first."""
+def format_counts(counts: Counter[str]) -> str:
+    """The largest first."""
     return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
 
 
-def _seen() -> bool:
-    """Whether standard error is a terminal."""
-    return sys.stderr.isatty()
-
-
-def _show(text: str) -> None:
+def _write(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()

@@ -1,26 +1,21 @@
-"""The model with its background, as the workers have it: thresholds, and the words of a vector."""
+"""The model and background of the workers in this process: thresholds, and weights of words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
-import encoder
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
 from encoder.score.lexical import SLOTS, slot
 from encoder.text.clean import POST_CHARS
-from newsift.operations.messages import say
+from newsift.operations.messages import notify
+from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_drafts import SeedDraft
-from newsift.operations.seed_rows import AutoThresholds, SeedRow, resolution_of, rows_of, seed_row
-from newsift.statistics.feedback import (
-    mean,
-    profile_threshold,
-    vector_of,
-)
+from newsift.operations.seed_rows import AutoThresholds, SeedRow, resolve_state, rows_of, seed_row
+from newsift.statistics.feedback import mean, profile_threshold, vector_of
 from worker.assembly import assembled
 from worker.config import Config
 from worker.seeds.profile import Compared, EventVector, Profile
@@ -28,175 +23,157 @@ from worker.seeds.record import Seed
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, ModelFacts, Resolution, control_state, table_key
 
-TOLD = 10
-HEAVIEST = 60  # words of an article that are told
+MOST_MOVED = 10  # words each way
+HEAVIEST = 60  # words of an article
 MOST_PARTS = 200  # of texts, each as long as a post may be
-MOST_CHARS = 40  # of a word
+WORD_CHARS = 40
+MAX_AUTO_THRESHOLDS = 2_000  # in a list: each costs an embedding
+MAX_MATCHES = 1_000  # matches of a post, so that none hides another
 
-Told = list[tuple[str, float]]
+WordWeights = list[tuple[str, float]]
 
 
 def moved_words(
     enc: Encoder, start: EventVector, end: EventVector, texts: Iterable[str]
-) -> tuple[Told, Told]:
+) -> tuple[WordWeights, WordWeights]:
     """The words of the texts whose weights rose and fell most, each with the difference."""
-    moves = weights_of(end) - weights_of(start)  # [slots]
-    named = slots_of(enc, texts)
-    moved = [(word[:MOST_CHARS], round(float(moves[place]), 4)) for place, word in named.items()]
+    moves = np.zeros(SLOTS)
+    moves[end.slots] = end.weights
+    moves[start.slots] -= start.weights
+    words = _words_by_slot(enc, texts)
+    moved = [(word[:WORD_CHARS], round(float(moves[place]), 4)) for place, word in words.items()]
     moved.sort(key=lambda pair: (-pair[1], pair[0]))
-    gained = [pair for pair in moved[:TOLD] if pair[1] > 0]
-    return gained, [pair for pair in reversed(moved[-TOLD:]) if pair[1] < 0]
+    gained = [pair for pair in moved[:MOST_MOVED] if pair[1] > 0]
+    return gained, [pair for pair in reversed(moved[-MOST_MOVED:]) if pair[1] < 0]
 
 
-def heaviest_words(enc: Encoder, title: str, text: str) -> Told:
-    """The words that weigh most in an article, each with its weight there, the heaviest first."""
+def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
+    """By falling weight in the article's word vector."""
     row = enc.articles([(title, text)]).lexical
     weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
-    named = slots_of(enc, [title, text])
-    found = [(word[:MOST_CHARS], round(weights.get(at, 0.0), 4)) for at, word in named.items()]
-    return sorted((pair for pair in found if pair[1]), key=lambda pair: -pair[1])[:HEAVIEST]
+    words = _words_by_slot(enc, [title, text])
+    weighted = [(word[:WORD_CHARS], round(weights.get(at, 0.0), 4)) for at, word in words.items()]
+    return sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])[:HEAVIEST]
 
 
-def slots_of(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
-    """The first word of the texts that falls into each slot."""
-    found: dict[int, str] = {}
-    for part in _parts(texts):
-        for word, weight in enc.tokenize(part):
-            if weight:
-                found.setdefault(slot(word), word)
-    return found
-
-
-def weights_of(vector: EventVector) -> NDArray[np.float64]:
-    """The weight of every slot: [slots]."""
-    weights = np.zeros(SLOTS)
-    weights[vector.slots] = vector.weights
-    return weights
-
-
-def _parts(texts: Iterable[str]) -> list[str]:
-    """The texts in parts that are read as posts are; of very many the first."""
+def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
+    """The first word of the texts that falls into each slot; of very long texts, of the start."""
     parts: list[str] = []
     for text in texts:
         if len(parts) >= MOST_PARTS:
             break
         parts += [text[at : at + POST_CHARS] for at in range(0, len(text), POST_CHARS)]
-    return parts[:MOST_PARTS]
+    words: dict[int, str] = {}
+    for part in parts[:MOST_PARTS]:
+        for word, weight in enc.tokenize(part):
+            if weight:
+                words.setdefault(slot(word), word)
+    return words
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Where an event starts from: its seeds' vectors, their mean, and where the mean matches."""
+class EventStart:
+    """An event before it learns: its seeds' embeddings, their mean, and the mean's threshold."""
 
     seeds: Embeddings
     vector: EventVector
     threshold: float
 
 
-class Teacher:
-    """A model with its background, as the workers have it; from several threads."""
+class ModelContext:
+    """Thread-safe."""
 
     def __init__(self, config: Config) -> None:
-        chosen = config.model
-        self.config = config
-        self.enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
+        self.config, self.enc = config, load_encoder(config)
         self.pipeline, self._embedder = assembled(self.enc, config)
-        self._embedder_of_one = assembled(self.enc, config)[1]  # lest either forget what it knows
+        self._partial_embedder = assembled(self.enc, config)[1]  # an embedder caches one set
         self.background = self._embedder.background
-        self.nothing = SeedSet.empty(self.enc)
-        self._making = Lock()  # what makes sets of seeds keeps what it knows of them
+        self.no_seeds = SeedSet.empty(self.enc)
+        self._lock = Lock()
 
     @property
     def facts(self) -> ModelFacts:
-        """What decides which profiles are in force, by the rule of the workers."""
         return self._embedder.facts
 
     def seed_set(self, state: ControlState) -> SeedSet:
-        """What a worker compares posts with whose control topic is in this state."""
-        with self._making:
+        """The seed set of a worker whose control topic is in this state."""
+        with self._lock:
             return self._embedder.make(state)
 
-    def set_of_one(self, state: ControlState) -> SeedSet:
-        """The same for a few events."""
-        with self._making:
-            return self._embedder_of_one.make(state)
+    def partial_seed_set(self, state: ControlState) -> SeedSet:
+        """The same for a few events, without loss of what `seed_set` caches."""
+        with self._lock:
+            return self._partial_embedder.make(state)
 
-    def start(self, seeds: Sequence[Seed]) -> Start:
-        """Where these seeds start from."""
+    def start(self, seeds: Sequence[Seed]) -> EventStart:
         rows = self.enc.articles([(seed.title, seed.text) for seed in seeds])
         vector = vector_of(mean(rows), rows)
         rate = self.config.matching.background_rate
-        return Start(rows, vector, profile_threshold(vector, self.background, rate))
+        return EventStart(rows, vector, profile_threshold(vector, self.background, rate))
 
 
-MAX_AUTO_THRESHOLDS = 2_000  # automatic thresholds that a list tells: each costs an embedding
-MAX_MATCHES = 1_000  # matches of a post, so that none hides another
-
-
-def teacher_of(config: Config) -> Teacher | None:
-    """The configured model as workers have it; where there is none that is said, and no matter."""
+def load_context(config: Config) -> ModelContext | None:
+    """Without a usable model: None, and a message."""
     try:
         matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
-        return Teacher(replace(config, matching=matching))
+        return ModelContext(replace(config, matching=matching))
     except NewsiftError as error:
-        say(f"thresholds and matches are not told: {error}")
+        notify(f"thresholds and matches are not told: {error}")
         return None
 
 
-def read_by_model(teacher: Teacher, drafts: Sequence[SeedDraft]) -> AutoThresholds:
-    """The automatic thresholds of what is to be published; what the model refuses is refused."""
-    state = control_state({draft.key: draft.value for draft in drafts}, teacher.config.limits)
-    cuts, refused = thresholds_of(teacher, state)
+def draft_thresholds(context: ModelContext, drafts: Sequence[SeedDraft]) -> AutoThresholds:
+    """The automatic thresholds of drafts; raises where the model refuses one."""
+    state = control_state({draft.key: draft.value for draft in drafts}, context.config.limits)
+    thresholds, refused = thresholds_of(context, state)
     for draft in drafts:
         if draft.id in refused:
             raise InputError(f"{draft.source}: {refused[draft.id]}")
-    return cuts
+    return thresholds
 
 
 def thresholds_of(
-    teacher: Teacher, state: ControlState
+    context: ModelContext, state: ControlState
 ) -> tuple[AutoThresholds, Mapping[str, str]]:
-    """By the ids of seeds and profiles, where they match, and why some are refused."""
+    """Thresholds of seeds and profiles by id, and why some are refused."""
     alone = replace(state, profiles={}) if state.profiles else state
-    cuts, refused = dict[str, float](), dict[str, str]()
+    thresholds, refused = dict[str, float](), dict[str, str]()
     for each in (alone, state) if state.profiles else (state,):  # a profile hides its seeds
-        made = teacher.set_of_one(each)
-        names = (seed.id for seed in made.seeds)
-        cuts |= zip(names, made.thresholds.tolist(), strict=True)
-        refused |= {seed.id: seed.reason for seed in made.refused}
-    return cuts, refused
+        seeds = context.partial_seed_set(each)
+        names = (seed.id for seed in seeds.seeds)
+        thresholds |= zip(names, seeds.thresholds.tolist(), strict=True)
+        refused |= {seed.id: seed.reason for seed in seeds.refused}
+    return thresholds, refused
 
 
-def listed_rows(state: ControlState, config: Config) -> list[SeedRow]:
-    """All seeds and profiles as the workers have them, with the numbers behind "auto"."""
-    automatic = _automatic(state, config)
-    if len(automatic) > MAX_AUTO_THRESHOLDS:
-        say(
+def list_seed_rows(state: ControlState, config: Config) -> list[SeedRow]:
+    """All seeds and profiles as the workers have them, with their automatic thresholds."""
+    automatic = _automatic_ids(state, config)
+    if has_many := len(automatic) > MAX_AUTO_THRESHOLDS:
+        notify(
             f"{len(automatic):,} automatic thresholds are not told; newsift seeds show ID tells one"
         )
-    has_profile = any(profile.id in automatic for profile in state.profiles.values())
-    few = 0 < len(automatic) <= MAX_AUTO_THRESHOLDS
-    teacher = teacher_of(config) if has_profile or few else None
-    rows = rows_of(_resolution(state, config, teacher))
-    if teacher is None or len(automatic) > MAX_AUTO_THRESHOLDS:
+    needs_model = _has_profile(state, automatic) or (automatic and not has_many)
+    context = load_context(config) if needs_model else None
+    rows = rows_of(_resolve(state, config, context))
+    if context is None or has_many:
         return rows
-    return _with_thresholds(rows, teacher, state, automatic)
+    return _with_thresholds(rows, context, state, automatic)
 
 
-def whole_row(state: ControlState, key: bytes, config: Config) -> SeedRow:
-    """All about the seed or profile of this key."""
+def full_seed_row(state: ControlState, key: bytes, config: Config) -> SeedRow:
+    """All fields of the seed or profile with this key."""
     content = state.content(key)
-    automatic = _automatic(state, config)
-    has_profile = any(profile.id in automatic for profile in state.profiles.values())
-    teacher = teacher_of(config) if has_profile or (content and content.id in automatic) else None
-    resolution = _resolution(state, config, teacher)
-    row = seed_row(resolution, state.records[table_key(key)], whole=True)
-    if teacher is None or not isinstance(content, Seed | Profile):
+    automatic = _automatic_ids(state, config)
+    needs_model = _has_profile(state, automatic) or (content and content.id in automatic)
+    context = load_context(config) if needs_model else None
+    row = seed_row(_resolve(state, config, context), state.records[table_key(key)], whole=True)
+    if context is None or not isinstance(content, Seed | Profile):
         return row
-    return _with_thresholds([row], teacher, state.of_one(content), automatic)[0]
+    return _with_thresholds([row], context, state.of_one(content), automatic)[0]
 
 
-def _automatic(state: ControlState, config: Config) -> set[str]:
+def _automatic_ids(state: ControlState, config: Config) -> set[str]:
     """The ids of the seeds and profiles whose thresholds are automatic."""
     if config.matching.threshold is not None:
         return set()
@@ -204,19 +181,24 @@ def _automatic(state: ControlState, config: Config) -> set[str]:
     return {each.id for each in contents if each.threshold is None}
 
 
-def _resolution(state: ControlState, config: Config, teacher: Teacher | None) -> Resolution:
-    return resolution_of(state, config) if teacher is None else state.resolve(teacher.facts)
+def _has_profile(state: ControlState, automatic: set[str]) -> bool:
+    return any(profile.id in automatic for profile in state.profiles.values())
+
+
+def _resolve(state: ControlState, config: Config, context: ModelContext | None) -> Resolution:
+    return resolve_state(state, config) if context is None else state.resolve(context.facts)
 
 
 def _with_thresholds(
-    rows: list[SeedRow], teacher: Teacher, state: ControlState, automatic: set[str]
+    rows: list[SeedRow], context: ModelContext, state: ControlState, automatic: set[str]
 ) -> list[SeedRow]:
-    """The rows with their thresholds, and what the model refuses as refused."""
-    cuts, refused = thresholds_of(teacher, state)
-    return [_told(row, cuts, refused) if row["id"] in automatic else row for row in rows]
+    """Also marks the rows that the model refuses."""
+    thresholds, refused = thresholds_of(context, state)
 
+    def completed(row: SeedRow) -> SeedRow:
+        name = row["id"]
+        if name in refused and name not in thresholds:
+            return row | {"state": "refused", "reason": refused[name]}
+        return row | {"auto_threshold": thresholds.get(name)}
 
-def _told(row: SeedRow, cuts: AutoThresholds, refused: Mapping[str, str]) -> SeedRow:
-    if row["id"] in refused and row["id"] not in cuts:
-        return row | {"state": "refused", "reason": refused[row["id"]]}
-    return row | {"auto_threshold": cuts.get(row["id"])}
+    return [completed(row) if row["id"] in automatic else row for row in rows]

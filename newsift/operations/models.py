@@ -1,4 +1,4 @@
-"""Models that do not ship: packed as one file, downloaded, checked, listed and removed."""
+"""Models that do not ship: packed as one file, downloaded, checked, added and removed."""
 
 import fcntl
 import hashlib
@@ -29,7 +29,7 @@ from encoder.model_directory import (
     read_model,
 )
 from encoder.support.files import read_regular, replacing, without_waiting
-from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of, named_models
+from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of
 from newsift.operations.messages import ProgressLine
 from newsift.web.addresses import literal
 from newsift.web.client import REDIRECTS, Bounds, send, web_address
@@ -37,20 +37,30 @@ from newsift.web.client import REDIRECTS, Bounds, send, web_address
 FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
 BLOCK, END = 512, bytes(512)
 COPY_BYTES = 2**20
+LARGEST = 2**30  # bytes of a packed model
+SECONDS = 1800.0
+REQUEST = {"User-Agent": "newsift (models)", "Accept-Encoding": "identity", "Connection": "close"}
+STAGED = ".adding-"
+REMEDY = "fetch the file by other means and add that"
+
+Row = dict[str, Any]
 
 
 def pack(folder: Path, out: Path) -> str:
-    """Write a sound model directory to a file; the file's digest."""
+    """Write a checked model directory to a file; returns the file's digest."""
     read_model(folder)
     _, files = read_directory(folder)
-    held = {MANIFEST: read_regular(folder / MANIFEST, MANIFEST_BYTES), **files}
+    files = {MANIFEST: read_regular(folder / MANIFEST, MANIFEST_BYTES), **files}
     if card := card_of(folder):
-        held[CARD] = card
+        files[CARD] = card
     digest = hashlib.sha256()
     try:
         with replacing(out) as file:
-            for name, content in sorted(held.items()):
-                for piece in (_header(name, len(content)), content, bytes(-len(content) % BLOCK)):
+            for name, content in sorted(files.items()):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                header = info.tobuf(tarfile.USTAR_FORMAT)
+                for piece in (header, content, bytes(-len(content) % BLOCK)):
                     digest.update(piece)
                     file.write(piece)
             digest.update(2 * END)
@@ -61,53 +71,37 @@ def pack(folder: Path, out: Path) -> str:
 
 
 def unpack(file: BinaryIO, into: Path) -> None:
-    """Put the files of a packed model into an empty folder; refused is whatever else is there."""
-    seen: set[str] = set()
+    """Write the files of a packed model to an empty folder; raises on any other content."""
+    names: set[str] = set()
     while (block := file.read(BLOCK)) != END:
         try:
             info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except (tarfile.TarError, ValueError) as error:
-            raise _none(f"its header {len(seen) + 1} cannot be read") from error
-        if info.name not in FILES or info.name in seen or info.type != tarfile.REGTYPE:
-            raise _none(f"it holds {info.name!r}, or holds it twice, or as no regular file")
+            raise _no_model(f"its header {len(names) + 1} cannot be read") from error
+        if info.name not in FILES or info.name in names or info.type != tarfile.REGTYPE:
+            raise _no_model(f"it holds {info.name!r}, or holds it twice, or as no regular file")
         if not 0 <= info.size <= FILE_BYTES:
-            raise _none(f"{info.name} would be {info.size} bytes")
-        seen.add(info.name)
+            raise _no_model(f"{info.name} would be {info.size} bytes")
+        names.add(info.name)
         with (into / info.name).open("xb") as out:
-            _copy_member(file, out, info)
+            left = info.size
+            while left:
+                piece = file.read(min(left, COPY_BYTES))
+                if not piece:
+                    raise _no_model(f"it ends {left} bytes early in {info.name}")
+                out.write(piece)
+                left -= len(piece)
+            out.flush()
+            file.read(-info.size % BLOCK)
             os.fsync(out.fileno())
 
 
-def _copy_member(file: BinaryIO, out: BinaryIO, info: tarfile.TarInfo) -> None:
-    left = info.size
-    while left:
-        piece = file.read(min(left, COPY_BYTES))
-        if not piece:
-            raise _none(f"it ends {left} bytes early in {info.name}")
-        out.write(piece)
-        left -= len(piece)
-    out.flush()
-    file.read(-info.size % BLOCK)
-
-
-def _header(name: str, size: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size = size
-    return info.tobuf(tarfile.USTAR_FORMAT)
-
-
-def _none(why: str) -> ModelError:
+def _no_model(why: str) -> ModelError:
     return ModelError(one_line(f"is no model as `newsift models pack` packs it: {why}"))
 
 
-LARGEST = 2**30  # bytes
-SECONDS = 1800.0
-REQUEST = {"User-Agent": "newsift (models)", "Accept-Encoding": "identity", "Connection": "close"}
-REMEDY = "fetch the file by other means and add that"
-
-
 def download(url: str, file: BinaryIO, largest: int = LARGEST, seconds: float = SECONDS) -> None:
-    """Write what is behind an address to a file; what it has to be is for its digest to say."""
+    """Write the content of an address to a file; its digest is checked elsewhere."""
     until, secure = time.monotonic() + seconds, False
     line = ProgressLine()
 
@@ -137,7 +131,7 @@ def download(url: str, file: BinaryIO, largest: int = LARGEST, seconds: float = 
 
 
 def is_secure(url: str, before: bool) -> bool:
-    """Whether an address is https; refused is what is neither that nor this machine all along."""
+    """Whether an address is https; raises unless it is, or all so far are of this machine."""
     parts = web_address(url)
     address = literal(parts.hostname or "")
     if parts.scheme == "https":
@@ -147,134 +141,104 @@ def is_secure(url: str, before: bool) -> bool:
     return False
 
 
-STAGED = ".adding-"
-
-
 def add(source: str, digest: str | None, name: str | None) -> Path:
-    """Add the model in a file or behind an address; its directory."""
+    """Add the model in a file or behind an address; returns its directory."""
     web = "://" in source
     if web and digest is None:
         raise InputError(
             f"{source}: needs --digest, the file's SHA-256 as its maker states it "
             "(`newsift models pack` and sha256sum print it)"
         )
-    name = _free_name(name or _stem(source, web))
-    with _alone() as staging:
+    last = PurePosixPath(unquote(urlsplit(source).path) if web else Path(source).name)
+    name = name or last.name.removesuffix(".tar")
+    if not NAME.fullmatch(name):
+        rule = "needs small letters, digits, '.', '_' and '-', at most 64; give one by --name"
+        raise InputError(f"model {name!r}: {rule}")
+    if (MODELS / name).is_dir():
+        raise InputError(f"model {name!r}: ships with newsift; give another by --name")
+    with _staging_folder() as staging:
         place = added_folder() / name
         if place.exists():
-            told = f"`newsift models remove {name}` makes room, --name gives another"
-            raise InputError(f"model {name!r}: is there already, in {place}; {told}")
+            remedy = f"`newsift models remove {name}` makes room, --name gives another"
+            raise InputError(f"model {name!r}: is there already, in {place}; {remedy}")
         if web:
             with (staging / "packed").open("xb") as packed:
                 download(source, packed)
         with _opened(staging / "packed" if web else Path(source), source) as file:
-            _place(file, source, digest, staging / "new", place)
+            _install(file, source, digest, staging / "new", place)
     return place
 
 
 def remove(name: str) -> None:
-    """Take away a model that was added."""
     if (MODELS / name).is_dir() and NAME.fullmatch(name):
         raise InputError(f"model {name!r}: ships with newsift, and stays")
-    with _alone() as staging:
+    with _staging_folder() as staging:
         added = sorted(p.name for p in added_folder().iterdir() if NAME.fullmatch(p.name))
         if name not in added:
-            known = ", ".join(added) or "none"
-            raise InputError(f"model {name!r}: was not added to this machine (added: {known})")
+            names = ", ".join(added) or "none"
+            raise InputError(f"model {name!r}: was not added to this machine (added: {names})")
         (added_folder() / name).rename(staging / "gone")
 
 
-def _place(file: BufferedReader, source: str, digest: str | None, new: Path, place: Path) -> None:
-    """Check a packed model, and put it into its place in one step."""
-    found = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest is not None and found != digest:
-        raise ModelError(f"{source}: wrong digest {found}, expected {digest}; nothing was added")
+def _install(file: BufferedReader, source: str, digest: str | None, new: Path, place: Path) -> None:
+    """Check a packed model, and move it to its place in one step."""
+    actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest is not None and actual != digest:
+        raise ModelError(f"{source}: wrong digest {actual}, expected {digest}; nothing was added")
     file.seek(0)
     new.mkdir()
     try:
         unpack(file, new)
         read_model(new)
     except ModelError as error:
-        said = str(error).replace(f"{new}/", "").replace(f"{new}: ", "")
-        raise ModelError(f"{source}: {said}; nothing was added") from error
+        problem = str(error).replace(f"{new}/", "").replace(f"{new}: ", "")
+        raise ModelError(f"{source}: {problem}; nothing was added") from error
     new.rename(place)
-
-
-def _stem(source: str, web: bool) -> str:
-    last = PurePosixPath(unquote(urlsplit(source).path) if web else Path(source).name)
-    return last.name.removesuffix(".tar")
-
-
-def _free_name(name: str) -> str:
-    if not NAME.fullmatch(name):
-        told = "needs small letters, digits, '.', '_' and '-', at most 64; give one by --name"
-        raise InputError(f"model {name!r}: {told}")
-    if (MODELS / name).is_dir():
-        raise InputError(f"model {name!r}: ships with newsift; give another by --name")
-    return name
 
 
 @contextmanager
 def _opened(path: Path, source: str) -> Iterator[BufferedReader]:
-    """A packed model to read: a regular file that is not too large."""
     try:
         file = open(path, "rb", opener=without_waiting)  # noqa: SIM115 - it is closed below
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error.strerror})") from error
     with file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            told = f"is no regular file of at most {LARGEST / 2**20:g} MiB"
-            raise InputError(f"{source}: {told}; `newsift models pack` makes one")
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            rule = f"is no regular file of at most {LARGEST / 2**20:g} MiB"
+            raise InputError(f"{source}: {rule}; `newsift models pack` makes one")
         yield file
 
 
 @contextmanager
-def _alone() -> Iterator[Path]:
-    """A folder beside the models to work in, for one command at a time; what one left is swept."""
+def _staging_folder() -> Iterator[Path]:
+    """A folder beside the models, for one command at a time; deletes what a killed one left."""
     folder = added_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / ".lock").open("ab") as lock:
-            _take(lock, folder)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                problem = "another `newsift models add` or `remove` is under way; wait for it"
+                raise InputError(f"{folder}: {problem}") from error
             for left in folder.glob(f"{STAGED}*"):
                 shutil.rmtree(left, ignore_errors=True)
             with TemporaryDirectory(dir=folder, prefix=STAGED) as staging:
                 yield Path(staging)
     except OSError as error:
-        told = f"cannot be written ({error.strerror}); NEWSIFT_STATE names another place"
-        raise InputError(f"{folder}: {told}") from error
+        problem = f"cannot be written ({error.strerror}); NEWSIFT_STATE names another place"
+        raise InputError(f"{folder}: {problem}") from error
 
 
-def _take(lock: BinaryIO, folder: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        told = "another `newsift models add` or `remove` is under way; wait for it"
-        raise InputError(f"{folder}: {told}") from error
-
-
-Row = dict[str, Any]
-
-
-def listed() -> list[Row]:
-    """What is told of each model: what ships first, then what was added."""
-    return [row_of(name, path) for name, path in named_models().items()]
-
-
-def row_of(name: str, path: Path) -> Row:
-    """What is told of one model; of one that is damaged, what is wrong with it."""
+def model_row(name: str, path: Path) -> Row:
+    """`about` is the first sentence of the card, or what is wrong with a damaged model."""
     row: Row = {"name": name, "added": path.parent != MODELS}
     try:
         manifest = read_manifest(path)
     except ModelError as error:
         return row | {"digest": None, "bytes": None, "about": str(error), "path": str(path)}
     size = sum(facts.bytes for facts in (manifest.files | manifest.checks).values())
-    about = _first(card_of(path).decode(errors="replace"))
+    lines = (line.strip() for line in card_of(path).decode(errors="replace").splitlines())
+    about = next((line for line in lines if line and not line.startswith("#")), None)
     return row | {"digest": manifest.digest, "bytes": size, "about": about, "path": str(path)}
-
-
-def _first(card: str) -> str | None:
-    """The first line of a card that is no heading."""
-    lines = (line.strip() for line in card.splitlines())
-    return next((line for line in lines if line and not line.startswith("#")), None)

@@ -1,9 +1,10 @@
-"""The worker's own pipeline in a command, and what came of the posts: for filter and backfill."""
+"""The worker's pipeline inside a command, and totals of its outcomes."""
 
 from collections import Counter
 from collections.abc import Callable
 
 import encoder
+from encoder.encoder import Encoder
 from encoder.errors import InputError
 from newsift.operations.messages import ProgressLine
 from worker.assembly import assembled
@@ -14,8 +15,8 @@ from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 
-class Sum:
-    """How many posts were read, and what came of them; shown on a terminal as it grows."""
+class Totals:
+    """Shown on a terminal as they grow."""
 
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
         self.progress = ProgressLine(share)
@@ -25,7 +26,6 @@ class Sum:
         self.events: Counter[str] = Counter()
 
     def add(self, outcome: Outcome, quiet: bool = False) -> None:
-        """Count a batch."""
         self.matched += outcome.matched
         self.passed_over += outcome.passed_over
         self.rejected.update({reason.value: n for reason, n in outcome.rejected.items()})
@@ -33,11 +33,14 @@ class Sum:
         self.progress.add(outcome.read, "posts", f", {self.matched:,} matched", quiet)
 
 
-def prepared(state: ControlState, config: Config) -> tuple[Pipeline, SeedSet]:
-    """The pipeline of a configuration, and the seeds; one that is refused stops it."""
-    chosen = config.model
-    enc = encoder.load(chosen.name, device=chosen.device, threads=chosen.threads)
-    pipeline, embedder = assembled(enc, config)
+def load_encoder(config: Config) -> Encoder:
+    model = config.model
+    return encoder.load(model.name, device=model.device, threads=model.threads)
+
+
+def load_pipeline(state: ControlState, config: Config) -> tuple[Pipeline, SeedSet]:
+    """Raises if a seed is refused."""
+    pipeline, embedder = assembled(load_encoder(config), config)
     seeds = embedder.make(state)
     for refused in seeds.refused:
         if not refused.id.startswith(PREFIX):
@@ -46,10 +49,10 @@ def prepared(state: ControlState, config: Config) -> tuple[Pipeline, SeedSet]:
 
 
 def idle_profiles(seeds: SeedSet) -> list[str]:
-    """What is to be said of the profiles that do not stand for their seeds."""
+    """Messages about the profiles that are refused or stale."""
     refused = [each for each in seeds.refused if each.id.startswith(PREFIX)]
     return [
         f"{each.id!r}: is {state}: {each.reason}"
-        for state, those in (("refused", refused), ("stale", seeds.stale))
-        for each in those
+        for state, profiles in (("refused", refused), ("stale", seeds.stale))
+        for each in profiles
     ]

@@ -1,11 +1,12 @@
-"""Seeds that are not published yet: from files, pages and exports."""
+"""Seeds before their publication: from files, pages and exports."""
 
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,39 +23,35 @@ from worker.seeds.record import PREFIX, TAKEN, RefusedSeed, Seed, object_in
 from worker.seeds.state import ControlState, control_state
 from worker.text import cut
 
-LONGEST = 60  # characters
+ID_CHARS = 60
 NAMELESS = "article"
 WORD = re.compile(r"[^\W_]+")
-
-
-def seed_id(title: str, url: str = "") -> str:
-    """An id that people can read: out of the title, else out of the address."""
-    parts = urlsplit(url)
-    words = WORD.findall(title.lower())
-    words = words or WORD.findall(f"{parts.hostname or ''} {parts.path}".lower()) or [NAMELESS]
-    made = ""
-    for word in words:
-        if len(made) + len(word) >= LONGEST:
-            break
-        made += f"-{word}"
-    return made.strip("-") or cut(words[0], LONGEST)
-
-
 KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
-AT_ONCE = os.cpu_count() or 1
+THREADS = os.cpu_count() or 1
 EXPORTED = {"key", "value"}
 JSON = (".json", ".jsonl")
 SUFFIXES = (".txt", ".md", ".markdown", *PAGES, *JSON)
 
 
+def seed_id(title: str, url: str = "") -> str:
+    """A readable id: words of the title, else of the address."""
+    parts = urlsplit(url)
+    words = WORD.findall(title.lower())
+    words = words or WORD.findall(f"{parts.hostname or ''} {parts.path}".lower()) or [NAMELESS]
+    name = ""
+    for word in words:
+        if len(name) + len(word) >= ID_CHARS:
+            break
+        name += f"-{word}"
+    return name.strip("-") or cut(words[0], ID_CHARS)
+
+
 @dataclass(frozen=True, slots=True)
 class SeedDraft:
-    """A seed that is not published yet: its id, its record, and where it comes from."""
-
     id: str
     record: dict[str, Any]
-    source: str
-    ignored: tuple[str, ...] = ()
+    source: str  # for messages
+    ignored: tuple[str, ...] = ()  # keys of its source
     doubt: str | None = None  # what its text looks like if it is no article
 
     @property
@@ -66,63 +63,28 @@ class SeedDraft:
 
     @property
     def key(self) -> bytes:
-        """The key of the record."""
         return self.id.encode("utf-8", "surrogatepass")
 
     @property
     def value(self) -> bytes:
         """The record as JSON, without the keys that are not set."""
-        kept = {name: value for name, value in self.record.items() if value not in (None, "")}
+        record = {name: value for name, value in self.record.items() if value not in (None, "")}
         try:
-            return json.dumps(kept, ensure_ascii=False).encode()
+            return json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            return json.dumps(kept).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class SeedFile:
-    """A file of seeds, and the event that its folder names, if any."""
-
-    path: Path
-    event: str = ""
-
-
-def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
-    """The seeds of these files, and of the folders' files, in order; two of one id are refused.
-
-    A folder's subfolder is an event: its name is the event of the seeds in it that name none.
-    """
-    drafts: dict[str, SeedDraft] = {}
-    for draft in _all_read(list(_files(paths))):
-        if other := drafts.get(draft.id):
-            raise InputError(
-                f"{draft.source} and {other.source} are both seed {draft.id!r}; "
-                "rename one, or add it with --id"
-            )
-        drafts[draft.id] = draft
-    return list(drafts.values())
-
-
-def _all_read(files: Sequence[SeedFile]) -> Iterator[SeedDraft]:
-    """The seeds of these files in their order; each page is taken apart in a process of its own."""
-    if len(files) == 1:
-        yield from _read(files[0])
-        return
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for drafts in pool.map(lambda file: list(_read(file)), files):
-            yield from drafts
+            return json.dumps(record).encode()
 
 
 def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --force") -> None:
-    """Refuse what was taken from a page and looks like no article, and what has too few words."""
+    """Raise if a draft looks like no article, or has too few words."""
     for draft in drafts:
         if draft.objection:
             text = str(draft.record["text"])
             Article("", text, doubt=draft.doubt).require_seed(draft.source, remedy)
 
 
-def in_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
-    """The seeds as one event, whatever their records and folders say."""
+def with_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
+    """Whatever their records and folders say."""
     drafts = list(drafts)
     for draft in drafts:
         if draft.id.startswith(PREFIX):
@@ -133,47 +95,57 @@ def in_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
     return [replace(draft, record=draft.record | {"event": event}) for draft in drafts]
 
 
-def draft_of(article: Article, name: str, source: str) -> SeedDraft:
-    """The seed that an article makes."""
-    record = {"text": article.text, "title": article.title, "url": article.url}
-    return SeedDraft(name, record, source, doubt=article.doubt)
-
-
-def content_of(draft: SeedDraft, key: bytes, config: Config) -> Compared:
-    """The seed or profile as every worker will read it; refused here rather than there."""
+def parse_draft(draft: SeedDraft, key: bytes, config: Config) -> Compared:
+    """The seed or profile as every worker will read it; raises where they would refuse it."""
     content = control_state({key: draft.value}, config.limits).content(key)
     if content is None or isinstance(content, RefusedSeed):
         raise InputError(f"{draft.source}: {content.reason if content else 'is empty'}")
     return content
 
 
-def seed_of(draft: SeedDraft, config: Config) -> Seed:
-    """The same of what has to be a seed."""
-    seed = None if draft.id.startswith(PREFIX) else content_of(draft, draft.key, config)
+def parse_seed(draft: SeedDraft, config: Config) -> Seed:
+    seed = None if draft.id.startswith(PREFIX) else parse_draft(draft, draft.key, config)
     if not isinstance(seed, Seed):
         raise InputError(f"{draft.source}: {TAKEN}")
     return seed
 
 
-def _files(paths: Iterable[Path]) -> Iterator[SeedFile]:
-    for path in paths:
-        if path.is_dir():
-            yield from _files_of(path, "")
-        else:
-            yield SeedFile(path)
+def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
+    """The seeds of files and folders, in order; raises if two have one id.
+
+    A subfolder of a folder is an event: of the seeds in it that name none.
+    """
+    files = [
+        pair for path in paths for pair in (_files_of(path, "") if path.is_dir() else [(path, "")])
+    ]
+
+    def read(pair: tuple[Path, str]) -> list[SeedDraft]:
+        path, event = pair
+        return list(drafts_in(saved_page(path), path, event))
+
+    with ThreadPoolExecutor(THREADS) as pool:  # each page is parsed in a process of its own
+        found = pool.map(read, files) if len(files) > 1 else map(read, files)
+        drafts: dict[str, SeedDraft] = {}
+        for draft in chain.from_iterable(found):
+            if other := drafts.get(draft.id):
+                raise InputError(
+                    f"{draft.source} and {other.source} are both seed {draft.id!r}; "
+                    "rename one, or add it with --id"
+                )
+            drafts[draft.id] = draft
+    return list(drafts.values())
 
 
-def _files_of(folder: Path, event: str) -> Iterator[SeedFile]:
-    """The files of a folder, and of its subfolders where it is not itself the folder of an event"""
+def _files_of(folder: Path, event: str) -> Iterator[tuple[Path, str]]:
+    """The files with seeds of a folder and its subfolders, each with its event."""
     inside = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
-    files = [SeedFile(file, event) for file in inside if file.suffix.lower() in SUFFIXES]
-    files = [each for each in files if not each.path.is_dir()]
+    files = [each for each in inside if each.suffix.lower() in SUFFIXES and not each.is_dir()]
     folders = [each for each in inside if each.is_dir() and not _is_of_page(each)]
     if event and folders:
         raise InputError(f"{folders[0]}: is deeper than the folder of an event; move its files up")
     if not (files or folders):
         raise InputError(f"{folder}: holds no seed ({', '.join(SUFFIXES)})")
-    yield from files
+    yield from ((file, event) for file in files)
     for each in folders:
         yield from _files_of(each, each.name)
 
@@ -184,65 +156,62 @@ def _is_of_page(folder: Path) -> bool:
     return page != folder.name and any((folder.parent / f"{page}{end}").is_file() for end in PAGES)
 
 
-def _read(file: SeedFile) -> Iterator[SeedDraft]:
-    return drafts_in(saved_page(file.path), file.path, file.event)
-
-
 def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]:
-    """The seeds in the bytes of a file; a seed's id is its `id`, else the name without its ending.
+    """The seeds in the bytes of a file; an id is the record's, else the file's name.
 
-    Of a file without a name, which is -, it is made of the title. `event` is the folder's: it
-    stands before the name, and is the event of what names none.
+    The file - has no name: the id is made of the title. `event` is the folder's: a part of the
+    id, and the event of seeds that name none.
     """
     suffix = file.suffix.lower()
     name = f"{event}/{file.stem}" if event else file.stem
     if suffix in JSON:
         text = text_in(page.body, page.url)
-        drafts = _from_text(text, file, name, by_line=suffix == ".jsonl")
+        drafts = _from_json(text, file, name, by_line=suffix == ".jsonl")
     elif file != DASH:
-        drafts = iter([draft_of(article_on(page, suffix in PAGES), name, str(file))])
+        drafts = iter([_draft_of(article_on(page, suffix in PAGES), name, str(file))])
     elif page.body.lstrip().startswith(b"{"):
-        drafts = _from_text(page.body.decode("utf-8", "replace"), Path(page.url), name, False)
+        drafts = _from_json(page.body.decode("utf-8", "replace"), Path(page.url), name, False)
     else:
-        drafts = iter([_unnamed(article_on(page), page)])
+        article = article_on(page)
+        drafts = iter([_draft_of(article, seed_id(article.title or article.text[:200]), page.url)])
     for draft in drafts:
         has_event = draft.record.get("event") or draft.id.startswith(PREFIX)
-        yield draft if has_event or not event else in_event([draft], event)[0]
+        yield draft if has_event or not event else with_event([draft], event)[0]
 
 
-def _unnamed(article: Article, page: WebPage) -> SeedDraft:
-    """A seed whose id is made of its title, or of its first words."""
-    return draft_of(article, seed_id(article.title or article.text[:200], ""), page.url)
+def draft_of_url(url: str, bounds: Bounds) -> SeedDraft:
+    page = fetch(url, bounds)
+    article = article_of(page)
+    return _draft_of(article, seed_id(article.title, page.url), url)
 
 
-def _from_text(text: str, file: Path, name: str, by_line: bool) -> Iterator[SeedDraft]:
-    rows = [row for row in text.split("\n") if row.strip()] if by_line else [text]
-    found = [item for row in rows for item in _items(row, file)]
-    if not found:
+def _draft_of(article: Article, name: str, source: str) -> SeedDraft:
+    record = {"text": article.text, "title": article.title, "url": article.url}
+    return SeedDraft(name, record, source, doubt=article.doubt)
+
+
+def _from_json(text: str, file: Path, name: str, by_line: bool) -> Iterator[SeedDraft]:
+    items: list[Any] = []
+    for row in [row for row in text.split("\n") if row.strip()] if by_line else [text]:
+        try:
+            parsed = json.loads(row)
+        except (ValueError, RecursionError):
+            raise InputError(f"{file}: is no JSON; mend it") from None
+        items += parsed if isinstance(parsed, list) else [parsed]
+    if not items:
         raise InputError(f"{file}: holds no seed")
-    for number, item in enumerate(found, 1):
-        source = f"{file}" if len(found) == 1 else f"{file}, seed {number}"
+    for number, item in enumerate(items, 1):
+        source = f"{file}" if len(items) == 1 else f"{file}, seed {number}"
         if not isinstance(item, dict):
             raise InputError(f'{source}: is no JSON object; write {{"text": …, "title": …}}')
-        yield _from_json(item, name if len(found) == 1 else None, source)
-
-
-def _items(text: str, file: Path) -> list[Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InputError(f"{file}: is no JSON; mend it") from None
-    return found if isinstance(found, list) else [found]
-
-
-def _from_json(item: dict[str, Any], name: str | None, source: str) -> SeedDraft:
-    if item.keys() >= EXPORTED and "text" not in item:
-        return _from_export(item, source)
-    given = item.get("id", name)
-    if not isinstance(given, str):
-        raise InputError(f"{source}: has no 'id' that is a string; give it one")
-    ignored = tuple(key for key in item if key not in (*KEYS, "id"))
-    return SeedDraft(given, {key: item[key] for key in KEYS if key in item}, source, ignored)
+        if item.keys() >= EXPORTED and "text" not in item:
+            yield _from_export(item, source)
+            continue
+        own = item.get("id", name if len(items) == 1 else None)
+        if not isinstance(own, str):
+            raise InputError(f"{source}: has no 'id' that is a string; give it one")
+        ignored = tuple(key for key in item if key not in (*KEYS, "id"))
+        yield SeedDraft(own, {key: item[key] for key in KEYS if key in item}, source, ignored)
 
 
 def _from_export(item: dict[str, Any], source: str) -> SeedDraft:
@@ -257,56 +226,35 @@ def _from_export(item: dict[str, Any], source: str) -> SeedDraft:
     return SeedDraft(key, record, source)
 
 
-def draft_of_url(url: str, bounds: Bounds) -> SeedDraft:
-    """The article behind an address, as a seed that is not published yet."""
-    page = fetch(url, bounds)
-    article = article_of(page)
-    return draft_of(article, seed_id(article.title, page.url), url)
-
-
-def changed(
-    topic: SeedTopic, state: ControlState, name: str, changes: Mapping[str, Any], config: Config
-) -> Compared:
-    """Publish the latest record of a seed or profile with changes; None takes a key away."""
-    return changed_together(topic, state, [name], changes, config)[0]
-
-
-def changed_together(
+def change_seeds(
     topic: SeedTopic, state: ControlState, names: Iterable[str], changes: Mapping[str, Any],
     config: Config,
 ) -> list[Compared]:  # fmt: skip
-    """The same of several; all of them, or none if one is unknown or refused."""
+    """Publish the latest records of seeds or profiles with changes, all of them or none.
+
+    None deletes a key. Of a profile only the threshold changes, which ends its promise.
+    """
     values: dict[bytes, bytes | None] = {}
     contents: list[Compared] = []
     for name in names:
-        key = key_of(state, name)
-        record = record_object(name, state.value(key)) | _allowed(name, changes)
+        key, own = key_of(state, name), dict(changes)
+        if name.startswith(PREFIX):
+            if changes.keys() != {"threshold"}:
+                raise InputError("of a profile only the threshold can be set")
+            own["promise"] = None
+        record = record_object(name, state.value(key)) | own
         draft = SeedDraft(name, record, f"seed {name!r}")
-        contents.append(content_of(draft, key, config))
+        contents.append(parse_draft(draft, key, config))
         values[key] = draft.value
     topic.publish(values, state)
     return contents
 
 
-def removed(topic: SeedTopic, state: ControlState, names: Iterable[str]) -> None:
-    """Delete seeds; all of them, or none if one is unknown."""
-    topic.publish(dict.fromkeys([key_of(state, name) for name in names]), state)
-
-
 def record_object(name: str, value: bytes | None) -> dict[str, Any]:
-    """The latest record of a seed as it is, unknown keys included."""
+    """The latest record of a seed, unknown keys included."""
     try:
         return object_in(value or b"")
     except InputError:
         raise InputError(
             f"seed {name!r}: its record is no JSON object; add the seed again"
         ) from None
-
-
-def _allowed(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to change: of a profile the threshold alone, whose promise was of another one."""
-    if not name.startswith(PREFIX):
-        return dict(changes)
-    if changes.keys() != {"threshold"}:
-        raise InputError("of a profile only the threshold can be set")
-    return {**changes, "promise": None}

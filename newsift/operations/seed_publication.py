@@ -12,36 +12,34 @@ from typing import Any
 
 from encoder.errors import NewsiftError
 from newsift.files.rows import read_match
-from newsift.operations.messages import ProgressLine, say
-from newsift.operations.model_context import Teacher, read_by_model, teacher_of
+from newsift.operations.messages import ProgressLine, notify
+from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_drafts import SeedDraft
-from newsift.operations.seed_rows import AutoThresholds, fields
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import present
-from newsift.statistics.background import place_of
-from worker.config import Config
+from newsift.statistics.background import text_hash
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.pipeline import Outcome
-from worker.match.records import MatchRecord
 from worker.seeds.record import PREFIX, Seed
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 ENOUGH = 2  # seeds: the mean of one is no better than itself
 FEW = 3  # with fewer an event finds about half as many posts
+HOURS = 24
+BLOCKS = 10
+BEST = 5  # posts that are shown of an event
 
 
 @dataclass(slots=True)
 class EventSeeds:
-    """How many seeds an event has, and whether somebody made a profile of them."""
-
     seeds: int = 0
     others: int = 0  # than those that were added now
     has_profile: bool = False
 
     @property
     def may_learn(self) -> bool:
-        """Whether one profile of its seeds would tell more than they do."""
+        """Whether a profile of the seeds would find more than they do."""
         return self.seeds >= ENOUGH and not self.has_profile
 
     @property
@@ -51,7 +49,7 @@ class EventSeeds:
 
 
 def event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str, EventSeeds]:
-    """What there is of the events that these seeds are about, by name."""
+    """The events of these seeds, by name."""
     events: dict[str, EventSeeds] = defaultdict(EventSeeds)
     ids = {seed.id for seed in added}
     for seed in state.seeds.values():
@@ -64,91 +62,80 @@ def event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str, Even
     return {name: events[name] for name in sorted({seed.event for seed in added})}
 
 
-HOURS = 24
-BLOCKS = 10
-BEST = 5  # posts that are shown of an event
-
-
 @dataclass(frozen=True, slots=True)
-class Haste:
-    """How much is read at most, and for how long."""
-
+class PreviewLimits:
     posts: int
     seconds: float
 
 
-AT_TERMINAL = Haste(20_000, 5.0)
-IN_A_SCRIPT = Haste(5_000, 2.0)
+AT_TERMINAL = PreviewLimits(20_000, 5.0)
+IN_A_SCRIPT = PreviewLimits(5_000, 2.0)
 
 
 @dataclass
-class EventSeen:
+class EventPreview:
     """What an event would have matched."""
 
     matched: int = 0
-    gained: int = 0  # posts that only what was added matches
-    best: dict[int, tuple[float, str]] = field(default_factory=dict)  # by what the posts say
+    gained: int = 0  # posts that only the added seeds match
+    _best: dict[int, tuple[float, str]] = field(default_factory=dict)  # by the hash of the text
 
     def add(self, score: float, text: str, gained: bool) -> None:
-        """Count a post, and keep it if it is among the best that say something of their own."""
         self.matched += 1
         self.gained += gained
-        said = place_of(text) or 0
-        self.best[said] = max(self.best.get(said, (score, text)), (score, text))
-        if len(self.best) > BEST:
-            del self.best[min(self.best, key=lambda place: self.best[place])]
+        key = text_hash(text) or 0
+        self._best[key] = max(self._best.get(key, (score, text)), (score, text))
+        if len(self._best) > BEST:
+            del self._best[min(self._best, key=lambda key: self._best[key])]
 
     @property
-    def shown(self) -> list[tuple[float, str]]:
-        """The best posts, the best first."""
-        return sorted(self.best.values(), reverse=True)
+    def best(self) -> list[tuple[float, str]]:
+        """Scores and distinct texts, the best first."""
+        return sorted(self._best.values(), reverse=True)
 
 
 @dataclass
-class Seen:
-    """What was read, out of how much, and what of it each event would have matched."""
-
-    there: int = 0
-    posts: int = 0
-    is_whole: bool = True  # all that was there was read
-    events: dict[str, EventSeen] = field(default_factory=dict)
+class Preview:
+    there: int = 0  # posts
+    posts: int = 0  # that were read
+    is_whole: bool = True
+    events: dict[str, EventPreview] = field(default_factory=dict)
 
     def add(self, outcome: Outcome, added: Set[str]) -> None:
-        """Take over what came of a batch."""
         self.posts += outcome.read - outcome.passed_over.total() - outcome.rejected.total()
-        for record in outcome.records:
-            if record.kind == "match" and (found := read_match(record.value)):
-                self._match(found, added)
+        for each in outcome.records:
+            if each.kind != "match" or (record := read_match(each.value)) is None:
+                continue
+            by_event: dict[str, list[tuple[float, str]]] = defaultdict(list)
+            for match in record.matches:
+                by_event[match.event].append((match.score, match.seed_id))
+            for event, by in by_event.items():
+                gained = all(seed in added for _, seed in by)
+                preview = self.events.setdefault(event, EventPreview())
+                preview.add(max(by)[0], record.post.text, gained)
 
-    def _match(self, record: MatchRecord, added: Set[str]) -> None:
-        by_event: dict[str, list[tuple[float, str]]] = {}
-        for match in record.matches:
-            by_event.setdefault(match.event, []).append((match.score, match.seed_id))
-        for event, by in by_event.items():
-            gained = all(seed in added for _, seed in by)
-            self.events.setdefault(event, EventSeen()).add(max(by)[0], record.post.text, gained)
 
-
-def look_back(
-    cluster: TopicReader, teacher: Teacher, seeds: SeedSet, added: Set[str], haste: Haste
-) -> Seen:
-    """What these seeds would have matched, and what of it by the added ones alone."""
-    topic = teacher.config.topics.posts
-    seen, progress = Seen(), ProgressLine()
+def preview_seeds(
+    cluster: TopicReader, context: ModelContext, seeds: SeedSet, added: Set[str],
+    limits: PreviewLimits,
+) -> Preview:  # fmt: skip
+    """What these seeds would have matched, and what the added ones alone."""
+    topic = context.config.topics.posts
+    preview, progress = Preview(), ProgressLine()
     if not cluster.exists(topic):
-        return seen
+        return preview
     since = int(time.time() - HOURS * 3600) * 1000
     start, end = cluster.at(topic, since), cluster.ends(topic)
-    seen.there = sum(end[place] - start[place] for place in end)
-    parts, until = spans(start, end, haste.posts), time.monotonic() + haste.seconds
+    preview.there = sum(end[place] - start[place] for place in end)
+    parts, until = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
     reached = {place: start[place] for place in end}
     for batch in _batches(cluster, topic, parts, until):
         late = [message for message in batch if message.timestamp >= since]
-        seen.add(teacher.pipeline.run(late, seeds, present), added)
+        preview.add(context.pipeline.run(late, seeds, present), added)
         progress.add(len(batch), "posts of the last 24 hours read")
         reached |= {message.partition: message.offset + 1 for message in batch}
-    seen.is_whole = len(parts) <= 1 and (reached == end or time.monotonic() <= until)
-    return seen
+    preview.is_whole = len(parts) <= 1 and (reached == end or time.monotonic() <= until)
+    return preview
 
 
 def _batches(
@@ -161,26 +148,26 @@ def _batches(
                 return
 
 
-def spans(
+def sample_spans(
     start: Mapping[int, int], end: Mapping[int, int], most: int
 ) -> list[tuple[Offsets, Offsets]]:
-    """From where to where to read so many posts: all, or blocks from all over, in a mixed order.
+    """Spans of offsets with at most so many posts: all, or blocks from all over.
 
-    Mixed, so that what time is left for is from all over too; always the same way.
+    The order is mixed but always the same, so that a reading that is cut short is from all over.
     """
     there = sum(end[place] - start[place] for place in end)
     if there <= most:
         return [(dict(start), dict(end))] if there else []
     size = most // BLOCKS
-    found = [_block(start, end, n * there // BLOCKS, size) for n in range(BLOCKS)]
-    random.Random(0).shuffle(found)
-    return found
+    blocks = [_block(start, end, n * there // BLOCKS, size) for n in range(BLOCKS)]
+    random.Random(0).shuffle(blocks)
+    return blocks
 
 
 def _block(
     start: Mapping[int, int], end: Mapping[int, int], at: int, size: int
 ) -> tuple[Offsets, Offsets]:
-    """A block that begins at this place of all partitions laid end to end, within one of them."""
+    """A block at this place of all partitions laid end to end, within one of them."""
     for place in sorted(end):
         length = end[place] - start[place]
         if at < length:
@@ -190,80 +177,33 @@ def _block(
     return dict(end), dict(end)
 
 
-def tried(
-    topic: SeedTopic, teacher: Teacher, state: ControlState, added: Sequence[Seed], haste: Haste
-) -> Seen | None:
-    """What the events of the seeds that were added would have matched.
-
-    The seeds stand published: what comes in the way of this is said, and no matter.
-    """
+def preview_published(
+    topic: SeedTopic, context: ModelContext, state: ControlState, added: Sequence[Seed],
+    limits: PreviewLimits,
+) -> Preview | None:  # fmt: skip
+    """The preview of published seeds; a failure is reported and does not matter."""
     try:
-        seeds = teacher.set_of_one(state.of_events({seed.event for seed in added}))
-        ids = {seed.id for seed in added}
-        return look_back(topic.cluster, teacher, seeds, ids, haste)
+        seeds = context.partial_seed_set(state.of_events({seed.event for seed in added}))
+        return preview_seeds(topic.cluster, context, seeds, {seed.id for seed in added}, limits)
     except NewsiftError as error:
-        say(f"published; what would have matched is not told: {error}")
+        notify(f"published; what would have matched is not told: {error}")
         return None
 
 
-def as_row(seen: Seen, event: str) -> dict[str, Any]:
-    """The same as JSON."""
-    found = seen.events.get(event, EventSeen())
-    best = [{"score": score, "text": text} for score, text in found.shown]
-    counts = {"posts": seen.posts, "there": seen.there, "whole": seen.is_whole}
-    counts |= {"matched": found.matched, "gained": found.gained}
-    return {"hours": HOURS, **counts, "best": best}
+def preview_row(preview: Preview, event: str) -> dict[str, Any]:
+    of_event = preview.events.get(event, EventPreview())
+    return {
+        "hours": HOURS,
+        "posts": preview.posts,
+        "there": preview.there,
+        "whole": preview.is_whole,
+        "matched": of_event.matched,
+        "gained": of_event.gained,
+        "best": [{"score": score, "text": text} for score, text in of_event.best],
+    }
 
 
-def said_of(draft: SeedDraft, before: ControlState) -> str:
-    """What a draft is beside the records before it."""
+def draft_status(draft: SeedDraft, before: ControlState) -> str:
+    """A draft compared with the records before it."""
     there = before.value(draft.key)
     return "new" if there is None else "unchanged" if there == draft.value else "replaced"
-
-
-class Publication:
-    """Seeds that are published together; a model is loaded only for a preview."""
-
-    def __init__(
-        self, topic: SeedTopic, config: Config, drafts: Sequence[SeedDraft],
-        seeds: Sequence[Seed], preview: bool,
-    ) -> None:  # fmt: skip
-        self._topic, self._config, self._drafts, self._seeds = topic, config, drafts, seeds
-        self.before = self._after = topic.state()
-        self._teacher: Teacher | None = None
-        self.auto: AutoThresholds = {}
-        if preview:
-            self._look_at()
-
-    @property
-    def pairs(self) -> list[tuple[SeedDraft, Seed]]:
-        """The drafts with the seeds that they are."""
-        return list(zip(self._drafts, self._seeds, strict=True))
-
-    def publish(self) -> None:
-        """Publish all of them, and read the topic back."""
-        self._topic.publish({draft.key: draft.value for draft in self._drafts}, self.before)
-        self._after = self._topic.state()
-        self.events = event_seeds(self._after, self._seeds)
-
-    def said(self, draft: SeedDraft) -> str:
-        """What a draft is beside the record before it."""
-        return said_of(draft, self.before)
-
-    def tried(self, haste: Haste) -> Seen | None:
-        """What the events would have matched, once all is published; None without a preview."""
-        if self._teacher is None:
-            return None
-        return tried(self._topic, self._teacher, self._after, self._seeds, haste)
-
-    def row(self, draft: SeedDraft, seed: Seed, seen: Seen | None) -> dict[str, Any]:
-        """What was published, and what would have matched, as JSON."""
-        row = fields(seed) | {"published": self.said(draft)}
-        if seed.id in self.auto and seed.threshold is None:
-            row["auto_threshold"] = self.auto[seed.id]
-        return row | ({"preview": as_row(seen, seed.event)} if seen else {})
-
-    def _look_at(self) -> None:
-        self._teacher = teacher_of(self._config)
-        if self._teacher is not None:
-            self.auto = read_by_model(self._teacher, self._drafts)

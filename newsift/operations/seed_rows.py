@@ -11,22 +11,16 @@ from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.seeds.profile import Compared, Profile
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.state import (
-    ControlRecord,
-    ControlState,
-    ModelFacts,
-    Resolution,
-    Status,
-)
+from worker.seeds.state import ControlRecord, ControlState, ModelFacts, Resolution
 
 AutoThresholds = Mapping[str, float]  # by the ids of seeds and profiles
 SeedRow = dict[str, Any]
 
 
-def resolution_of(state: ControlState, config: Config) -> Resolution:
-    """Which profiles are in force with the configured model, which is not loaded for it.
+def resolve_state(state: ControlState, config: Config) -> Resolution:
+    """Resolves without loading the model.
 
-    So it does not say which profiles are refused because the background is too small for the rate.
+    So a profile whose background is too small for the rate is not refused here.
     """
     if not state.profiles:
         return state.resolve(None)
@@ -38,39 +32,43 @@ def resolution_of(state: ControlState, config: Config) -> Resolution:
 
 
 def rows_of(resolution: Resolution) -> list[SeedRow]:
-    """Every seed and profile as a row, those that are refused too, sorted by id."""
+    """All seeds and profiles by id, refused ones included."""
     rows = [seed_row(resolution, record) for record in resolution.state.records.values()]
     return sorted(rows, key=lambda row: str(row["id"]))
 
 
 def seed_row(resolution: Resolution, record: ControlRecord, whole: bool = False) -> SeedRow:
-    """A seed or a profile of the topic, or one that is refused, as a row."""
     content = resolution.state.content(record.key or b"")
     assert content is not None  # of a record that is there
-    row = described(content, record, whole)
+    row = content_row(content, record, whole)
     if isinstance(content, RefusedSeed):
         return row
-    return row | status_row(resolution.status(content.id, now_ms()))
+    status = resolution.status(content.id, now_ms())
+    if status.reason:
+        return row | {"state": status.state, "reason": status.reason}
+    if status.by:
+        return row | {"state": status.state, "by": status.by}
+    end = None if status.ends_at is None else rfc3339(status.ends_at)
+    return row | {"state": status.state, "expires_at": end}
 
 
-def described(
+def content_row(
     content: Compared | RefusedSeed, record: ControlRecord, whole: bool = False
 ) -> SeedRow:
-    """What a record says, as a row of JSON."""
+    """Without the status that profiles decide; `whole` adds texts and the provenance."""
     published = {"published_at": rfc3339(max(record.timestamp, 0))}
     if isinstance(content, RefusedSeed):
         text = {"value": record.value.decode("utf-8", "backslashreplace")} if whole else {}
         refused = {"id": content.id, "state": "refused", "reason": content.reason}
         return refused | published | text
-    row = fields(content) | published
+    row = seed_fields(content) | published
     if isinstance(content, Profile):
         learned = {"model": content.model, "promise": content.promise, "made": content.made}
         return row | {"seeds": sorted(content.seeds)} | (learned if whole else {})
     return row | {"text": content.text} if whole else row | {"characters": len(content.text)}
 
 
-def fields(seed: Compared) -> SeedRow:
-    """What is said of a seed everywhere."""
+def seed_fields(seed: Compared) -> SeedRow:
     end = seed.expires_at if isinstance(seed, Seed) else None
     over = end is not None and end <= now_ms()
     paused = isinstance(seed, Seed) and seed.paused
@@ -84,13 +82,3 @@ def fields(seed: Compared) -> SeedRow:
         "title": seed.title,
         "url": seed.url,
     }
-
-
-def status_row(status: Status) -> SeedRow:
-    """A status as the part of a row that it decides."""
-    if status.reason:
-        return {"state": status.state, "reason": status.reason}
-    if status.by:
-        return {"state": status.state, "by": status.by}
-    end = None if status.ends_at is None else rfc3339(status.ends_at)
-    return {"state": status.state, "expires_at": end}

@@ -1,7 +1,8 @@
-"""Times as people type them: 2h, or a moment in RFC 3339."""
+"""Times and spans as people type them, and the present."""
 
 import re
 import time
+from contextlib import suppress
 from datetime import datetime
 
 from encoder.errors import InputError
@@ -12,50 +13,45 @@ SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])", re.ASCII)
 
 
 def now_ms() -> int:
-    """The time in milliseconds, as Kafka counts it."""
     return int(time.time() * 1000)
-
-
-def since(text: str, option: str = "--since") -> int:
-    """The moment that far in the past, or the one that is named, in milliseconds."""
-    return _moment(text, option, -1)
-
-
-def until(text: str, option: str = "--expires-at") -> int:
-    """The moment that far in the future, or the one that is named, in milliseconds."""
-    return _moment(text, option, 1)
-
-
-def seconds(text: str, option: str) -> float:
-    """A span of time in seconds."""
-    span = SPAN.fullmatch(text.strip())
-    found = float(span[1]) * UNITS[span[2]] if span else 0.0
-    if found < 1:
-        said = "is no span of time of a second or more; give one as 90s, 30m, 2h or 7d"
-        raise InputError(f"{option} {text!r}: {said}")
-    return found
-
-
-def _moment(text: str, option: str, direction: int) -> int:
-    found = _milliseconds(text.strip(), direction)
-    if found is None or found > LAST_MS:
-        raise InputError(
-            f"{option} {text!r}: is no time; give a span as 90s, 30m, 2h or 7d, or a moment with "
-            "its zone as 2026-01-31T12:00:00Z"
-        )
-    return max(found, 0)
-
-
-def _milliseconds(text: str, direction: int) -> int | None:
-    if span := SPAN.fullmatch(text):
-        return int((time.time() + direction * float(span[1]) * UNITS[span[2]]) * 1000)
-    try:
-        moment = datetime.fromisoformat(text.upper())
-        return int(moment.timestamp() * 1000) if moment.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def present() -> str:
     """The present as RFC 3339."""
     return rfc3339(now_ms())
+
+
+def since(text: str, option: str = "--since") -> int:
+    """Milliseconds of a time: a span before now, or RFC 3339."""
+    return _milliseconds(text.strip(), option, -1)
+
+
+def until(text: str, option: str = "--expires-at") -> int:
+    """Milliseconds of a time: a span from now on, or RFC 3339."""
+    return _milliseconds(text.strip(), option, 1)
+
+
+def _milliseconds(text: str, option: str, direction: int) -> int:
+    moment = float("inf")
+    if span := SPAN.fullmatch(text):
+        moment = time.time() + direction * float(span[1]) * UNITS[span[2]]
+    else:
+        with suppress(ValueError, OverflowError):
+            parsed = datetime.fromisoformat(text.upper())
+            moment = parsed.timestamp() if parsed.tzinfo else moment
+    if moment * 1000 >= LAST_MS + 1:
+        raise InputError(
+            f"{option} {text!r}: is no time; give a span as 90s, 30m, 2h or 7d, or a moment with "
+            "its zone as 2026-01-31T12:00:00Z"
+        )
+    return max(int(moment * 1000), 0)
+
+
+def seconds(text: str, option: str) -> float:
+    """The seconds of a span."""
+    span = SPAN.fullmatch(text.strip())
+    length = float(span[1]) * UNITS[span[2]] if span else 0.0
+    if length < 1:
+        problem = "is no span of time of a second or more; give one as 90s, 30m, 2h or 7d"
+        raise InputError(f"{option} {text!r}: {problem}")
+    return length

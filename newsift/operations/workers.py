@@ -1,4 +1,4 @@
-"""The workers' own web servers: which are ours, what they answer, and what they say of drift."""
+"""The workers' web servers: which belong to this cluster, and the drift that they report."""
 
 import time
 from collections import defaultdict
@@ -16,98 +16,98 @@ from worker.kafka.reading import connected
 from worker.match.drift import Drifting, in_a_sentence
 from worker.metrics.web import PORT
 
-MOST = 64  # workers that are asked
+MOST = 64  # workers
 LARGEST = 2**24  # bytes of an answer
-IDENTITY_S = 1.0  # for a worker to say whose it is
+ANSWER_S = 1.0
 LOCAL = tuple(f"127.0.0.1:{port}" for port in range(PORT, PORT + 10))
-# What an answer raises that is none, or of something else.
-WRONG = (OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
+DRIFT_METRICS = {"newsift_pass_ratio": "passes", "newsift_high_share": "high"}
+TOO_FEW = "too few posts have come to tell"
+# Of a server that does not answer, or is no worker.
+ANSWER_ERRORS = (
+    OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError,
+)  # fmt: skip
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Which Kafka cluster a worker reads, in which group, as its /readyz says."""
+    """The Kafka cluster and group of a worker, by its /readyz."""
 
     cluster_id: str = ""
     group: str = ""
 
 
 def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]:
-    """The addresses that desk.workers names; else of the workers on this machine that are ours."""
+    """Those of desk.workers; else of this machine's workers of this cluster and group."""
     if config.desk.workers is not None:
         return [each.strip() for each in config.desk.workers.split(",")][:MOST]
     return own_workers(LOCAL, Identity(cluster_id(), config.kafka.group))
 
 
-def own_workers(addresses: Sequence[str], wanted: Identity) -> list[str]:
-    """Those of these addresses where a worker of this cluster and group answers."""
-    if not wanted.cluster_id:
+def own_workers(addresses: Sequence[str], own: Identity) -> list[str]:
+    def is_own(address: str) -> bool:
+        try:
+            body = get_answer(address, "/readyz", ANSWER_S)[1]
+            return msgspec.json.decode(body, type=Identity) == own
+        except ANSWER_ERRORS:
+            return False
+
+    if not own.cluster_id:
         return []
     with ThreadPoolExecutor(len(addresses), "identity") as pool:
-        identities = list(pool.map(_identity_at, addresses))
-    return [address for address, each in zip(addresses, identities, strict=True) if each == wanted]
-
-
-def _identity_at(address: str) -> Identity | None:
-    try:
-        return msgspec.json.decode(answer_of(address, "/readyz", IDENTITY_S)[1], type=Identity)
-    except WRONG:
-        return None
+        answers = list(pool.map(is_own, addresses))
+    return [address for address, is_one in zip(addresses, answers, strict=True) if is_one]
 
 
 def kafka_cluster_id(config: Config) -> str:
-    """The id of the cluster that a configuration leads to; empty where it has none."""
+    """Empty where the cluster has none."""
     with connected(config) as cluster:
         return cluster.cluster_id
 
 
 def web_address(web: WebConfig) -> str:
-    """Where the web server of the worker with this configuration is, seen from this machine."""
+    """The address of a worker's web server on this machine."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)
     return f"{f'[{host}]' if ':' in host else host}:{web.port or PORT}"
 
 
-def answer_of(address: str, path: str, seconds: float) -> tuple[int, bytes]:
-    """The status and the body of an answer, as far as it is not too large; refused if too slow."""
+def get_answer(address: str, path: str, seconds: float) -> tuple[int, bytes]:
+    """Status and body, cut if too large; raises TimeoutError if too slow."""
     host, _, port = address.rpartition(":")
-    link = HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
+    connection = HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
     try:
-        link.request("GET", path)
-        answer = link.getresponse()
-        found, ends_at = bytearray(), time.monotonic() + seconds
-        while (piece := answer.read1(2**16)) and len(found) < LARGEST:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body, ends_at = bytearray(), time.monotonic() + seconds
+        while (piece := answer.read1(2**16)) and len(body) < LARGEST:
             if time.monotonic() > ends_at:
                 raise TimeoutError("too slow")
-            found += piece
-        return answer.status, bytes(found)
+            body += piece
+        return answer.status, bytes(body)
     finally:
-        link.close()
+        connection.close()
 
 
-ANSWER_S = 1.0
-NAMES = {"newsift_pass_ratio": "passes", "newsift_high_share": "high"}
-TOO_FEW = "too few posts have come to tell"
-
-
-def drift_at(addresses: Iterable[str]) -> str | None:
-    """What these workers say of drift; None where nobody answers with metrics of a worker."""
-    pages = [found for found in map(_drifting_at, addresses) if found is not None]
+def read_drift(addresses: Iterable[str]) -> str | None:
+    """The drift that workers report; None where no worker answers."""
+    pages = []
+    for address in addresses:
+        try:
+            page = parse_drift(get_answer(address, "/metrics", ANSWER_S)[1].decode())
+        except ANSWER_ERRORS:
+            continue
+        if page is not None:
+            pages.append(page)
     return in_a_sentence(chain.from_iterable(pages)) or TOO_FEW if pages else None
 
 
-def _drifting_at(address: str) -> Iterable[Drifting] | None:
-    try:
-        return drifting_in(answer_of(address, "/metrics", ANSWER_S)[1].decode())
-    except WRONG:
-        return None
-
-
-def drifting_in(page: str) -> Iterable[Drifting] | None:
-    """Where seeds and events stand, by the text of a worker's metrics; None if it is none."""
+def parse_drift(page: str) -> Iterable[Drifting] | None:
+    """The drift of seeds and events in a page of metrics; None if it is no worker's."""
     rows: defaultdict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
-    families = list(text_string_to_metric_families(page))
-    for family in families:
-        for sample in family.samples if family.name in NAMES else ():
+    names = set()
+    for family in text_string_to_metric_families(page):
+        names.add(family.name)
+        for sample in family.samples if family.name in DRIFT_METRICS else ():
             name = sample.labels.get("event", ""), sample.labels.get("seed", "")
-            rows[name][NAMES[family.name]] = sample.value
-    known = {family.name for family in families}
-    return [Drifting(*name, **row) for name, row in rows.items()] if NAMES.keys() <= known else None
+            rows[name][DRIFT_METRICS[family.name]] = sample.value
+    if not DRIFT_METRICS.keys() <= names:
+        return None
+    return [Drifting(*name, **row) for name, row in rows.items()]

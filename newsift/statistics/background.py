@@ -1,7 +1,7 @@
-"""Which posts make a background: a uniform draw from distinct ones, where authors take turns.
+"""Posts of a background: a uniform draw from distinct ones, where authors take turns.
 
-Copies would narrow the tail that thresholds are found on: ten posts there that say the same are
-one. Posts on an event that has seeds now are left out: they are what is searched for.
+Copies would narrow the tail that thresholds are computed from. Posts on an event that has seeds are
+left out: they are what is searched for.
 """
 
 from collections import Counter
@@ -28,57 +28,55 @@ SPARE = 2  # times as many posts are drawn as are wanted, so that authors can ta
 
 
 class DistinctPost(NamedTuple):
-    """What is kept of a post."""
-
     text: str
     platform: str
     author: str | None
     lang: str | None
 
 
-class Draw:
-    """Draws posts in one pass and bounded memory, the same in any order: those that hash lowest."""
+class PostSampler:
+    """Draws the posts that hash lowest, in one pass and bounded memory, whatever their order."""
 
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
+    def __init__(self, count: int) -> None:
+        self._count = count
         self._posts: dict[int, DistinctPost] = {}  # by the hash of what they say
         self._highest: list[int] = []  # a heap of these hashes, negative
         self.read = self.copies = 0
 
     def add(self, post: Post) -> None:
-        """Look at one post; a copy of one that is drawn, and one without a word, is passed over."""
+        """Copies, and posts without words, are passed over."""
         self.read += 1
-        place = place_of(post.text)
+        place = text_hash(post.text)
         if place is None:
             return
         if place in self._posts:
             self.copies += 1
-        elif len(self._posts) < SPARE * self._wanted:
+        elif len(self._posts) < SPARE * self._count:
             heappush(self._highest, -place)
-            self._posts[place] = _kept(post)
+            self._posts[place] = _distinct_post(post)
         elif place < -self._highest[0]:
             del self._posts[-heappushpop(self._highest, -place)]
-            self._posts[place] = _kept(post)
+            self._posts[place] = _distinct_post(post)
 
     def posts(self) -> list[DistinctPost]:
-        """The posts drawn, more than are wanted, in the order of their hashes."""
+        """Up to SPARE times the number, in the order of their hashes."""
         return [self._posts[place] for place in sorted(self._posts)]
 
 
-def _kept(post: Post) -> DistinctPost:
+def _distinct_post(post: Post) -> DistinctPost:
     return DistinctPost(post.text[:POST_CHARS], post.platform, post.author, post.lang)
 
 
-def place_of(text: str) -> int | None:
-    """A number for what a post says, apart from links, mentions, case and RT; None for nothing."""
-    said = clean_post(text).casefold()
-    return int.from_bytes(blake2b(said.encode(), digest_size=8).digest()) if said else None
+def text_hash(text: str) -> int | None:
+    """Ignores links, mentions, case and RT; None where nothing remains."""
+    words = clean_post(text).casefold()
+    return int.from_bytes(blake2b(words.encode(), digest_size=8).digest()) if words else None
 
 
 def in_turns(posts: Sequence[DistinctPost], most: int) -> list[int]:
-    """The places of so many of these posts: every author's first, then the seconds, and so on.
+    """The indices of at most so many posts: every author's first, then the seconds, and so on.
 
-    A post whose author is unknown counts as the first of its own.
+    A post without an author counts as a first.
     """
     turns: Counter[tuple[str, str]] = Counter()
     ranked: list[tuple[int, int]] = []
@@ -89,12 +87,14 @@ def in_turns(posts: Sequence[DistinctPost], most: int) -> list[int]:
     return [at for _, at in sorted(ranked)[:most]]
 
 
-def speak_of_seeds(
+def near_seeds(
     posts: Embeddings, seeds: Embeddings, enc: Encoder, rate: float
 ) -> NDArray[np.bool_]:
-    """Which posts score well above a seed's automatic threshold on the model's background: [n]."""
-    told = max(rate, LEAST / max(len(enc.background), 1))  # as fine as that background can tell
-    cuts = FACTOR * enc.thresholds(seeds, told)  # [k]
+    """Whether posts score well above a seed's threshold on the model's background: [n]."""
+    fine_rate = max(
+        rate, LEAST / max(len(enc.background), 1)
+    )  # as fine as that background can tell
+    cuts = FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
     blocks = (posts[start : start + BLOCK] for start in range(0, len(posts), BLOCK))
-    found = [(block.similarity(seeds) >= cuts).any(axis=1) for block in blocks]
-    return np.concatenate([np.zeros(0, np.bool_), *found])
+    near = [(block.similarity(seeds) >= cuts).any(axis=1) for block in blocks]
+    return np.concatenate([np.zeros(0, np.bool_), *near])

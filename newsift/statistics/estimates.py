@@ -33,18 +33,26 @@ def recall_interval(
 
     A weight says how many posts its label stands for: 1 / the probability that it was drawn.
     """
-    found, right = labelled(scores, labels)
+    values, right = labelled(scores, labels)
     promised(0.5, confidence)
-    weight = _weights(weights, len(found))
-    _ordered(floor, threshold)
-    above, below = found >= threshold, (found >= floor) & (found < threshold)
+    weight = _weights(weights, len(values))
+    for name, value in (("floor", floor), ("threshold", threshold)):
+        if not math.isfinite(value):
+            raise InputError(f"{name}: {value!r} is no finite number")
+    if floor > threshold:
+        raise InputError(f"floor: {floor:g} is above the threshold {threshold:g}; lower it")
+    above, below = values >= threshold, (values >= floor) & (values < threshold)
     if not right[above].any():
         return 0.0, 1.0
     alpha = 1 - confidence
-    hits = _share_of_draws(weight[above], right[above], alpha)
-    misses = _sum_of_draws(weight[below], right[below], alpha)
-    low = 1 / (1 + _upper_ratio(misses, hits)) if below.any() or floor == threshold else 0.0
-    return low, 1 / (1 + _lower_ratio(misses, hits))
+    total = float(weight[above].sum())
+    low, share, high = _share(weight[above], right[above], alpha)
+    ratio_low, ratio_high = _ratio(
+        _sum_of_draws(weight[below], right[below], alpha),
+        (total * low, total * share, total * high),
+    )
+    least = 1 / (1 + ratio_high) if below.any() or floor == threshold else 0.0
+    return least, 1 / (1 + ratio_low)
 
 
 def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.9) -> Interval:
@@ -66,13 +74,6 @@ def _share(weight: F64, right: Bools, alpha: float) -> Interval:
     return low, share, high
 
 
-def _share_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
-    """How many posts above the threshold are on the event."""
-    total = float(weight.sum())
-    low, share, high = _share(weight, right, alpha)
-    return total * low, total * share, total * high
-
-
 def _sum_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
     """How many posts below the threshold are on the event, by Fay and Feuer."""
     total, variance = weight[right].sum(), (weight[right] ** 2).sum()
@@ -86,57 +87,44 @@ def _gamma_quantile(share: float, mean: float, variance: float) -> float:
     return float(variance / (2 * mean) * chi_square_quantile(share, 2 * mean**2 / variance))
 
 
-def _upper_ratio(misses: Interval, hits: Interval) -> float:
-    """The high end of misses per hit (MOVER, Donner and Zou)."""
-    _, b, b_high = misses
-    t_low, t, _ = hits
+def _ratio(misses: Interval, hits: Interval) -> tuple[float, float]:
+    """The interval of misses per hit (MOVER, Donner and Zou)."""
+    b_low, b, b_high = misses
+    t_low, t, t_high = hits
     root = math.sqrt(max(0.0, (b * t) ** 2 - b_high * t_low * (2 * b - b_high) * (2 * t - t_low)))
-    return (b * t + root) / (t_low * (2 * t - t_low))
-
-
-def _lower_ratio(misses: Interval, hits: Interval) -> float:
-    """The low end; written so that nothing is divided by zero where the high end of t is 2t."""
-    b_low, b, _ = misses
-    _, t, t_high = hits
+    high = (b * t + root) / (t_low * (2 * t - t_low))
     if not b:
-        return 0.0
+        return 0.0, high
+    # Written so that nothing is divided by zero where the high end of t is 2t.
     root = math.sqrt(max(0.0, (b * t) ** 2 - b_low * t_high * (2 * b - b_low) * (2 * t - t_high)))
-    return b_low * (2 * b - b_low) / (b * t + root)
+    return b_low * (2 * b - b_low) / (b * t + root), high
 
 
 def _weights(weights: ArrayLike, count: int) -> F64:
-    found = finite("weights", weights)
-    if len(found) != count:
-        raise InputError(f"weights: {len(found)} of them and {count} scores; give each one")
-    if not (found > 0).all():
+    values = finite("weights", weights)
+    if len(values) != count:
+        raise InputError(f"weights: {len(values)} of them and {count} scores; give each one")
+    if not (values > 0).all():
         raise InputError("weights: one is not above 0; give 1 / the probability of the draw")
-    return found
-
-
-def _ordered(floor: float, threshold: float) -> None:
-    for name, value in (("floor", floor), ("threshold", threshold)):
-        if not math.isfinite(value):
-            raise InputError(f"{name}: {value!r} is no finite number")
-    if floor > threshold:
-        raise InputError(f"floor: {floor:g} is above the threshold {threshold:g}; lower it")
+    return values
 
 
 STEPS = (0.002, 0.005, 0.01, 0.02)  # of a histogram's scores: the first that leaves few enough
 MOST_BINS = 100
-MOST_GLANCES = 64  # at different scores; between them the next stricter one speaks
+MOST_SUMMARIES = 64  # of different scores; between them the next stricter one counts
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A labelled post: its score, and what all who judged it say together."""
+class LabelledScore:
+    """The joint verdict of all judges on a post."""
 
     score: float
-    said: Verdict
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Labels of matches drawn at random; each stands for so many matches of about its score."""
+    """Labels of matches drawn at random; a weight is the number of matches of about that score."""
 
     scores: tuple[float, ...] = ()
     on: tuple[bool, ...] = ()
@@ -145,8 +133,8 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """What labels say of this score and those above."""
+class ScoreSummary:
+    """Labels of this score and those above."""
 
     least: float
     on: int
@@ -165,10 +153,10 @@ def score_grid(*scores: ArrayLike) -> list[float]:
     return [round(n * step, 6) for n in range(count + 1)]
 
 
-def counted(edges: Sequence[float], scores: ArrayLike, weights: ArrayLike | None = None) -> F64:
+def bin_counts(edges: Sequence[float], scores: ArrayLike, weights: ArrayLike | None = None) -> F64:
     """How much lies in each bin; what is below the first edge is in the first bin."""
-    found = np.clip(np.asarray(scores, np.float64), edges[0], edges[-1])
-    return np.histogram(found, edges, weights=weights)[0].astype(np.float64)
+    clipped = np.clip(np.asarray(scores, np.float64), edges[0], edges[-1])
+    return np.histogram(clipped, edges, weights=weights)[0].astype(np.float64)
 
 
 def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
@@ -178,15 +166,21 @@ def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
     return ((len(rising) - below) / max(len(rising), 1)).tolist()  # type: ignore[no-any-return]
 
 
-def said_together(labels: Iterable[Label]) -> dict[PostId, Verdict]:
-    """What people say of each post together: on or off where nobody says the other, else unsure."""
-    said: defaultdict[PostId, set[Verdict]] = defaultdict(set)
+def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
+    """By post: on or off where no judge says the other, else unsure."""
+    words_of: defaultdict[PostId, set[Verdict]] = defaultdict(set)
     for label in labels:
-        said[label.post_id].add(label.label)
-    return {name: _verdict(words) for name, words in said.items()}
+        words_of[label.post_id].add(label.label)
+
+    def joint(words: set[Verdict]) -> Verdict:
+        if words == {"on"}:
+            return "on"
+        return "off" if "off" in words and "on" not in words else "unsure"
+
+    return {name: joint(words) for name, words in words_of.items()}
 
 
-def draws_of(scores: Sequence[float], said: Sequence[bool | None]) -> Draws:
+def draws_of(scores: Sequence[float], labels: Sequence[bool | None]) -> Draws:
     """The labels of matches that may certify, which are drawn in the order of their hashes.
 
     Between two ranks of the walk all matches were equally likely to be labelled, so each label
@@ -198,28 +192,32 @@ def draws_of(scores: Sequence[float], said: Sequence[bool | None]) -> Draws:
     rows: list[tuple[float, bool, float]] = []
     reach = inf
     for above, cut in pairwise(cuts):
-        own = [(s, label) for s, label in zip(scores, said, strict=True) if cut <= s < above]
+        own = [(s, label) for s, label in zip(scores, labels, strict=True) if cut <= s < above]
         drawn = [(s, label) for s, label in own if label is not None]
         if not drawn:
             break
         rows += [(s, label, len(own) / len(drawn)) for s, label in drawn]
         reach = cut
-    found, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
-    return Draws(found, on, weights, reach)
+    drawn_scores, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
+    return Draws(drawn_scores, on, weights, reach)
 
 
 @lru_cache(64)
-def glances(marks: tuple[Mark, ...], draws: Draws, confidence: float = 0.9) -> tuple[Glance, ...]:
-    """What labels say above each score that one of them has, from strict to loose."""
+def score_summaries(
+    marks: tuple[LabelledScore, ...], draws: Draws, confidence: float = 0.9
+) -> tuple[ScoreSummary, ...]:
+    """A summary for each score of a label, from strict to loose."""
     scores = sorted({mark.score for mark in marks} | set(draws.scores), reverse=True)
-    if len(scores) > MOST_GLANCES:
-        kept = np.linspace(0, len(scores) - 1, MOST_GLANCES).round().astype(int)
-        scores = [scores[at] for at in kept.tolist()]
-    return tuple(_glance(score, marks, draws, confidence) for score in scores)
+    if len(scores) > MOST_SUMMARIES:
+        picked = np.linspace(0, len(scores) - 1, MOST_SUMMARIES).round().astype(int)
+        scores = [scores[at] for at in picked.tolist()]
+    return tuple(_summary(score, marks, draws, confidence) for score in scores)
 
 
-def _glance(least: float, marks: Sequence[Mark], draws: Draws, confidence: float) -> Glance:
-    above = [mark.said for mark in marks if mark.score >= least]
+def _summary(
+    least: float, marks: Sequence[LabelledScore], draws: Draws, confidence: float
+) -> ScoreSummary:
+    above = [mark.verdict for mark in marks if mark.score >= least]
     counts = [above.count(word) for word in ("on", "off", "unsure")]
     rows = [at for at, score in enumerate(draws.scores) if score >= least]
     share, recall = None, None
@@ -230,14 +228,8 @@ def _glance(least: float, marks: Sequence[Mark], draws: Draws, confidence: float
         recall = recall_interval(
             draws.scores, draws.on, draws.weights, least, draws.reach, confidence
         )
-    known = None if recall == (0.0, 1.0) else recall
-    return Glance(least, counts[0], counts[1], counts[2], len(rows), share, known)
-
-
-def _verdict(words: set[Verdict]) -> Verdict:
-    if words == {"on"}:
-        return "on"
-    return "off" if "off" in words and "on" not in words else "unsure"
+    informative = None if recall == (0.0, 1.0) else recall
+    return ScoreSummary(least, counts[0], counts[1], counts[2], len(rows), share, informative)
 
 
 MOST_JUDGES = 20  # those with most labels are compared: each with each
@@ -245,8 +237,6 @@ MOST_JUDGES = 20  # those with most labels are compared: each with each
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Two judges, the posts that both have labelled, and how often they say the same."""
-
     one: str
     other: str
     posts: int
@@ -256,26 +246,26 @@ class Agreement:
 
 def agreements(labels: Iterable[Label]) -> list[Agreement]:
     """Each pair of judges that has posts in common, by their names; labels of one event."""
-    said: dict[str, dict[PostId, Verdict]] = defaultdict(dict)
+    verdicts: dict[str, dict[PostId, Verdict]] = defaultdict(dict)
     for label in labels:
-        said[label.by][label.post_id] = label.label
-    judges = sorted(sorted(said, key=lambda by: (-len(said[by]), by))[:MOST_JUDGES])
-    found = []
+        verdicts[label.by][label.post_id] = label.label
+    judges = sorted(sorted(verdicts, key=lambda by: (-len(verdicts[by]), by))[:MOST_JUDGES])
+    rows = []
     for one, other in combinations(judges, 2):
-        if both := sorted(said[one].keys() & said[other].keys()):
-            pair = [said[one][post] for post in both], [said[other][post] for post in both]
+        if both := sorted(verdicts[one].keys() & verdicts[other].keys()):
+            pair = [verdicts[one][post] for post in both], [verdicts[other][post] for post in both]
             same = sum(a == b for a, b in zip(*pair, strict=True)) / len(both)
-            found.append(Agreement(one, other, len(both), same, cohens_kappa(*pair)))
-    return found
+            rows.append(Agreement(one, other, len(both), same, cohens_kappa(*pair)))
+    return rows
 
 
 def labels_by_person(labels: Iterable[Label]) -> list[dict[str, Any]]:
     """How many labels each person gave, which ones, and on posts that were drawn how."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for label in labels:
-        found[label.by].update((label.label, label.drawn))
+        counts[label.by].update((label.label, label.drawn))
     names = (*get_args(Verdict), *get_args(Draw))
-    return [{"by": by} | {name: found[by][name] for name in names} for by in sorted(found)]
+    return [{"by": by} | {name: counts[by][name] for name in names} for by in sorted(counts)]
 
 
 def cohens_kappa(one: Sequence[str], other: Sequence[str]) -> float | None:

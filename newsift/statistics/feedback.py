@@ -1,7 +1,7 @@
-"""What an event learns: its seeds' mean, less the background's nearest posts, and its own posts.
+"""The profile of an event: its seeds' mean, less the nearest background, plus the event's posts.
 
-An event's posts look more like each other than like the news. How much they may say is decided by
-how much those that the seeds' mean likes best agree, and by whether there are more than before.
+An event's posts resemble each other more than the news. Their weight depends on how much the best
+by the seeds' mean agree, and on whether there are more than before.
 """
 
 from collections.abc import Hashable, Sequence
@@ -22,12 +22,12 @@ from worker.seeds.profile import EventVector
 F64 = NDArray[np.float64]
 
 NEGATIVES, AWAY = 30, 0.4
-LOOKS = (10, 20)  # posts: the best by the seeds' mean, then the best by what those have added
+LOOKS = (10, 20)  # posts: the best by the seeds' mean, then the best with those added
 COPY = 0.7  # the cosine from which two posts say the same
-ALONE, AGREED = 0.15, 0.35  # mean cosines of posts from which they say something, and all they can
+ALONE, AGREED = 0.15, 0.35  # mean cosines of posts from which they count, and count fully
 CONFIRMED = 0.25  # and the latter once a burst or labels have confirmed that there are some
 ENOUGH_ON = 3  # labelled posts that confirm it
-UNCONFIRMED = 0.3  # the most that posts may say if they are no more than before
+UNCONFIRMED = 0.3  # the highest weight of posts that are no more than before
 ON, OFF = 1.0, 0.25
 MOST_LABELLED = 500
 NEAREST = 0.75  # the least cosine of a profile with its seeds' mean
@@ -36,8 +36,8 @@ PAGE = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Voices:
-    """Posts and who wrote each; one without an author counts as its own."""
+class AuthoredPosts:
+    """Posts with their authors; one without an author counts as its own."""
 
     posts: Embeddings  # [n]
     authors: Sequence[Hashable | None]  # [n]
@@ -48,42 +48,39 @@ class Voices:
         refuse_odd(posts=self.posts)
 
     @classmethod
-    def nobodys(cls, posts: Embeddings) -> Self:
-        """Posts without authors."""
+    def anonymous(cls, posts: Embeddings) -> Self:
         return cls(posts, [None] * len(posts))
 
-    def best(self, vector: EventVector, count: int, taken: "Voices") -> I64:
-        """The places of the best posts by falling score, without what is taken and copies of it.
+    def best(self, vector: EventVector, count: int, taken: "AuthoredPosts") -> I64:
+        """The indices of the best posts by falling score, without those taken and their copies.
 
-        Of each author the best alone may enter; posts that score nothing are left out.
+        One of each author; posts with a score of 0 or less are left out.
         """
         scores = vector.scores(self.posts)  # [n]
         order = np.argsort(-scores, kind="stable")
-        heard = {author for author in taken.authors if author is not None}
+        authors = {author for author in taken.authors if author is not None}
         first: list[int] = []
         for row in order[scores[order] > 0].tolist():
             author = self.authors[row]
-            if author is None or author not in heard:
+            if author is None or author not in authors:
                 first.append(row)
-                heard.add(author)
+                authors.add(author)
         return without_repeats(self.posts, first, count, taken.posts)
 
     def __getitem__(self, rows: I64) -> Self:
         return type(self)(self.posts[rows], [self.authors[row] for row in rows])
 
-    def __add__(self, other: "Voices") -> "Voices":
+    def __add__(self, other: "AuthoredPosts") -> "AuthoredPosts":
         posts = Embeddings.concat([self.posts, other.posts])
-        return Voices(posts, [*self.authors, *other.authors])
+        return AuthoredPosts(posts, [*self.authors, *other.authors])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
-    """A profile and what it was made of."""
-
+class LearnedProfile:
     vector: EventVector
-    beta: float  # how much the stream's posts say: nothing at 0
-    cohesion: float  # the mean cosine of those that the seeds' mean likes best
-    posts: I64  # the places of the stream's posts that entered
+    beta: float  # the weight of the stream's posts
+    cohesion: float  # the mean cosine of the best by the seeds' mean
+    posts: I64  # indices of the stream's posts that count
     on: I64  # and of the labelled ones
     off: I64
 
@@ -91,26 +88,26 @@ class Learned:
 def learn(
     seeds: Embeddings,
     background: Embeddings,
-    stream: Voices | None = None,
-    on: Voices | None = None,
-    off: Voices | None = None,
+    stream: AuthoredPosts | None = None,
+    on: AuthoredPosts | None = None,
+    off: AuthoredPosts | None = None,
     burst: bool | None = None,
-) -> Learned:
-    """The profile of an event; `burst`: whether its posts are more than before, None if unknown.
+) -> LearnedProfile:
+    """`burst`: whether the event's posts are more than before, None if unknown.
 
-    Labelled posts are those that train, never those that certify a threshold.
+    Labelled posts must be those that train, never those that certify a threshold.
     """
     refuse_odd(seeds=seeds)
-    none = Voices.nobodys(seeds[:0])
+    none = AuthoredPosts.anonymous(seeds[:0])
     stream, on, off = stream or none, on or none, off or none
     start = mean(seeds)
     by_seeds = vector_of(start, seeds)
     start /= np.linalg.norm(start)
     liked, disliked = (x.best(by_seeds, MOST_LABELLED, none) for x in (on, off))
-    against = Voices.nobodys(sides_of(background)[0])
+    against = AuthoredPosts.anonymous(sides_of(background)[0])
     nearest = against.best(by_seeds, NEGATIVES, none)
-    told = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])
-    base = start + told - AWAY * mean(against.posts[nearest])
+    labelled_shift = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])
+    base = start + labelled_shift - AWAY * mean(against.posts[nearest])
     labelled = on[liked] + off[disliked]
     first = stream.best(by_seeds, LOOKS[0], labelled)
     cohesion = float(agreement(stream.posts[first]).mean()) if len(first) > 1 else 0.0
@@ -119,49 +116,51 @@ def learn(
     for count in LOOKS if beta else ():
         chosen = stream.best(vector_of(profile, seeds), count, labelled) if len(chosen) else first
         profile = base + beta * agreed(stream.posts[chosen])
-    return Learned(vector_of(near(profile, start), seeds), beta, cohesion, chosen, liked, disliked)
+    return LearnedProfile(
+        vector_of(near(profile, start), seeds), beta, cohesion, chosen, liked, disliked
+    )
 
 
 def trust(cohesion: float, confirmed: bool | None) -> float:
-    """How much the stream's posts may say: β, from 0 to 1."""
+    """β, the weight of the stream's posts, from 0 to 1."""
     most = UNCONFIRMED if confirmed is False else 1.0
     enough = CONFIRMED if confirmed else AGREED
     return min(max((cohesion - ALONE) / (enough - ALONE), 0.0), most)
 
 
 def is_burst(now: int, before: int, share: float, attempts: int = 1) -> bool:
-    """Whether so many matches, in this share of the time of all, are more than chance brings."""
+    """Whether so many matches, in this share of the whole time, are more than chance."""
     if not 0 < share < 1 or attempts < 1:
         raise InputError(f"share: {share}, attempts: {attempts}; expected 0 to 1, and 1 or more")
     return binomial_tail(now + before, share, now) < CHANCE / attempts
 
 
 def profile_threshold(vector: EventVector, background: Embeddings, rate: float) -> float:
-    """The score that this share of the background reaches, of the posts that say nothing in it."""
+    """The score that this share reaches of the background posts that do not train."""
     row = vector.as_row(background.mix, background.digest)
     return float(thresholds(sides_of(background)[1], row, rate)[0])
 
 
 def without_repeats(posts: Embeddings, order: Sequence[int], count: int, taken: Embeddings) -> I64:
-    """The first so many of these posts that are copies neither of each other nor of others."""
+    """The first so many posts that are no copies of each other or of those taken."""
     chosen: list[int] = []
     for start in range(0, len(order), PAGE):
         page = np.array(order[start : start + PAGE])
-        known = Embeddings.concat([taken, posts[chosen]])
-        fresh = page[(posts[page].similarity(known) < COPY).all(axis=1)]  # [page, known]
+        earlier = Embeddings.concat([taken, posts[chosen]])
+        fresh = page[(posts[page].similarity(earlier) < COPY).all(axis=1)]  # [page, known]
         alike = posts[fresh].similarity(posts[fresh]) >= COPY  # [fresh, fresh]
-        kept: list[int] = []
+        distinct: list[int] = []
         for i in range(len(fresh)):
-            if len(chosen) + len(kept) < count and not alike[i, kept].any():
-                kept.append(i)
-        chosen += fresh[kept].tolist()
+            if len(chosen) + len(distinct) < count and not alike[i, distinct].any():
+                distinct.append(i)
+        chosen += fresh[distinct].tolist()
         if len(chosen) >= count:
             break
     return np.array(chosen, np.int64)
 
 
 def mean(posts: Embeddings, shares: F64 | None = None) -> F64:
-    """The mean of posts as `as_vectors` has them, or that by these shares: [d + slots]."""
+    """The mean of `as_vectors`, weighted by these shares if given: [d + slots]."""
     if shares is None:
         shares = np.full(len(posts), 1 / max(len(posts), 1))
     words = posts.lexical
@@ -180,13 +179,13 @@ def agreement(posts: Embeddings) -> F64:
 
 
 def agreed(posts: Embeddings) -> F64:
-    """The mean of posts, each by how much it agrees with the others: [d + slots]."""
+    """The mean of posts weighted by their agreement: [d + slots]."""
     shares = np.clip((agreement(posts) - ALONE) / (AGREED - ALONE), 0, 1)
     return mean(posts, shares / max(shares.sum(), np.finfo(np.float64).tiny))
 
 
 def near(profile: F64, start: F64) -> F64:
-    """The profile, drawn back to the seeds' mean until their cosine is the least allowed."""
+    """The profile, moved towards the seeds' mean until their cosine is the least allowed."""
     along = float(profile @ start)
     if along <= 0:
         return start
@@ -197,7 +196,7 @@ def near(profile: F64, start: F64) -> F64:
 
 
 def vector_of(direction: F64, like: Embeddings) -> EventVector:
-    """The event vector of this direction [d + slots]."""
+    """From a direction [d + slots]."""
     axes = like.dense.shape[1]
     slots = np.flatnonzero(direction[axes:])
     dense, weights = direction[:axes], direction[axes:][slots]

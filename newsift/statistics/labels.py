@@ -1,4 +1,4 @@
-"""Labels: a record of the labels' topic → what somebody says of a post, and back."""
+"""Labels: their records on the labels topic, and the state of that topic."""
 
 import hashlib
 from collections import defaultdict
@@ -37,7 +37,7 @@ class QueueName(msgspec.Struct, frozen=True):
 
 
 class Label(msgspec.Struct, frozen=True):
-    """What somebody says of a post: whether it is on the event, and how it came to be asked."""
+    """A person's judgement of a post, and how the post was drawn."""
 
     label: Verdict
     event: str
@@ -53,23 +53,21 @@ class Label(msgspec.Struct, frozen=True):
 
     @property
     def post_id(self) -> PostId:
-        """The post that it is about."""
         return self.post.platform, self.post.id
 
     @property
     def key(self) -> bytes:
-        """The key of its record: a later label of the same person on the same post replaces it."""
+        """A later label of the same person on the same post replaces it."""
         return ENCODER.encode([self.event, self.post.platform, self.post.id, self.by])
 
     @property
     def value(self) -> bytes:
-        """The value of its record."""
         return ENCODER.encode(self)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RefusedLabel:
-    """A label that cannot be used, and why: its post counts as not labelled."""
+    """A label that cannot be used: its post counts as not labelled."""
 
     key: str
     reason: str
@@ -82,7 +80,7 @@ DECODER = msgspec.json.Decoder(Label)
 def read_label(
     key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
 ) -> Label | RefusedLabel | None:
-    """The label in a record, or why it is refused; None where the record takes it back."""
+    """None where the record deletes a label."""
     if value is None:
         return None
     try:
@@ -98,37 +96,37 @@ def read_label(
 
 
 def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
-    """The label that a value holds, or a refusal."""
+    """Raises InputError for an invalid label."""
     label = _decoded(value, limits)
     _check(label, limits)
     return label
 
 
-def verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
-    """Whether each post is on the event: only where all who judged it say so without a doubt."""
-    said: dict[PostId, bool] = defaultdict(lambda: True)
+def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
+    """Whether each post is on the event: only where all judges say yes."""
+    verdicts: dict[PostId, bool] = defaultdict(lambda: True)
     for label in labels:
-        said[label.post_id] &= label.label == "on"
-    return dict(said)
+        verdicts[label.post_id] &= label.label == "on"
+    return dict(verdicts)
 
 
 def _decoded(value: bytes, limits: Limits) -> Label:
     if len(value) > limits.post_bytes:
-        told = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
-        raise InputError(f"limits.post_bytes: {told}")
+        problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
+        raise InputError(f"limits.post_bytes: {problem}")
     if bad := refusal(value, limits):
         raise InputError(bad.detail)
     try:
         return DECODER.decode(value)
     except msgspec.ValidationError as error:
-        told, _, where = str(error).partition(" - at `$.")
-        raise InputError(f"{where.rstrip('`') or 'value'}: {told}") from None
+        problem, _, where = str(error).partition(" - at `$.")
+        raise InputError(f"{where.rstrip('`') or 'value'}: {problem}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"value: bad JSON ({error})") from None
 
 
 def _check(label: Label, limits: Limits) -> None:
-    """Refuse what the types of the keys allow and no label may hold."""
+    """The rules beyond the types."""
     for name, text in (("event", label.event), ("by", label.by)):
         if not 0 < (size := len(text.encode())) <= EVENT_BYTES:
             raise InputError(f"{name}: {size} bytes, expected 1 to {EVENT_BYTES}; give a name")
@@ -143,8 +141,8 @@ def _check(label: Label, limits: Limits) -> None:
     if label.drawn == "certify" and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
     if (marks := most_marks(label.post.text)) > limits.marks:
-        told = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"
-        raise InputError(f"limits.marks: {told}")
+        problem = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"
+        raise InputError(f"limits.marks: {problem}")
 
 
 ROOM = 2**28  # bytes that all labels may take together: some 400,000 on posts as people write them
@@ -155,7 +153,7 @@ Pair = tuple[str, str]  # an event, and who judges its posts
 
 
 class LabelMessage(Protocol):
-    """A record of the topic of labels, as any of the Kafka clients hands it out."""
+    """A record of the labels topic, by any Kafka client."""
 
     @property
     def partition(self) -> int: ...
@@ -169,7 +167,7 @@ class LabelMessage(Protocol):
 
 @dataclass(slots=True)
 class PairLabels:
-    """The labels of one event by one person, in the order they came, each with its size."""
+    """The labels of one event by one person, in the order of their records, with their sizes."""
 
     latest: dict[bytes | None, tuple[Label | RefusedLabel, int]] = field(default_factory=dict)
     size: int = 0
@@ -177,7 +175,7 @@ class PairLabels:
 
 @dataclass(frozen=True)
 class LabelState:
-    """The topic of labels at one moment; it never changes."""
+    """The labels topic at one moment; immutable."""
 
     _pairs: Mapping[Pair, PairLabels] = field(repr=False)
     left_out: int = 0  # records without room: whoever may write can fill a topic
@@ -187,16 +185,15 @@ class LabelState:
 
     @property
     def offset(self) -> int:
-        """The next to read; of several partitions the sum."""
+        """The next offset; of several partitions the sum."""
         return sum(self.offsets.values())
 
     @property
     def version(self) -> str:
-        """What names this state for people: how far the topic was read."""
         return f"offset {self.offset}"
 
     def of(self, event: str) -> tuple[Label, ...]:
-        """The labels on the posts of an event, in the order of their keys."""
+        """By key."""
         labels = self._of.get(event)
         if labels is None:
             own = (pair for name, pair in self._pairs.items() if name[0] == event)
@@ -205,7 +202,7 @@ class LabelState:
 
     @cached_property
     def by_event(self) -> Mapping[str, tuple[Label, ...]]:
-        """The labels of each event that has any, by its name, in the order of their keys."""
+        """Events by name, their labels by key."""
         pairs: defaultdict[str, list[PairLabels]] = defaultdict(list)
         for (event, _), own in self._pairs.items():
             pairs[event].append(own)
@@ -214,7 +211,6 @@ class LabelState:
 
     @cached_property
     def refused(self) -> tuple[RefusedLabel, ...]:
-        """The labels that cannot be used."""
         records = (each for own in self._pairs.values() for each, _ in own.latest.values())
         return tuple(sorted(each for each in records if isinstance(each, RefusedLabel)))
 
@@ -224,7 +220,7 @@ class LabelState:
 
 
 class LabelReducer:
-    """Takes the records of the topic of labels; a record costs about the same however many are.
+    """Applies the records of the labels topic; the cost of a record is constant.
 
     Pairs of event and person share the room fairly: where it is full, a label takes the place of
     the newest of the pair that holds most, unless its own pair would then hold more.
@@ -242,7 +238,7 @@ class LabelReducer:
         self._owned = set[Pair]()  # pairs that no state holds
 
     def apply(self, records: Iterable[LabelMessage]) -> None:
-        """Let records take effect, as far as there is room; one that was read before has none."""
+        """Apply records as far as there is room; those that were read before have no effect."""
         for record in records:
             if record.offset >= self._next.get(record.partition, 0):
                 self._next[record.partition] = record.offset + 1
@@ -255,12 +251,12 @@ class LabelReducer:
         self._last = None
 
     def finish(self) -> None:
-        """Say that the topic is read to the end that it had when the reading began."""
+        """The topic was read to the end that it had at the start."""
         if not self._complete:
             self._complete, self._last = True, None
 
     def snapshot(self) -> LabelState:
-        """What the records say now; the same object until another one takes effect."""
+        """The same object until another record takes effect."""
         if self._last is None:
             self._shared, self._owned = True, set()
             self._last = LabelState(
@@ -286,7 +282,7 @@ class LabelReducer:
         self._resize(pair, own, size)
 
     def _own(self, pair: Pair) -> PairLabels:
-        """The labels of a pair, for a change that no state sees."""
+        """The labels of a pair, copied if a state shares them."""
         if self._shared:
             self._pairs, self._shared = self._pairs.copy(), False
         if pair not in self._owned:
@@ -336,7 +332,7 @@ class LabelReducer:
 
 
 def pair_of(key: bytes | None) -> Pair:
-    """The event and the person that a key names; empty where it names none."""
+    """Empty where a key names no event and person."""
     if key is not None and len(key) <= KEY_BYTES:
         try:
             names = KEY_DECODER.decode(key)

@@ -1,7 +1,7 @@
-"""How many posts an hour would pass any threshold of an event: from matches and near misses.
+"""Posts an hour that would pass each threshold of an event, from matches and near misses.
 
-Matches are complete above the threshold that was in force when they came; below it there are near
-misses, of which a sample was kept; below those nobody knows.
+Matches are complete above the threshold of their time; below it there is a sample of near misses,
+and below those nothing is known.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ ENOUGH_SEEN = 500  # posts; fewer tell nothing of what is one in hundreds
 
 
 def an_hour(count: float, since: int, now: int) -> float | None:
-    """How many an hour, where so many came in this window; None where it is too short to tell."""
+    """The rate of a count in a window of milliseconds; None where the window is too short."""
     return count / (now - since) * HOUR if now - since >= SHORTEST else None
 
 
 def window_words(since: int, now: int) -> str:
-    """The window of a rate in words: in the 6 minutes seen."""
+    """Such as: in the 6 minutes seen."""
     minutes = max(now - since, 0) / 60_000
     if minutes >= 24 * 60 - 1:
         return "in the last 24 hours"
@@ -34,11 +34,9 @@ def window_words(since: int, now: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A match: its score, when it came, and for how many copies it stands."""
-
     score: float
     at: int  # milliseconds
-    posts: float = 1.0
+    posts: float = 1.0  # with its copies
     hid: float = -inf  # posts below this score would not have matched then, and would now
 
 
@@ -52,18 +50,15 @@ class NearBy:
 
     @classmethod
     def of(cls, answers: Sequence[NearAnswer]) -> "NearBy":
-        """Those of all workers.
-
-        The floor is that of the seed whose strata end highest.
-        """
+        """The floor is that of the seed whose strata end highest."""
         seen = sum(answer.seen for answer in answers)
         scores, shares = [np.zeros(0)], [np.zeros(0)]
         for parts in zip(*(answer.strata for answer in answers), strict=False):
             stratum = merged(parts)
-            found = np.array([near.score for near in stratum.kept], np.float64)
-            each = stratum.count / max(len(found), 1) / max(seen, 1)
-            scores.append(found)
-            shares.append(np.full(len(found), each))
+            near_scores = np.array([near.score for near in stratum.kept], np.float64)
+            each = stratum.count / max(len(near_scores), 1) / max(seen, 1)
+            scores.append(near_scores)
+            shares.append(np.full(len(near_scores), each))
         ends = [edges[-1] for answer in answers for edges in answer.edges.values()]
         floor = max(ends) if ends and seen >= ENOUGH_SEEN else inf
         return cls(np.concatenate(scores), np.concatenate(shares), floor)
@@ -73,19 +68,19 @@ def passing(
     edges: Sequence[float], matches: Sequence[Passed], since: int, now: int, matched_from: float,
     near: NearBy, posts_an_hour: float,
 ) -> list[float | None]:  # fmt: skip
-    """How many posts an hour score as much as each edge; None where nobody knows.
+    """Posts an hour that reach each edge; None where that is unknown.
 
-    All matches since then are given; now posts match from `matched_from` on, whichever seed.
+    `matches` are all since `since`; posts match from `matched_from` on now, by any seed.
     """
     rates = _match_rates(edges, matches, since, now)
-    found: list[float | None] = []
+    result: list[float | None] = []
     for edge, rate in zip(edges, rates, strict=True):
         if edge < matched_from and (edge < near.floor or rate is None):
             rate = None
         elif edge < matched_from and rate is not None:
             rate += float(near.shares[near.scores >= edge].sum()) * posts_an_hour
-        found.append(rate)
-    return found
+        result.append(rate)
+    return result
 
 
 def _match_rates(

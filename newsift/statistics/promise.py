@@ -1,8 +1,8 @@
-"""A threshold with a promise: that at least so large a share of the matches above it are right.
+"""A threshold with a promise: at least so large a share of the matches above it is right.
 
-Labels are of matches drawn at random, an unsure one counting as wrong. Cuts are tested from strict
-to loose by exact tests, and the first that fails ends it: so one error rate covers all of them.
-Taking the loosest cut whose own interval holds would break the promise far more often.
+Labels are of matches drawn at random; an unsure one counts as wrong. Cuts are tested from strict to
+loose by exact tests until one fails, so that one error rate covers all of them. The loosest cut
+whose own interval holds would break the promise far more often.
 """
 
 import math
@@ -28,24 +28,24 @@ ROUNDING = 1e-9  # relative: a test that the numbers meet exactly is passed
 def precision_threshold(
     scores: ArrayLike, labels: ArrayLike, precision: float = 0.8, confidence: float = 0.9
 ) -> float | None:
-    """The loosest score above which the precision is as promised, or None if no cut shows it.
+    """The loosest score above which the precision is as promised; None if no cut shows it.
 
-    The labels are of matches that were drawn at random, their number fixed before.
+    The labels are of matches drawn at random, their number fixed before.
     """
-    found, right = labelled(scores, labels)
+    values, right = labelled(scores, labels)
     promised(precision, confidence)
-    order = np.argsort(-found, kind="stable")
-    found, positives = found[order], np.cumsum(right[order])
+    order = np.argsort(-values, kind="stable")
+    values, positives = values[order], np.cumsum(right[order])
     passed = None
-    for k in _cuts(found, first_cut(len(found), precision, confidence)):
+    for k in _cuts(values, first_cut(len(values), precision, confidence)):
         if not certifies(int(positives[k - 1]), k, precision, confidence):
             break
-        passed = float(found[k - 1])
+        passed = float(values[k - 1])
     return passed
 
 
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
-    """How many labels show the precision if so many of them are wrong."""
+    """The least number of labels that show the precision, of which so many are wrong."""
     promised(precision, confidence)
     high = errors + 1
     while not certifies(high - errors, high, precision, confidence):
@@ -56,18 +56,18 @@ def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
 
 
 def certifies(positives: int, n: int, precision: float, confidence: float) -> bool:
-    """Whether so many right ones of n were too unlikely, if the precision was not reached."""
+    """Whether so many right ones of n would be too unlikely at a lower precision."""
     alpha = (1 - confidence) * (1 + ROUNDING)
     return binomial_tail(n, precision, positives) <= alpha
 
 
 def first_cut(n: int, precision: float, confidence: float) -> int:
-    """How many of the best scored the first test takes: by the number of labels, never by them."""
+    """The number of labels of the first test; depends on their number, never on their values."""
     return labels_needed(precision, confidence, errors=int(n >= ENOUGH))
 
 
 def confidence_of_version(confidence: float, version: int) -> float:
-    """The confidence to test a version of a profile with, so that all versions share one error."""
+    """The confidence for one version of a profile, so that all versions share one error rate."""
     promised(0.5, confidence)
     if version < 1:
         raise InputError(f"version: {version} is below 1; count the profiles from 1")
@@ -75,9 +75,9 @@ def confidence_of_version(confidence: float, version: int) -> float:
 
 
 def lapses(rate: float, before: float, precision: float) -> bool:
-    """Whether so few posts pass that a promise no longer holds; `before` passed without the event.
+    """Whether so few posts pass that a promise no longer holds; `before` pass without the event.
 
-    What passed before goes on to pass, wrongly: among fewer posts it is more than 1 − precision.
+    Those are wrong, and among so few posts they are more than 1 − precision.
     """
     promised(precision, 0.5)
     if not (math.isfinite(rate) and rate >= 0 and math.isfinite(before) and before >= 0):
@@ -86,7 +86,7 @@ def lapses(rate: float, before: float, precision: float) -> bool:
 
 
 def promised(precision: float, confidence: float) -> None:
-    """Refuse a precision or a confidence that nobody can promise."""
+    """Raise unless both are between 0 and 1."""
     for name, value in (("precision", precision), ("confidence", confidence)):
         try:
             within = bool(0 < value < 1)
@@ -97,24 +97,23 @@ def promised(precision: float, confidence: float) -> None:
 
 
 def labelled(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
-    """Scores and labels as they can be worked with, or a refusal."""
-    found, right = finite("scores", scores), np.asarray(labels)
-    if right.shape != found.shape:
-        raise InputError(f"labels: {right.shape} of them and {found.shape} scores; give each one")
+    """Checked arrays of one length."""
+    values, right = finite("scores", scores), np.asarray(labels)
+    if right.shape != values.shape:
+        raise InputError(f"labels: {right.shape} of them and {values.shape} scores; give each one")
     if right.dtype != np.bool_ and not np.isin(right, (0, 1)).all():
         raise InputError("labels: one is neither true nor false; give an unsure one as false")
-    return found, right.astype(np.bool_)
+    return values, right.astype(np.bool_)
 
 
-def finite(name: str, values: ArrayLike) -> F64:
-    """A list of finite numbers, or a refusal."""
+def finite(name: str, numbers: ArrayLike) -> F64:
     try:
-        found = np.asarray(values, np.float64)
+        array = np.asarray(numbers, np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name}: not a list of numbers") from None
-    if found.ndim != 1 or not np.isfinite(found).all():
+    if array.ndim != 1 or not np.isfinite(array).all():
         raise InputError(f"{name}: give one list of finite numbers; leave out what has none")
-    return found
+    return array
 
 
 def _cuts(scores: F64, first: int) -> list[int]:
@@ -125,12 +124,14 @@ def _cuts(scores: F64, first: int) -> list[int]:
 
 FIRST, GROWTH = 25, 1.6  # ranks of the matches at which cuts are made
 
-Said = Callable[[int], bool | None]  # the label of a match by its place; None if there is none yet
+LabelLookup = Callable[
+    [int], bool | None
+]  # the label of a match by its place; None if there is none yet
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the labels show by now, and whom to ask about next."""
+    """What the labels show by now, and the match to label next."""
 
     threshold: float | None  # the loosest cut that is shown to keep the promise
     ask: int | None  # the match to label next; None where no more can be shown
@@ -143,7 +144,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class FrozenCuts:
-    """The cuts between the matches that are looked at, from strict to loose."""
+    """The cuts of a fixed set of matches, from strict to loose."""
 
     cuts: tuple[float, ...]
     precision: float = 0.8
@@ -157,38 +158,38 @@ class FrozenCuts:
 
     @classmethod
     def among(cls, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9) -> Self:
-        """The cuts among the scores of all matches above the floor, one of each group."""
+        """The scores are those of all matches above the floor, one of each group."""
         falling = np.sort(finite("scores", scores))[::-1]
         ranks = [min(rank, len(falling)) for rank in cut_ranks(len(falling))]
         cuts = sorted({float(falling[rank - 1]) for rank in ranks}, reverse=True)
         return cls(tuple(cuts), precision, confidence)
 
-    def look(self, scores: ArrayLike, hashes: Sequence[str], said: Said) -> Look:
-        """Where the labels stand; the scores and the hashes of the matches that were frozen."""
-        found = finite("scores", scores)
-        if len(hashes) != len(found):
-            raise InputError(f"hashes: {len(hashes)} of them and {len(found)} scores")
-        order = np.array(sorted(range(len(found)), key=hashes.__getitem__), np.int64)
-        shown = None
+    def look(self, scores: ArrayLike, hashes: Sequence[str], label_at: LabelLookup) -> Look:
+        """Scores and hashes are those of the frozen matches; the hashes give the order."""
+        values = finite("scores", scores)
+        if len(hashes) != len(values):
+            raise InputError(f"hashes: {len(hashes)} of them and {len(values)} scores")
+        order = np.array(sorted(range(len(values)), key=hashes.__getitem__), np.int64)
+        threshold = None
         for cut in self.cuts:
-            members = order[found[order] >= cut]
-            labelled, missing = self._walk(members.tolist(), said)
+            members = order[values[order] >= cut]
+            labelled, missing = self._walk(members.tolist(), label_at)
             if missing > len(members) - labelled:
-                verdicts = [bool(said(member)) for member in members[:labelled].tolist()]
+                verdicts = [bool(label_at(member)) for member in members[:labelled].tolist()]
                 n = self._lost_after(verdicts, len(members))
                 off = n - sum(verdicts[:n])
-                return Look(shown, None, missing, cut=cut, off=off, labelled=n)
+                return Look(threshold, None, missing, cut=cut, off=off, labelled=n)
             if missing:
                 share = (labelled + 1) / len(members)
-                return Look(shown, int(members[labelled]), missing, share, cut)
-            shown = cut
-        return Look(shown, None, 0, cut=shown)
+                return Look(threshold, int(members[labelled]), missing, share, cut)
+            threshold = cut
+        return Look(threshold, None, 0, cut=threshold)
 
-    def _walk(self, members: Sequence[int], said: Said) -> tuple[int, int]:
-        """How many are labelled before the first gap, and how many are missing: none if shown."""
+    def _walk(self, members: Sequence[int], label_at: LabelLookup) -> tuple[int, int]:
+        """How many are labelled before the first gap, and how many are missing; 0 if shown."""
         positives, enough = 0, -math.log(1 - self.confidence) - ROUNDING
         for n, member in enumerate(members):
-            if (label := said(member)) is None:
+            if (label := label_at(member)) is None:
                 return n, labels_missing(positives, n, self.precision, self.confidence)
             positives += label
             if log_evidence(positives, n + 1, self.precision) >= enough:
@@ -197,7 +198,7 @@ class FrozenCuts:
         return n, labels_missing(positives, n, self.precision, self.confidence)
 
     def _lost_after(self, verdicts: Sequence[bool], size: int) -> int:
-        """After how many labels a set of this size was out of reach; it stays so."""
+        """The number of labels after which a set of this size was out of reach."""
 
         def lost(n: int) -> bool:
             missing = labels_missing(sum(verdicts[:n]), n, self.precision, self.confidence)
@@ -218,7 +219,7 @@ def cut_ranks(count: int) -> list[int]:
 def log_evidence(positives: int, n: int, precision: float) -> float:
     """The logarithm of the evidence of so many right ones of n for more than the precision.
 
-    It is what a bet wins, at the odds of the precision, that is spread evenly over all above it.
+    The evidence is the gain of a bet, at the odds of the precision, spread evenly over all above.
     """
     a, b = positives + 1, n - positives + 1
     above = beta_below(1 - precision, b, a)
@@ -229,7 +230,7 @@ def log_evidence(positives: int, n: int, precision: float) -> float:
 
 
 def labels_missing(positives: int, n: int, precision: float, confidence: float) -> int:
-    """How many more labels make the evidence enough, if none of them is wrong."""
+    """How many more labels give enough evidence, if none of them is wrong."""
     enough = -math.log(1 - confidence) - ROUNDING
 
     def shown(more: int) -> bool:

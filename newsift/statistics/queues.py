@@ -1,14 +1,13 @@
-"""Whom to ask about: draws that certify a threshold, and posts that a profile can learn from.
+"""Label queues: draws that certify a threshold, and posts that a profile can learn from.
 
-A queue is in the order of a hash of the posts' names, keyed by a nonce that is kept with it: at
-random, the same however often somebody asks, and not to be chosen by whoever chooses ids. Half of
-all posts, by the hash without a key, can certify, the same for every worker, and the other half can
+The order is that of a keyed hash of the posts' names: random, repeatable, and not to be influenced
+by a choice of ids. Half of all posts, by the hash without a key, can certify; the other half can
 train, so that no profile is judged by what it was made of.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Protocol
 
 from msgspec import UNSET, UnsetType
@@ -25,15 +24,12 @@ CERTIFYING = 0.5  # of all posts
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A post that somebody may be asked about; posts of one group say the same."""
-
     post: Post
     score: float
-    group: str = ""  # of a post that stands for itself: none
+    group: str = ""  # of posts that say the same
 
     @property
     def post_id(self) -> PostId:
-        """What names the post."""
         return self.post.platform, self.post.id
 
 
@@ -44,25 +40,21 @@ def certifies_only(post_id: PostId) -> bool:
 
 def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The first of each group, in the order given, and each post once."""
-    found: dict[str | PostId, Candidate] = {}
+    firsts: dict[str | PostId, Candidate] = {}
     posts: set[PostId] = set()
     for candidate in candidates:
         if candidate.post_id not in posts:
             posts.add(candidate.post_id)
-            found.setdefault(candidate.group or candidate.post_id, candidate)
-    return list(found.values())
+            firsts.setdefault(candidate.group or candidate.post_id, candidate)
+    return list(firsts.values())
 
 
-def to_certify(matches: Iterable[Candidate], nonce: str = "") -> list[Candidate]:
-    """The distinct matches whose labels certify, in the order in which they are drawn."""
-    certifying = (match for match in distinct(matches) if certifies_only(match.post_id))
-    return sorted(certifying, key=lambda match: draw_key(match.post_id, nonce))
-
-
-def to_train(matches: Iterable[Candidate], nonce: str = "") -> list[Candidate]:
-    """The distinct matches whose labels may train, in the order in which they are drawn."""
-    training = (match for match in distinct(matches) if not certifies_only(match.post_id))
-    return sorted(training, key=lambda match: draw_key(match.post_id, nonce))
+def draw_order(
+    matches: Iterable[Candidate], nonce: str = "", certify: bool = True
+) -> list[Candidate]:
+    """The distinct matches whose labels certify, or may train, in the order of the draw."""
+    own = (match for match in distinct(matches) if certifies_only(match.post_id) == certify)
+    return sorted(own, key=lambda match: draw_key(match.post_id, nonce))
 
 
 def queue_of(labels: Iterable[Label]) -> QueueName | None:
@@ -70,38 +62,20 @@ def queue_of(labels: Iterable[Label]) -> QueueName | None:
 
     A label that names no queue was drawn without a nonce, once its match was there.
     """
-    given = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
-    if not given:
+    ordered = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
+    if not ordered:
         return None
-    names = [label.queue or QueueName("", label.at) for label in given]
-    return QueueName(names[0].nonce, max((n.until for n in names), key=_milliseconds))
+    names = [label.queue or QueueName("", label.at) for label in ordered]
+    newest = max(names, key=lambda name: milliseconds(utc(name.until)))
+    return QueueName(names[0].nonce, newest.until)
 
 
-def _milliseconds(written: str) -> int:
-    return milliseconds(utc(written))
-
-
-def learn_queue(
-    candidates: Iterable[Candidate], threshold: float, labelled: Collection[PostId], count: int,
-    nonce: str = "",
-) -> list[Candidate]:  # fmt: skip
-    """The nearest to the threshold of matches and near misses in turn, one of each group."""
-    known = set(labelled)
-    asked = [c for c in distinct(candidates) if not certifies_only(c.post_id)]
-    asked = [c for c in asked if c.post_id not in known]
-    asked.sort(key=lambda c: (abs(c.score - threshold), draw_key(c.post_id, nonce)))
-    above = (c for c in asked if c.score >= threshold)
-    below = (c for c in asked if c.score < threshold)
-    both = chain.from_iterable(zip_longest(above, below))
-    return [c for c in both if c is not None][:count]
-
-
-Said = Mapping[PostId, bool]  # whether a post is on the event, by who is asked
+Verdicts = Mapping[PostId, bool]  # of one person: whether a post is on the event
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A post to ask about, how it was drawn, and with which probability."""
+    """A post to label, and how it was drawn."""
 
     candidate: Candidate
     drawn: Draw
@@ -110,23 +84,21 @@ class Question:
 
 
 class Queue(Protocol):
-    """What asks about one post after the other; an answer taken back is asked for again."""
+    """Depends on the verdicts alone: a label that is undone is asked for again."""
 
-    def next(self, said: Said) -> Question | None:
-        """The next question, or none."""
+    def next(self, verdicts: Verdicts) -> Question | None: ...
 
-    def left(self, said: Said) -> int:
-        """How many labels are missing, as far as one knows; 0 where no question is left."""
+    def left(self, verdicts: Verdicts) -> int:
+        """How many labels are missing, as far as that is known; 0 where no question is left."""
 
-    def told(self, said: Said) -> str:
-        """How far it is."""
+    def summary(self, verdicts: Verdicts) -> str: ...
 
 
 class CertifyQueue:
-    """The walk of the anytime form over matches, then all the others: its cuts are frozen here.
+    """The walk that certifies a threshold, with cuts that are frozen here, then all other matches.
 
-    Once the walk has ended, what is left of the half that certifies is asked about in the order of
-    the draw, for an estimate; then the half that trains. None of it changes what the walk shows.
+    After the walk the rest of the certifying half follows in the order of the draw, for an
+    estimate; then the half that trains. Neither changes what the walk shows.
     """
 
     def __init__(
@@ -137,49 +109,48 @@ class CertifyQueue:
         name: QueueName | UnsetType = UNSET,
     ) -> None:
         nonce = name.nonce if name else ""
-        self._order, self._training = to_certify(matches, nonce), to_train(matches, nonce)
+        self._order = draw_order(matches, nonce)
+        self._training = draw_order(matches, nonce, certify=False)
         self._matches, self._name = len(matches), name
         self._scores = [match.score for match in self._order]
         self._keys = [draw_key(match.post_id, nonce) for match in self._order]
         self._cuts = FrozenCuts.among(self._scores, precision, confidence)
 
-    def look(self, said: Said) -> Look:
-        """What the labels show by now."""
-        names = self._order
-        return self._cuts.look(self._scores, self._keys, lambda at: said.get(names[at].post_id))
+    def look(self, verdicts: Verdicts) -> Look:
+        order = self._order
+        return self._cuts.look(self._scores, self._keys, lambda at: verdicts.get(order[at].post_id))
 
-    def next(self, said: Said) -> Question | None:
-        """The next match of the strictest cut that is not shown yet; after that, of all."""
-        look = self.look(said)
+    def next(self, verdicts: Verdicts) -> Question | None:
+        """Of the strictest cut that is not shown yet; after the walk, of all matches."""
+        look = self.look(verdicts)
         if look.ask is not None:
             share = CERTIFYING * look.share
             return Question(self._order[look.ask], "certify", share, self._name)
         for place, match in enumerate(self._order, 1):
-            if match.post_id not in said:
+            if match.post_id not in verdicts:
                 share = CERTIFYING * place / len(self._order)
                 return Question(match, "certify", share, self._name)
-        training = (match for match in self._training if match.post_id not in said)
-        first = next(training, None)
-        return None if first is None else Question(first, "learn")
+        return _first_unlabelled(self._training, verdicts)
 
-    def left(self, said: Said) -> int:
-        """How many labels are missing until more is shown, if none is wrong; else until the end."""
-        look = self.look(said)
-        return self._unread(said) if look.ask is None else look.missing
+    def left(self, verdicts: Verdicts) -> int:
+        """Labels until more is shown, if none is wrong; else until the end."""
+        look = self.look(verdicts)
+        return self._unread(verdicts) if look.ask is None else look.missing
 
-    def told(self, said: Said) -> str:
-        """What is shown, what cannot be, and by how many labels what is right is estimated."""
-        look = self.look(said)
+    def summary(self, verdicts: Verdicts) -> str:
+        look = self.look(verdicts)
         parts = []
         if look.threshold is not None:
             parts.append(f"precision {self._cuts.precision:g} from {look.threshold:.3f} on")
         if look.ask is not None:
             return "; ".join([*parts, f"{look.missing} more, if none is wrong"])
-        parts += [part for part in (self.out_of_reach(look), self._estimated(look, said)) if part]
-        return "; ".join([*parts, f"{self._unread(said):,} unread"])
+        parts += [
+            part for part in (self.out_of_reach(look), self._estimated(look, verdicts)) if part
+        ]
+        return "; ".join([*parts, f"{self._unread(verdicts):,} unread"])
 
     def out_of_reach(self, look: Look) -> str:
-        """Why no more can be promised; empty while it can, or where all cuts are shown."""
+        """Why no more can be promised; empty while it can, or once all cuts are shown."""
         if look.ask is not None or not look.missing:
             return ""
         held = f"{100 * self._cuts.precision:g} %"
@@ -190,7 +161,7 @@ class CertifyQueue:
         were = "was" if look.off == 1 else "were"
         return f"{look.off:,} of {look.labelled:,} {were} off; {cannot}"
 
-    def estimate(self, look: Look, said: Said) -> tuple[Interval, int] | None:
+    def estimate(self, look: Look, verdicts: Verdicts) -> tuple[Interval, int] | None:
         """The share of the matches that is on the event, with its interval, and by how many labels.
 
         Both within the last set of the walk and outside it, matches are labelled in the order of
@@ -198,7 +169,7 @@ class CertifyQueue:
         """
         strata: list[list[bool | None]] = [[], []]
         for match in self._order:
-            strata[look.cut is None or match.score < look.cut].append(said.get(match.post_id))
+            strata[look.cut is None or match.score < look.cut].append(verdicts.get(match.post_id))
         if len(strata[0]) and all(label is None for label in strata[0]):
             strata = [strata[0] + strata[1], []]
         on, weights = list[bool](), list[float]()
@@ -210,34 +181,39 @@ class CertifyQueue:
             weights += [len(stratum) / len(labels)] * len(labels)
         return (share_interval(on, weights), len(on)) if on else None
 
-    def _estimated(self, look: Look, said: Said) -> str:
-        if (found := self.estimate(look, said)) is None:
+    def _estimated(self, look: Look, verdicts: Verdicts) -> str:
+        if (estimate := self.estimate(look, verdicts)) is None:
             return ""
-        (low, share, high), labels = found
+        (low, share, high), labels = estimate
         word = "label" if labels == 1 else "labels"
         shown = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
         return f"on the event: about {shown}, by {labels:,} {word}"
 
-    def _unread(self, said: Said) -> int:
-        return sum(match.post_id not in said for match in (*self._order, *self._training))
+    def _unread(self, verdicts: Verdicts) -> int:
+        return sum(match.post_id not in verdicts for match in (*self._order, *self._training))
 
 
 class LearnQueue:
-    """The nearest to the threshold, of matches and near misses in turn."""
+    """Matches and near misses in turn, the nearest to the threshold first, one of each group."""
 
-    def __init__(self, candidates: Sequence[Candidate], threshold: float, nonce: str = "") -> None:
-        self._order = learn_queue(candidates, threshold, (), len(candidates), nonce)
+    def __init__(self, candidates: Iterable[Candidate], threshold: float, nonce: str = "") -> None:
+        training = [c for c in distinct(candidates) if not certifies_only(c.post_id)]
+        training.sort(key=lambda c: (abs(c.score - threshold), draw_key(c.post_id, nonce)))
+        above = (c for c in training if c.score >= threshold)
+        below = (c for c in training if c.score < threshold)
+        self.order = [c for pair in zip_longest(above, below) for c in pair if c is not None]
 
-    def next(self, said: Said) -> Question | None:
-        """The nearest that has no label yet."""
-        asked = (each for each in self._order if each.post_id not in said)
-        first = next(asked, None)
-        return None if first is None else Question(first, "learn")
+    def next(self, verdicts: Verdicts) -> Question | None:
+        return _first_unlabelled(self.order, verdicts)
 
-    def left(self, said: Said) -> int:
-        """How many have no label yet."""
-        return sum(each.post_id not in said for each in self._order)
+    def left(self, verdicts: Verdicts) -> int:
+        return sum(each.post_id not in verdicts for each in self.order)
 
-    def told(self, said: Said) -> str:
-        """How many are left."""
-        return f"{self.left(said):,} left around the threshold"
+    def summary(self, verdicts: Verdicts) -> str:
+        return f"{self.left(verdicts):,} left around the threshold"
+
+
+def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:
+    unlabelled = (each for each in order if each.post_id not in verdicts)
+    first = next(unlabelled, None)
+    return None if first is None else Question(first, "learn")

@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 from kafka import TopicPartition
 
-from newsift.operations.cluster_status import reading
+from newsift.operations.cluster_status import read_offsets
 from tests.broker.clients import consumer, read_to_end
 from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
@@ -40,7 +40,7 @@ def status(story: Story) -> dict[int, int]:
     """The lag as `newsift status` reckons it."""
     config = configured(story)
     with connected(config) as cluster, administering(config) as admin:
-        return reading(cluster, admin, config).lag
+        return read_offsets(cluster, admin, config).lag
 
 
 def caught_up(story: Story, worker: Worker) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newsift.statistics.background import FACTOR, speak_of_seeds
+from newsift.statistics.background import FACTOR, near_seeds
 from tests.worker.small import ARTICLES, WORDS, book_of, mail, small_encoder
 from worker.assembly import assembled
 from worker.background_file import read_background
@@ -104,11 +104,11 @@ def test_posts_near_a_seed_are_those_well_above_its_threshold() -> None:
     posts, seeds = enc.posts(said), enc.articles(list(ARTICLES.values()))
     cuts = enc.thresholds(seeds, 0.05)
     slow = [any(row >= FACTOR * cuts) for row in posts.similarity(seeds)]
-    found = speak_of_seeds(posts, seeds, enc, 0.05)
+    found = near_seeds(posts, seeds, enc, 0.05)
     assert found.tolist() == slow
     assert 0 < sum(slow) < 300
-    assert not speak_of_seeds(posts, seeds[:0], enc, 0.05).any()
-    assert len(speak_of_seeds(posts, seeds, enc, 1e-9)) == 300  # finer than the model's can tell
+    assert not near_seeds(posts, seeds[:0], enc, 0.05).any()
+    assert len(near_seeds(posts, seeds, enc, 1e-9)) == 300  # finer than the model's can tell
 
 
 def test_a_batch_matches_alike_whoever_reads_the_file(file: Path) -> None:

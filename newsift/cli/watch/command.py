@@ -13,11 +13,11 @@ from encoder.errors import InputError
 from newsift.cli.matches import MatchFilter, match_filter_options
 from newsift.cli.options import kafka_options, since_option
 from newsift.cli.services import Service, Stop, run_services
-from newsift.cli.terminal import say
 from newsift.cli.watch.delivery import MatchDelivery
 from newsift.cli.watch.records import WatchCounts
 from newsift.cli.watch.stream import MatchStream
 from newsift.cli.watch.webhook import Webhook, signing_secret
+from newsift.operations.messages import notify
 from newsift.web.addresses import address
 from worker import log
 from worker.config import Config, WebConfig
@@ -119,7 +119,7 @@ def _print_targets(
     config: Config, target: tuple[URL, Secret] | None, web: WebConfig | None
 ) -> None:
     if target is not None:
-        say(f"matches go to {target[0].host}, group {config.kafka.group}; Ctrl-C ends it")
+        notify(f"matches go to {target[0].host}, group {config.kafka.group}; Ctrl-C ends it")
     if web is not None and web.port:
         host = f"[{web.host}]" if ":" in web.host else web.host
-        say(f"matches are served at http://{host}:{web.port}/matches; Ctrl-C ends it")
+        notify(f"matches are served at http://{host}:{web.port}/matches; Ctrl-C ends it")

@@ -12,9 +12,9 @@ from encoder.errors import InputError
 from newsift.desk.api import LONGEST_NAME, EventName, Nothing, reads
 from newsift.desk.board import ALL, ANY, LANGUAGE_CHARS, LONGEST, BoardRow, MatchFilter
 from newsift.desk.session import Desk
-from newsift.operations.actor import myself
-from newsift.operations.events import KnownEvent
-from newsift.operations.promises import lapsed
+from newsift.operations.actor import current_user
+from newsift.operations.events import EventState
+from newsift.operations.promises import lapse_reason
 from newsift.operations.times import now_ms
 from newsift.statistics.pass_rates import an_hour, window_words
 from worker.match.records import WHY_TOKENS, Match, MatchRecord
@@ -46,7 +46,7 @@ def session(desk: Desk, _request: Nothing) -> dict[str, Any]:
         "kafka": desk.config.kafka.bootstrap_servers,
         "read_only": desk.read_only,
         "version": version("newsift"),
-        "you": cut(one_line(myself()), LONGEST_NAME) or "somebody",
+        "you": cut(one_line(current_user()), LONGEST_NAME) or "somebody",
     }
 
 
@@ -140,8 +140,8 @@ def promise_row(desk: Desk, name: str, profiles: Sequence[Json]) -> Json | None:
         return None
     row = profile_row(profiles)
     assert row is not None
-    event = KnownEvent(name, profile=profile, state=row["state"])
-    why = lapsed(event, desk.pass_rate(profile))
+    event = EventState(name, profile=profile, state=row["state"])
+    why = lapse_reason(event, desk.pass_rate(profile))
     numbers = {key: profile.promise.get(key) for key in ("precision", "confidence", "labels")}
     return {key: value for key, value in numbers.items() if isinstance(value, (int, float))} | {
         "lapsed": why

@@ -11,8 +11,8 @@ from newsift.desk.api import Act, Nothing, acts, reads
 from newsift.desk.feeds import FeedSubscription
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
-from newsift.operations.feeds import Follower, Plan
-from newsift.operations.messages import listening, say
+from newsift.operations.feeds import Follower, FollowOptions
+from newsift.operations.messages import capture, notify
 from newsift.web.polite import PoliteWeb
 from worker.errors import RunError
 from worker.posts.times import rfc3339
@@ -50,7 +50,7 @@ def listed(desk: Desk, _request: Nothing) -> list[dict[str, Any]]:
 def look(desk: Desk, request: FeedRequest) -> dict[str, Any]:
     """What a feed names now, and what its newest articles would be; nothing is published."""
     subscription = request.subscription()
-    plan = Plan(subscription.event, subscription.plan().keep, SAMPLE, dry=True)
+    plan = FollowOptions(subscription.event, subscription.plan().keep, SAMPLE, dry=True)
     web = PoliteWeb(feeds.OPEN, sleep=_patiently)
     follower = Follower(
         web,
@@ -62,13 +62,13 @@ def look(desk: Desk, request: FeedRequest) -> dict[str, Any]:
     )
     with (
         lock_or_busy(desk.feeds.looking, "another feed is being looked at"),
-        listening() as messages,
+        capture() as messages,
     ):
         follower.look()
         try:
             follower.read()
         except NewsiftError as error:
-            say(str(error))
+            notify(str(error))
     articles = sorted(
         follower.followed.articles.values(), key=attrgetter("published"), reverse=True
     )

@@ -10,8 +10,8 @@ from newsift.desk.api import Act, Nothing, acts, reads
 from newsift.desk.dead_letters import REASONS, whole_letter
 from newsift.desk.mirrors import NOT_READ
 from newsift.desk.session import Desk
-from newsift.operations.dead_letters import Choice, DeadLetter, retry_letters
-from newsift.operations.messages import tallied
+from newsift.operations.dead_letters import DeadLetter, LetterSelection, retry_letters
+from newsift.operations.messages import format_counts
 from worker.kafka.reading import connected
 
 MOST_NAMES = 200
@@ -66,7 +66,7 @@ def one(desk: Desk, request: Which) -> dict[str, Any]:
 
 
 def _sent(answer: dict[str, Any]) -> str:
-    unsent = tallied(Counter(answer["kept"]))
+    unsent = format_counts(Counter(answer["kept"]))
     return f"{answer['count']:,} sent again" + (f"; not sent: {unsent}" if unsent else "")
 
 
@@ -87,11 +87,13 @@ def retry(desk: Desk, request: Retry) -> dict[str, Any]:
             sent.append(letter.id)
 
     try:
-        done = retry_letters(desk.config, Choice(frozenset(request.names), request.reason), note)
+        done = retry_letters(
+            desk.config, LetterSelection(frozenset(request.names), request.reason), note
+        )
     finally:
         desk.health.retrying.release()
         desk.pulse.moved("health")
-    return {"count": done.count, "kept": dict(done.kept), "names": sent}
+    return {"count": done.count, "kept": dict(done.not_sent), "names": sent}
 
 
 ENDPOINTS = (health, summary, letters, one, retry)

@@ -12,14 +12,13 @@ from newsift.desk.api import DONE, Act, EventName, Nothing, OfEvent, acts, reads
 from newsift.desk.evidence import DAY_MS, Evidence
 from newsift.desk.label_queues import LabelSession, QueueKey, bounded_post
 from newsift.desk.session import Desk
-from newsift.operations.cluster_status import Stream
-from newsift.operations.events import NONE, the_event
-from newsift.operations.labels import Found, Kind
+from newsift.operations.cluster_status import StreamRate
+from newsift.operations.events import NONE, require_event
+from newsift.operations.labels import EventMatch, QueueKind
 from newsift.operations.promises import (
-    Shown,
-    is_by,
-    missing,
-    promisable,
+    PromiseEvidence,
+    missing_text,
+    require_profile,
     set_promise,
 )
 from newsift.operations.times import now_ms
@@ -41,14 +40,14 @@ class QueueRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     event: str
     by: str
-    kind: Kind = "certify"
+    kind: QueueKind = "certify"
 
 
 class QueueAction(Act, frozen=True, kw_only=True):
     """Something that is done in a queue, which a page names as it was told."""
 
     event: str
-    kind: Kind
+    kind: QueueKind
     queue: str
 
 
@@ -135,7 +134,7 @@ def _queue(desk: Desk, request: QueueAction) -> LabelSession:
 
 def _updated_queue(desk: Desk, queue: LabelSession, event: str) -> LabelSession:
     """The queue, with what its person has said elsewhere meanwhile."""
-    queue.hear(desk.mirrors.labels.of(event))
+    queue.merge(desk.mirrors.labels.of(event))
     return queue
 
 
@@ -209,10 +208,10 @@ def threshold_evidence(desk: Desk, wished: Wished) -> dict[str, Any]:
         return {"profile": None, "loading": not control.complete}
     evidence = _evidence(desk, profile, wished.precision, wished.confidence)
     wish, result = evidence.wish, evidence.result
-    reason = missing(result) if result.threshold is None else ""
+    reason = missing_text(result) if result.threshold is None else ""
     return {
         "profile": profile.version, "loading": False, "threshold": profile.threshold,
-        "promise": profile.promise, "version": wish.version, "tested": wish.tested,
+        "promise": profile.promise, "version": wish.version, "tested": wish.test_confidence,
         "stale": _stale(desk, wished.event), "shown": result, "says": reason,
         "hourly": _hourly(desk.outside.stream(), evidence.matches.values(), profile, result),
     }  # fmt: skip
@@ -224,14 +223,14 @@ def promise(desk: Desk, wished: ToPromise) -> dict[str, Any]:
     teacher = desk.model.wait()
     desk.mirrors.require_current()
     view = desk.model.view()
-    event = the_event(view.events, wished.event).taught()
+    event = require_event(view.events, wished.event).require_seeds()
     if event.state == NONE:
         raise InputError("a promise is of a profile: that comes first, see Learned")
-    profile = promisable(event)
+    profile = require_profile(event)
     evidence = _evidence(desk, profile, wished.precision, wished.confidence)
     result = evidence.result
     if result.threshold is None:
-        raise InputError(missing(result))
+        raise InputError(missing_text(result))
     if result.threshold != wished.threshold:
         raise InputError(
             f"threshold: the labels show {result.threshold:.4f} by now, and not "
@@ -255,10 +254,10 @@ def _stale(desk: Desk, name: str) -> str:
 
 
 def _hourly(
-    stream: Stream, matches: Iterable[Found], profile: Profile, result: Shown
+    stream: StreamRate, matches: Iterable[EventMatch], profile: Profile, result: PromiseEvidence
 ) -> dict[str, float | str | None] | None:
     """How many of the profile's matches an hour pass now, and would above what is shown."""
-    own = [each for each in matches if is_by(each, profile)]
+    own = [each for each in matches if each.profile == (profile.id, profile.version)]
     least = -1.0 if profile.threshold is None else profile.threshold
     if not own:
         return None

@@ -9,10 +9,10 @@ from encoder.errors import InputError
 from newsift.desk.api import Act, EventName, OfEvent, acts, reads
 from newsift.desk.lessons import LessonRun
 from newsift.desk.session import Desk
-from newsift.operations.events import NONE, KnownEvent, the_event
-from newsift.operations.messages import say
-from newsift.operations.profile_training import Learning, earlier, proposal_row
-from newsift.operations.promises import row_of
+from newsift.operations.events import NONE, EventState, require_event
+from newsift.operations.messages import notify
+from newsift.operations.profile_training import LearnOptions, previous_profile, proposal_row
+from newsift.operations.promises import event_row
 from worker.text import cut
 
 WORDS, POSTS, SEEDS = 10, 50, 20  # of each that are told
@@ -41,7 +41,7 @@ def learned(desk: Desk, request: OfEvent) -> dict[str, Any]:
     """What an event has learned, the versions before, and how a lesson of it stands."""
     if desk.model.now() is None:
         return {"away": desk.model.away}
-    event = the_event(desk.model.events(), request.event)
+    event = require_event(desk.model.events(), request.event)
     busy, lesson = desk.lessons.under_way, desk.lessons.of(request.event)
     return {
         "away": "",
@@ -57,7 +57,7 @@ def learn(desk: Desk, request: ToLearn) -> None:
     if request.hours not in (0, *HOURS):
         raise InputError(f"hours: {request.hours} is none of 0, {', '.join(map(str, HOURS))}")
     span = 3600.0 * request.hours if request.hours else None
-    desk.lessons.begin(Learning(request.event, span, request.labels), request.by)
+    desk.lessons.begin(LearnOptions(request.event, span, request.labels), request.by)
     desk.pulse.moved("events")
 
 
@@ -72,16 +72,16 @@ def forget(desk: Desk, request: OfVersion) -> dict[str, Any]:
     """Go back to the version before; without one the seeds serve again."""
     event = desk.lessons.forget(request.event, request.version)
     if event.why:
-        say(f"it is {event.state}: {event.why}; the seeds serve")
+        notify(f"it is {event.state}: {event.why}; the seeds serve")
     return _event_row(event)
 
 
-def _event_row(event: KnownEvent) -> dict[str, Any]:
+def _event_row(event: EventState) -> dict[str, Any]:
     """What an event has learned, bounded: a record may say whatever its writer liked."""
-    row, profile = row_of(event), event.profile
+    row, profile = event_row(event), event.profile
     names = ("event", "profile", "why", "version", "automatic")
     before = profile.before if profile else ()
-    back = earlier(profile)
+    back = previous_profile(profile)
     return {
         **{name: row[name] for name in names},
         "has_profile": event.state != NONE,

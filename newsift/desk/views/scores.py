@@ -12,20 +12,20 @@ from encoder.errors import InputError
 from newsift.desk.api import Act, EventName, OfEvent, acts, reads
 from newsift.desk.scoring import Matched, Measure, Near, drawn
 from newsift.desk.session import Desk
-from newsift.operations.cluster_status import Stream
-from newsift.operations.events import IN_FORCE, KnownEvent
+from newsift.operations.cluster_status import StreamRate
+from newsift.operations.events import IN_FORCE, EventState
 from newsift.operations.labels import candidates_in
-from newsift.operations.messages import say
-from newsift.operations.promises import lapsed
-from newsift.operations.seed_drafts import changed_together
+from newsift.operations.messages import notify
+from newsift.operations.promises import lapse_reason
+from newsift.operations.seed_drafts import change_seeds
 from newsift.operations.times import now_ms
 from newsift.statistics.estimates import (
     Draws,
-    Mark,
-    counted,
-    glances,
-    said_together,
+    LabelledScore,
+    bin_counts,
+    joint_verdicts,
     score_grid,
+    score_summaries,
     share_above,
 )
 from newsift.statistics.labels import Label, Verdict
@@ -50,9 +50,9 @@ class FigureData:
     measure: Measure
     matches: Matched
     labels: Sequence[Label]
-    marks: Sequence[Mark]  # of the labels
+    marks: Sequence[LabelledScore]  # of the labels
     near: Near
-    stream: Stream
+    stream: StreamRate
     now: int
     rate: float | None = None  # of the last hour's posts, those that match the profile
 
@@ -77,7 +77,7 @@ def figure(scene: FigureData) -> dict[str, Any]:
     }
 
 
-def promise_of(event: KnownEvent, rate: float | None) -> dict[str, Any] | None:
+def promise_of(event: EventState, rate: float | None) -> dict[str, Any] | None:
     """What an event's threshold promises, as far as that can be read, and whether it holds."""
     profile = event.profile
     if event.state != IN_FORCE or profile is None or profile.promise is None:
@@ -85,7 +85,7 @@ def promise_of(event: KnownEvent, rate: float | None) -> dict[str, Any] | None:
     numbers = {name: profile.promise.get(name) for name in ("precision", "confidence")}
     if not all(isinstance(each, float) for each in numbers.values()):
         return None
-    return {**numbers, "threshold": profile.threshold, "lapsed": lapsed(event, rate)}
+    return {**numbers, "threshold": profile.threshold, "lapsed": lapse_reason(event, rate)}
 
 
 def _event_fields(scene: FigureData) -> dict[str, Any]:
@@ -122,9 +122,9 @@ def _bins(edges: Sequence[float], scene: FigureData, near: NearBy) -> dict[str, 
     per_share = scene.stream.hourly * hours
     posts = [each.passed.posts for each in own]
     bins = {
-        "everyday": counted(edges, scene.measure.background),
-        "matches": counted(edges, [each.passed.score for each in own], posts),
-        "near": counted(edges, near.scores, near.shares * per_share),
+        "everyday": bin_counts(edges, scene.measure.background),
+        "matches": bin_counts(edges, [each.passed.score for each in own], posts),
+        "near": bin_counts(edges, near.scores, near.shares * per_share),
     }
     return {name: np.round(each, 2).tolist() for name, each in bins.items()}
 
@@ -138,11 +138,11 @@ def _hourly(edges: Sequence[float], scene: FigureData, near: NearBy) -> list[flo
     return passing(edges, matches, _since(scene), scene.now, top, near, hourly)
 
 
-def _label_fields(marks: Sequence[Mark], draws: Draws) -> dict[str, Any]:
+def _label_fields(marks: Sequence[LabelledScore], draws: Draws) -> dict[str, Any]:
     """The labels, and what they say from each of their scores on."""
     return {
-        "marks": [[mark.score, mark.said] for mark in marks],
-        "glances": [asdict(each) for each in glances(marks, draws)],
+        "marks": [[mark.score, mark.verdict] for mark in marks],
+        "glances": [asdict(each) for each in score_summaries(marks, draws)],
         "reach": _finite(draws.reach),
     }
 
@@ -212,10 +212,10 @@ def near(desk: Desk, request: OfEvent) -> dict[str, Any]:
     if desk.model.now() is None:
         return {"away": desk.model.away}
     measure, near_misses = desk.scores.measure(request.event), desk.outside.near(request.event)
-    verdict_of = said_together(desk.mirrors.labels.of(request.event))
+    verdict_of = joint_verdicts(desk.mirrors.labels.of(request.event))
     rows = missed_rows(measure, near_misses.answers, verdict_of)
-    counted = sum(stratum.count for each in near_misses.answers for stratum in each.strata)
-    return {"away": "", "near": rows, "count": counted, "told": near_misses.messages}
+    count = sum(stratum.count for each in near_misses.answers for stratum in each.strata)
+    return {"away": "", "near": rows, "count": count, "told": near_misses.messages}
 
 
 @acts("/api/scores/threshold", SetThreshold, "events.threshold")
@@ -228,9 +228,9 @@ def set_threshold(desk: Desk, request: SetThreshold) -> dict[str, Any]:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
     promise = promise_of(measure.event, None)
     with desk.seed_editor.topic() as topic:
-        changed_together(topic, topic.state(), ids, {"threshold": request.threshold}, desk.config)
+        change_seeds(topic, topic.state(), ids, {"threshold": request.threshold}, desk.config)
     if promise:
-        say("the promise is given up: it was of another threshold")
+        notify("the promise is given up: it was of another threshold")
     return {"threshold": request.threshold, "compared": len(ids)}
 
 

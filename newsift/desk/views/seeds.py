@@ -16,16 +16,22 @@ from newsift.desk.threads import lock_or_busy
 from newsift.files.article_checks import looks_foreign, rejection_reason
 from newsift.files.articles import WebPage
 from newsift.files.read import DASH
-from newsift.operations.model_context import heaviest_words, read_by_model, thresholds_of
+from newsift.operations.model_context import draft_thresholds, heaviest_words, thresholds_of
 from newsift.operations.seed_drafts import (
     SeedDraft,
     draft_of_url,
     drafts_in,
+    parse_seed,
     require_articles,
-    seed_of,
 )
-from newsift.operations.seed_publication import AT_TERMINAL, as_row, event_seeds, look_back, said_of
-from newsift.operations.seed_rows import AutoThresholds, SeedRow, described
+from newsift.operations.seed_publication import (
+    AT_TERMINAL,
+    draft_status,
+    event_seeds,
+    preview_row,
+    preview_seeds,
+)
+from newsift.operations.seed_rows import AutoThresholds, SeedRow, content_row
 from newsift.operations.seed_topic import key_of, seed_topic
 from newsift.operations.times import until
 from newsift.web.client import Bounds
@@ -142,7 +148,7 @@ def one_seed(desk: Desk, request: One) -> SeedRow:
     key = table_key(key_of(control, request.id))
     content = control.content(control.records[key].key or b"")
     assert content is not None  # of a record that is there
-    row = described(content, control.records[key], whole=True)
+    row = content_row(content, control.records[key], whole=True)
     row |= next((each for each in desk.model.rows() if each["key"] == key), {"key": key})
     teacher = desk.model.now()
     if teacher is not None and "text" in row:
@@ -257,7 +263,7 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
             "give fewer"
         )
     for draft in drafts:
-        seed_of(draft, desk.config)
+        parse_seed(draft, desk.config)
     return [
         {
             "id": draft.id,
@@ -303,9 +309,9 @@ def _checked(
     cuts: AutoThresholds,
 ) -> dict[str, Any]:
     mark = mark_of(control.value(draft.key))
-    row = {"id": draft.id, "mark": mark, "published": said_of(draft, control)}
+    row = {"id": draft.id, "mark": mark, "published": draft_status(draft, control)}
     try:
-        seed = seed_of(draft, desk.config)
+        seed = parse_seed(draft, desk.config)
     except InputError as error:
         return row | {"refused": str(error)}
     teacher = desk.model.now()
@@ -333,16 +339,16 @@ def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
 def try_out(desk: Desk, request: Drafts) -> dict[str, Any]:
     """What the events of these articles would have matched in the last hours, with them."""
     drafts = request.all()
-    seeds = [seed_of(draft, desk.config) for draft in drafts]
+    seeds = [parse_seed(draft, desk.config) for draft in drafts]
     teacher = desk.model.wait()
     with lock_or_busy(desk.seed_editor.trying, BUSY), seed_topic(desk.config) as topic:
         state = desk.mirrors.control.with_seeds(seeds)
-        seed_set = teacher.set_of_one(state.of_events({seed.event for seed in seeds}))
-        result = look_back(
+        seed_set = teacher.partial_seed_set(state.of_events({seed.event for seed in seeds}))
+        result = preview_seeds(
             topic.cluster, teacher, seed_set, {seed.id for seed in seeds}, AT_TERMINAL
         )
     return {"events": _event_rows(state, seeds), "seen": {
-        name: as_row(result, name) for name in sorted({seed.event for seed in seeds})
+        name: preview_row(result, name) for name in sorted({seed.event for seed in seeds})
     }}  # fmt: skip
 
 
@@ -350,15 +356,15 @@ def try_out(desk: Desk, request: Drafts) -> dict[str, Any]:
 def publish(desk: Desk, request: Drafts) -> dict[str, Any]:
     """Publish them, read the topic back, and say what there is of their events now."""
     drafts = request.all()
-    seeds = [seed_of(draft, desk.config) for draft in drafts]
+    seeds = [parse_seed(draft, desk.config) for draft in drafts]
     if teacher := desk.model.now():
-        read_by_model(teacher, drafts)
+        draft_thresholds(teacher, drafts)
     if not request.force:
         require_articles(drafts, FORCE)
     marks = {draft.key: each.mark for draft, each in zip(drafts, request.drafts, strict=True)}
     before = desk.seed_editor.publish({draft.key: draft.value for draft in drafts}, marks)
     rows = [
-        {"id": seed.id, "version": seed.version, "published": said_of(draft, before)}
+        {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)
     ]
     return {"seeds": rows, "events": _event_rows(before.with_seeds(seeds), seeds)}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from newsift.operations.dead_letters import in_turn
+from newsift.operations.dead_letters import retry_lock
 from tests.newsift.cli.test_dead_letters import BAD, reject
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, REJECTED, Kafka
@@ -25,7 +25,7 @@ def test_two_at_once_go_in_turn(
     monkeypatch.setenv("NEWSIFT_CACHE", str(tmp_path))
     name = reject(kafka, 1)
     config = load(None, dict(os.environ)).config
-    with in_turn(config):
+    with retry_lock(config):
         second = subprocess.Popen([sys.executable, "-c", RETRY], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)  # fmt: skip
         assert second.stderr is not None
@@ -38,7 +38,7 @@ def test_two_at_once_go_in_turn(
 
 
 def test_who_retries_elsewhere_waits_for_nobody(kafka: Kafka) -> None:
-    with in_turn(load(None, overridden(os.environ, "elsewhere:9092")).config):
+    with retry_lock(load(None, overridden(os.environ, "elsewhere:9092")).config):
         done = subprocess.run([sys.executable, "-c", RETRY], capture_output=True, text=True,
                               timeout=60)  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "newsift: 0 sent again\n")

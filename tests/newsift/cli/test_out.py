@@ -17,7 +17,7 @@ import pytest
 
 import encoder
 from encoder import Encoder
-from newsift.operations.offline_pipeline import Sum
+from newsift.operations.offline_pipeline import Totals
 from tests.broker.clients import until
 from tests.newsift.cli.test_matches import record
 from tests.worker.articles import FERRY, POSTS, lines, write_seeds
@@ -225,13 +225,13 @@ def test_backfill_keeps_what_it_found_before_ctrl_c(
     kafka.send(SEEDS, json.dumps({"text": FERRY, "event": "e"}).encode(), b"ferry")
     kafka.send(POSTS_TOPIC, json.dumps({"id": "1", "text": FERRY}).encode(), partition=0)
     kafka.send(POSTS_TOPIC, json.dumps({"id": "2", "text": FERRY}).encode(), partition=1)
-    add = Sum.add
+    add = Totals.add
 
-    def until_ctrl_c(self: Sum, *args: Any, **kwargs: Any) -> None:
+    def until_ctrl_c(self: Totals, *args: Any, **kwargs: Any) -> None:
         add(self, *args, **kwargs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Sum, "add", until_ctrl_c)
+    monkeypatch.setattr(Totals, "add", until_ctrl_c)
     done = newsift("backfill", "ferry", "--force", "--since", "1h", "--publish", "--out", "m.db")
     kept = len(rows_in(Path("m.db")))
     assert (done.code, done.out) == (130, "")
@@ -246,7 +246,7 @@ def test_a_terminal_is_told_how_long_it_takes(
 ) -> None:
     for n in range(3):
         kafka.send(MATCHES, record(str(n)), partition=n)
-    monkeypatch.setattr("newsift.operations.messages.TELL_EVERY", 0)
+    monkeypatch.setattr("newsift.operations.messages.SHOW_EVERY_S", 0)
     assert "left" not in newsift("matches", "--no-follow", "--out", "m.db").err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     said = newsift("matches", "--no-follow", "--out", "m.db").err

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from newsift.cli.status import seeds_line
-from newsift.operations.cluster_status import Reading, rates
+from newsift.operations.cluster_status import OffsetSnapshot, message_rates
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 from worker.stream.offsets import Backlog
@@ -17,7 +17,7 @@ GROUP = "newsift-ingest"
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.operations.cluster_status.APART", 0.05)
+    monkeypatch.setattr("newsift.operations.cluster_status.RATE_SECONDS", 0.05)
 
 
 def status(newsift: Command) -> dict[str, Any]:
@@ -131,11 +131,13 @@ def test_without_posts_there_is_no_status(
 def test_rates_come_from_two_readings() -> None:
     before = {0: Backlog(0, 4, 10), 1: Backlog(100, None, 300)}
     after = {0: Backlog(0, 8, 30), 1: Backlog(100, 150, 310)}
-    found = rates(Reading(10.0, before, {0: 1}, None), Reading(12.0, after, {0: 2}, {0: 5}))
+    found = message_rates(
+        OffsetSnapshot(10.0, before, {0: 1}, None), OffsetSnapshot(12.0, after, {0: 2}, {0: 5})
+    )
     assert found == {"posts_in": 15.0, "posts_done": 27.0, "matches": 0.5}
 
 
 def test_posts_that_are_gone_are_no_lag() -> None:
     """Retention may outrun a group, and a new group begins with the first post that is there."""
-    now = Reading(0.0, {0: Backlog(90, 20, 100), 1: Backlog(5, None, 9)}, None, None)
+    now = OffsetSnapshot(0.0, {0: Backlog(90, 20, 100), 1: Backlog(5, None, 9)}, None, None)
     assert now.lag == {0: 10, 1: 4}

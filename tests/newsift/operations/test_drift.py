@@ -7,7 +7,7 @@ from math import nan
 
 import pytest
 
-from newsift.operations.workers import TOO_FEW, drift_at, drifting_in, web_address
+from newsift.operations.workers import TOO_FEW, parse_drift, read_drift, web_address
 from worker.config import WebConfig
 from worker.match.drift import Drifting
 from worker.metrics.registry import Metrics
@@ -21,7 +21,7 @@ def served(metrics: Metrics) -> str | None:
         web = Web(WebConfig(port=0), metrics, Health)
         await web.start()
         try:
-            return await asyncio.to_thread(drift_at, [f"127.0.0.1:{web.port}"])
+            return await asyncio.to_thread(read_drift, [f"127.0.0.1:{web.port}"])
         finally:
             await web.stop()
 
@@ -49,17 +49,17 @@ def test_what_is_no_worker_is_none(page: bytes) -> None:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         address = f"127.0.0.1:{server.server_port}"
-        assert drift_at([address]) is None
+        assert read_drift([address]) is None
         thread.join()
-    assert drift_at([address]) is None  # nobody at all
-    assert drift_at([]) is None
+    assert read_drift([address]) is None  # nobody at all
+    assert read_drift([]) is None
 
 
 def test_rows_are_put_together_by_seed() -> None:
     metrics = Metrics()
     rows = [Drifting("fire", "f", 2.0, 0.25), Drifting("fire", "", 1.5, 0.5)]
     metrics.drift(rows)
-    assert drifting_in(metrics.render().decode()) == rows
+    assert parse_drift(metrics.render().decode()) == rows
 
 
 @pytest.mark.parametrize(("host", "port", "address"), [

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from newsift.operations.messages import MOST_CHARS, MOST_LINES, ProgressLine, listening, say
+from newsift.operations.messages import MOST_CHARS, MOST_LINES, ProgressLine, capture, notify
 
 
 def test_without_a_listener_it_is_said_on_standard_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    say("one\x1b[2J\ntwo")
+    notify("one\x1b[2J\ntwo")
     assert capsys.readouterr().err == "newsift: one\\x1b[2J two\n"
 
 
@@ -19,7 +19,7 @@ def test_on_a_terminal_it_takes_the_place_of_the_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    say("done")
+    notify("done")
     assert capsys.readouterr().err == "\r\x1b[Knewsift: done\n"
 
 
@@ -27,11 +27,11 @@ def test_a_listener_hears_it_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr("newsift.operations.messages.TELL_EVERY", -1)
-    with listening() as told:
-        say("a\x07")
+    monkeypatch.setattr("newsift.operations.messages.SHOW_EVERY_S", -1)
+    with capture() as told:
+        notify("a\x07")
         ProgressLine().add(3, "posts")
-    say("b")
+    notify("b")
     assert told == ["a\\x07"]
     assert capsys.readouterr().err == "\r\x1b[Knewsift: b\n"
 
@@ -40,8 +40,8 @@ def test_a_thread_of_the_listener_is_heard_and_another_task_is_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def heard(name: str) -> list[str]:
-        with listening() as told:
-            await asyncio.to_thread(say, name)
+        with capture() as told:
+            await asyncio.to_thread(notify, name)
             return told
 
     async def both() -> list[list[str]]:
@@ -52,8 +52,8 @@ def test_a_thread_of_the_listener_is_heard_and_another_task_is_not(
 
 
 def test_however_much_is_said_a_listener_keeps_little() -> None:
-    with listening() as told:
+    with capture() as told:
         for _ in range(MOST_LINES + 50):
-            say("x" * (MOST_CHARS + 50))
+            notify("x" * (MOST_CHARS + 50))
     assert {len(line) for line in told} == {MOST_CHARS}
     assert len(told) == MOST_LINES

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from newsift.operations.messages import ProgressLine, span
+from newsift.operations.messages import ProgressLine, format_span
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from newsift.operations.messages import ProgressLine, span
     [(0.2, "0 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "2 h"), (9e6, "2,500 h")],
 )
 def test_a_span_is_told_as_people_do(seconds: float, said: str) -> None:
-    assert span(seconds) == said
+    assert format_span(seconds) == said
 
 
 def test_the_time_left_follows_from_the_share(

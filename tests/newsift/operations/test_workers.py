@@ -12,7 +12,7 @@ from newsift.broker.server import running
 from newsift.operations.workers import (
     LOCAL,
     Identity,
-    answer_of,
+    get_answer,
     kafka_cluster_id,
     own_workers,
     worker_addresses,
@@ -113,6 +113,6 @@ def test_who_drips_is_left() -> None:
         thread = Thread(target=drip)
         thread.start()
         with pytest.raises(TimeoutError, match="too slow"):
-            answer_of(f"127.0.0.1:{listener.getsockname()[1]}", "/metrics", 0.3)
+            get_answer(f"127.0.0.1:{listener.getsockname()[1]}", "/metrics", 0.3)
         left.set()
         thread.join(20)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from newsift.statistics.background import SPARE, DistinctPost, Draw, in_turns, place_of
+from newsift.statistics.background import SPARE, DistinctPost, PostSampler, in_turns, text_hash
 from worker.posts.read import Post
 
 SAID = "Storm over the river"
@@ -17,8 +17,8 @@ def post(text: str, author: str | None = None, name: str = "1") -> Post:
     return Post(id=name, platform="plain", text=text, author=author)
 
 
-def drawn(texts: list[str], most: int) -> tuple[list[str], Draw]:
-    draw = Draw(most)
+def drawn(texts: list[str], most: int) -> tuple[list[str], PostSampler]:
+    draw = PostSampler(most)
     for text in texts:
         draw.add(post(text))
     return [each.text for each in draw.posts()], draw
@@ -32,7 +32,7 @@ def drawn(texts: list[str], most: int) -> tuple[list[str], Draw]:
     ],
 )  # fmt: skip
 def test_what_says_the_same_is_drawn_once(again: str) -> None:
-    assert place_of(again) == place_of(SAID)
+    assert text_hash(again) == text_hash(SAID)
     found, draw = drawn([SAID, again], 10)
     assert (found, draw.read, draw.copies) == ([SAID], 2, 1)
 
@@ -44,7 +44,7 @@ def test_what_says_nothing_is_not_drawn() -> None:
 
 def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
     texts = [f"post number {i}" for i in range(300)]
-    lowest = sorted(texts, key=lambda text: place_of(text) or 0)[: SPARE * 20]
+    lowest = sorted(texts, key=lambda text: text_hash(text) or 0)[: SPARE * 20]
     for seed in range(3):
         random.Random(seed).shuffle(texts)
         assert drawn(texts, 20)[0] == lowest

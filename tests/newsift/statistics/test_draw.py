@@ -15,12 +15,12 @@ from newsift.statistics.labels import Label, QueueName
 from newsift.statistics.queues import (
     Candidate,
     CertifyQueue,
+    LearnQueue,
     Question,
     certifies_only,
     distinct,
-    learn_queue,
+    draw_order,
     queue_of,
-    to_certify,
 )
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post, PostId
@@ -41,15 +41,15 @@ def test_the_key_is_the_hash_of_the_platform_and_the_id() -> None:
 
 
 def test_the_order_of_arrival_does_not_matter() -> None:
-    drawn = to_certify(MANY)
-    assert to_certify(MANY[::-1]) == drawn
+    drawn = draw_order(MANY)
+    assert draw_order(MANY[::-1]) == drawn
     assert [draw_key(each.post_id) for each in drawn] == sorted(
         key for match in MANY if int((key := draw_key(match.post_id))[-1], 16) % 2 == 0
     )
 
 
 def test_who_chooses_ids_does_not_choose_what_is_asked_first() -> None:
-    orders = [[each.post_id for each in to_certify(MANY, nonce)] for nonce in ("", "a", "b")]
+    orders = [[each.post_id for each in draw_order(MANY, nonce)] for nonce in ("", "a", "b")]
     assert len({order[0] for order in orders}) == 3
     assert len({tuple(sorted(order)) for order in orders}) == 1  # the half that certifies stays
     first = [CertifyQueue(MANY, name=QueueName(nonce, AT)).next({}) for nonce in ("", "a", "b")]
@@ -75,7 +75,7 @@ def test_labels_name_the_order_of_the_first_and_the_matches_of_the_newest() -> N
 def test_every_match_is_as_likely_among_the_first_of_a_draw() -> None:
     times = np.zeros(40)
     for n in range(4_000):  # other names, other draws
-        for each in to_certify(candidate(40 * n + place) for place in range(40))[:8]:
+        for each in draw_order(candidate(40 * n + place) for place in range(40))[:8]:
             times[int(each.post.id) % 40] += 1
     assert times.mean() == 4_000 * 8 / 40
     spread = np.sqrt(4_000 * 0.2 * 0.8)
@@ -83,8 +83,8 @@ def test_every_match_is_as_likely_among_the_first_of_a_draw() -> None:
 
 
 def test_what_certifies_and_what_trains_have_no_post_in_common() -> None:
-    certify = {match.post_id for match in to_certify(MANY)}
-    learn = {match.post_id for match in learn_queue(MANY, 0.5, (), 5_000)}
+    certify = {match.post_id for match in draw_order(MANY)}
+    learn = {match.post_id for match in LearnQueue(MANY, 0.5).order[:5_000]}
     assert not certify & learn
     assert len(certify | learn) == 2_000
     assert 900 < len(certify) < 1_100
@@ -93,23 +93,21 @@ def test_what_certifies_and_what_trains_have_no_post_in_common() -> None:
 def test_a_group_is_asked_about_once_by_its_first() -> None:
     copies = [candidate(name, group=f"g{name % 7}") for name in range(70)]
     assert distinct([*copies, *copies]) == copies[:7]
-    asked = [*to_certify(copies), *learn_queue(copies, 0.5, (), 99)]
+    asked = [*draw_order(copies), *LearnQueue(copies, 0.5).order[:99]]
     assert sorted(asked, key=lambda each: each.group) == copies[:7]
 
 
 def test_learning_asks_around_the_threshold_in_turn() -> None:
-    asked = learn_queue(MANY, 0.5, (), 20)
+    asked = LearnQueue(MANY, 0.5).order[:20]
     assert [each.score >= 0.5 for each in asked] == [True, False] * 10
     assert max(abs(each.score - 0.5) for each in asked) < 0.03
-    known = {each.post_id for each in asked}
-    assert not known & {each.post_id for each in learn_queue(MANY, 0.5, known, 20)}
-    assert [each.score < 0.5 for each in learn_queue(MANY[:1_001], 0.5, (), 6)][-3:] == [True] * 3
+    assert [each.score < 0.5 for each in LearnQueue(MANY[:1_001], 0.5).order[:6]][-3:] == [True] * 3
 
 
 def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
     copies = [candidate(name, score=0.9, group="g") for name in range(5_000, 5_010)]
     matches = [*MANY, *copies]
-    queue, order = CertifyQueue(matches), to_certify(matches)
+    queue, order = CertifyQueue(matches), draw_order(matches)
     best = sorted((match.score for match in order), reverse=True)
     known: dict[PostId, bool] = {}
     asked: list[Question] = []
@@ -145,7 +143,7 @@ def test_after_the_walk_all_matches_are_asked_about_and_nothing_more_is_shown(
         known[question.candidate.post_id] = random.random() < right
     assert len(known) == count
     assert queue.look(known).threshold == shown or not ended
-    assert queue.told(known).endswith("0 unread")
+    assert queue.summary(known).endswith("0 unread")
 
 
 def test_it_says_in_a_sentence_why_no_more_can_be_promised() -> None:
@@ -155,16 +153,16 @@ def test_it_says_in_a_sentence_why_no_more_can_be_promised() -> None:
         question = queue.next(known)
         assert question is not None
         known[question.candidate.post_id] = right
-    assert queue.told(known) == (
+    assert queue.summary(known) == (
         "1 of 2 was off; 80 % cannot be promised from these 258 matches; 256 unread"
     )
     while queue.estimate(queue.look(known), known) is None:
         question = queue.next(known)
         assert question is not None
         known[question.candidate.post_id] = True
-    assert "; on the event: about " in queue.told(known)
+    assert "; on the event: about " in queue.summary(known)
     few = CertifyQueue(matches[:9])
-    assert few.told({}) == (
+    assert few.summary({}) == (
         "80 % cannot be promised from these 9 matches, which are too few; 9 unread"
     )
 
@@ -206,5 +204,5 @@ def test_each_match_is_hashed_once_however_often_somebody_answers(
         question = queue.next(known)
         assert question is not None
         known[question.candidate.post_id] = True
-        assert queue.told(known)
+        assert queue.summary(known)
     assert len(hashed) == made

@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from encoder.score.lexical import SLOTS, SparseRows
 from newsift.statistics.feedback import (
     NEAREST,
-    Voices,
+    AuthoredPosts,
     is_burst,
     learn,
     profile_threshold,
@@ -131,9 +131,9 @@ def test_a_profile_is_that_of_a_slow_loop(seed: int, mix: float) -> None:
     authors = [None if rng.random() < 0.5 else int(rng.integers(40)) for _ in range(len(posts))]
     on, off = texts(rng, 3 * (seed % 2), mix=mix, about=2), texts(rng, 2 * (seed % 3), mix=mix)
     burst = (None, False, True)[seed % 3]
-    stream = Voices(posts, authors)
+    stream = AuthoredPosts(posts, authors)
     found = learn(
-        seeds, background, stream, Voices.nobodys(on), Voices.nobodys(off), burst
+        seeds, background, stream, AuthoredPosts.anonymous(on), AuthoredPosts.anonymous(off), burst
     )  # fmt: skip
     rows = (plain(seeds), plain(sides_of(background)[0]), plain(posts))
     expected, entered = slow_learn(*rows, authors, plain(on), plain(off), burst)
@@ -168,9 +168,11 @@ def test_whatever_is_said_a_profile_is_finite_and_near_its_seeds(
     articles = texts(rng, seeds, mix=mix, about=2)
     heard = texts(rng, posts, mix=mix, about=2 * rng.random(), empty=True)
     authors = rng.integers(people, size=posts).tolist()
-    on, off = (Voices.nobodys(texts(rng, labels, mix=mix, about=a, empty=True)) for a in (0, 2))
+    on, off = (
+        AuthoredPosts.anonymous(texts(rng, labels, mix=mix, about=a, empty=True)) for a in (0, 2)
+    )
     found = learn(
-        articles, texts(rng, posts, mix=mix), Voices(heard, authors), on, off, burst
+        articles, texts(rng, posts, mix=mix), AuthoredPosts(heard, authors), on, off, burst
     )  # fmt: skip
     profile = plain_profile(found.vector)
     assert abs(np.sqrt(profile @ profile) - 1) < 1e-5
@@ -187,21 +189,21 @@ def test_a_silent_stream_adds_nothing() -> None:
     rng = np.random.default_rng(1)
     seeds, background = texts(rng, 2, about=3), texts(rng, 200)
     silent = texts(rng, 8, about=0)
-    quiet = learn(seeds, background, Voices.nobodys(silent))
+    quiet = learn(seeds, background, AuthoredPosts.anonymous(silent))
     assert quiet.cohesion < 0.15
     assert (quiet.beta, len(quiet.posts)) == (0, 0)
     assert quiet.vector.encoded() == learn(seeds, background).vector.encoded()
-    assert learn(seeds, background, Voices.nobodys(silent[:1]), burst=True).beta == 0
+    assert learn(seeds, background, AuthoredPosts.anonymous(silent[:1]), burst=True).beta == 0
 
 
 def test_a_flood_of_copies_weighs_as_much_as_one_post() -> None:
     rng = np.random.default_rng(2)
     seeds, background, posts = texts(rng, 2, about=3), texts(rng, 200), texts(rng, 40, about=1.5)
-    stream = Voices.nobodys(Embeddings.concat([posts, seeds[np.zeros(3000, int)]]))
+    stream = AuthoredPosts.anonymous(Embeddings.concat([posts, seeds[np.zeros(3000, int)]]))
     flooded = learn(seeds, background, stream, burst=True)
     assert flooded.beta > 0
     assert (flooded.posts >= 40).sum() == 1
-    alone = learn(seeds, background, Voices.nobodys(stream.posts[:41]), burst=True)
+    alone = learn(seeds, background, AuthoredPosts.anonymous(stream.posts[:41]), burst=True)
     assert alone.vector.encoded() == flooded.vector.encoded()
 
 
@@ -210,22 +212,24 @@ def test_a_flood_by_one_author_weighs_as_much_as_one_post() -> None:
     seeds, background, posts = texts(rng, 2, about=3), texts(rng, 200), texts(rng, 40, about=1.5)
     flood = Embeddings.concat([posts, texts(rng, 300, about=3)])
     authors = [*range(40), *["a flood"] * 300]
-    flooded = learn(seeds, background, Voices(flood, authors), burst=True)
+    flooded = learn(seeds, background, AuthoredPosts(flood, authors), burst=True)
     assert flooded.beta > 0
     assert (flooded.posts >= 40).sum() == 1
-    alone = learn(seeds, background, Voices.nobodys(posts), burst=True)
+    alone = learn(seeds, background, AuthoredPosts.anonymous(posts), burst=True)
     assert plain_profile(alone.vector) @ plain_profile(flooded.vector) > 0.97
-    known = Voices(flood[40:41], ["a flood"])
-    labelled = learn(seeds, background, Voices(flood, authors), on=known, burst=True)
+    known = AuthoredPosts(flood[40:41], ["a flood"])
+    labelled = learn(seeds, background, AuthoredPosts(flood, authors), on=known, burst=True)
     assert (labelled.posts < 40).all()
 
 
 def test_what_a_label_says_no_is_not_learned_from_copies() -> None:
     rng = np.random.default_rng(3)
     seeds, background, posts = texts(rng, 1, about=3), texts(rng, 99), texts(rng, 30, about=2)
-    before = learn(seeds, background, Voices.nobodys(posts))
+    before = learn(seeds, background, AuthoredPosts.anonymous(posts))
     wrong = posts[before.posts[:1]]
-    after = learn(seeds, background, Voices.nobodys(posts), off=Voices.nobodys(wrong))
+    after = learn(
+        seeds, background, AuthoredPosts.anonymous(posts), off=AuthoredPosts.anonymous(wrong)
+    )
     assert before.posts[0] not in after.posts
     assert after.vector.scores(wrong) < before.vector.scores(wrong)
 
@@ -233,8 +237,10 @@ def test_what_a_label_says_no_is_not_learned_from_copies() -> None:
 def test_a_hundred_labels_far_off_leave_the_profile_near_its_seeds() -> None:
     rng = np.random.default_rng(4)
     seeds, background = texts(rng, 1, about=3), texts(rng, 99)
-    away = Voices.nobodys(texts(rng, 100, about=0))
-    profile = plain_profile(learn(seeds, background, on=away, off=Voices.nobodys(seeds)).vector)
+    away = AuthoredPosts.anonymous(texts(rng, 100, about=0))
+    profile = plain_profile(
+        learn(seeds, background, on=away, off=AuthoredPosts.anonymous(seeds)).vector
+    )
     assert profile @ plain_start(seeds) >= NEAREST - 1e-5
 
 
@@ -264,11 +270,11 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
     rng = np.random.default_rng(6)
     seeds = texts(rng, 2)
     with pytest.raises(InputError, match="authors: 1 for 2 posts"):
-        Voices(seeds, ["somebody"])
+        AuthoredPosts(seeds, ["somebody"])
     with pytest.raises(InputError, match="no direction"):
         learn(seeds[:0], seeds)
     odd = Embeddings(np.full((1, AXES), np.nan, np.float32), SparseRows.empty(1), 0.6, "a model")
     with pytest.raises(InputError, match="posts: a row is neither of length 1 nor zero"):
-        Voices.nobodys(odd)
+        AuthoredPosts.anonymous(odd)
     with pytest.raises(InputError, match="attempts: 0"):
         is_burst(1, 1, 0.5, 0)

@@ -11,13 +11,13 @@ from scipy import stats
 
 from newsift.statistics.estimates import (
     Draws,
-    Mark,
-    counted,
+    LabelledScore,
+    bin_counts,
     draws_of,
-    glances,
+    joint_verdicts,
     recall_interval,
-    said_together,
     score_grid,
+    score_summaries,
     share_above,
     share_interval,
 )
@@ -37,7 +37,7 @@ def label(post: str, said: Verdict, by: str) -> Label:
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5))
 def test_people_together_say_on_or_off_where_nobody_says_the_other(words: list[Verdict]) -> None:
     labels = [label("1", word, f"by {n}") for n, word in enumerate(words)]
-    (found,) = said_together([*labels, label("2", "on", "x")]).items() - {(("x", "2"), "on")}
+    (found,) = joint_verdicts([*labels, label("2", "on", "x")]).items() - {(("x", "2"), "on")}
     if all(word == "on" for word in words):
         assert found == (("x", "1"), "on")
     elif "on" not in words and "off" in words:
@@ -116,7 +116,7 @@ def test_every_glance_is_what_its_labels_say(
 ) -> None:
     scores, on, weights = zip(*drawn, strict=True) if drawn else ((), (), ())
     draws = Draws(scores, on, weights, reach)
-    found = glances(tuple(Mark(*each) for each in marks), draws)
+    found = score_summaries(tuple(LabelledScore(*each) for each in marks), draws)
     assert [each.least for each in found] == sorted(
         {s for s, _ in marks} | {s for s, _, _ in drawn}, reverse=True
     )
@@ -136,8 +136,8 @@ def test_every_glance_is_what_its_labels_say(
 
 
 def test_very_many_labels_are_looked_at_at_some_scores() -> None:
-    marks = tuple(Mark(n / 1000, "on") for n in range(1, 1000))
-    found = glances(marks, Draws())
+    marks = tuple(LabelledScore(n / 1000, "on") for n in range(1, 1000))
+    found = score_summaries(marks, Draws())
     assert len(found) == 64
     assert (found[0].least, found[-1].least, found[-1].on) == (0.999, 0.001, 999)
     assert all(each.on == 1000 - round(1000 * each.least) for each in found)
@@ -150,7 +150,7 @@ def test_bins_and_shares_are_those_of_a_slow_count(one: list[float], other: list
     assert len(edges) <= 102
     assert edges == sorted(set(edges))
     assert max([*one, *other, 0]) <= edges[-1]
-    bins = counted(edges, one)
+    bins = bin_counts(edges, one)
     slow = [0] * (len(edges) - 1)
     for score in one:
         at = next(n for n in range(len(slow)) if score < edges[n + 1] or n == len(slow) - 1)

@@ -12,7 +12,7 @@ from newsift.statistics.labels import (
     Label,
     RefusedLabel,
     read_label,
-    verdicts,
+    unanimous_verdicts,
 )
 from worker.config.limits import Limits
 from worker.posts.outcome import Post
@@ -134,4 +134,4 @@ def test_no_bytes_break_the_reader(key: bytes | None, value: bytes) -> None:
 def test_a_post_is_on_the_event_where_all_say_so_without_a_doubt() -> None:
     said = [label("on"), label("on", by="bob"), label("on", "2"), label("off", "2", "bob"),
             label("unsure", "3")]  # fmt: skip
-    assert verdicts(said) == {("x", "1"): True, ("x", "2"): False, ("x", "3"): False}
+    assert unanimous_verdicts(said) == {("x", "1"): True, ("x", "2"): False, ("x", "3"): False}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from newsift.statistics import recall_interval
-from newsift.statistics.queues import Candidate, to_certify
+from newsift.statistics.queues import Candidate, draw_order
 from worker.match.reservoir import NearMisses
 from worker.posts.outcome import Post
 
@@ -48,5 +48,5 @@ def labelled(
     candidates: list[Candidate], among: int, on: dict[str, bool]
 ) -> list[tuple[float, bool, float]]:
     """Score, label and weight of 60 that were drawn, of the lowest hashes among so many posts."""
-    asked = to_certify(candidates)[:60]
+    asked = draw_order(candidates)[:60]
     return [(each.score, on[each.post.id], among / len(asked)) for each in asked]

@@ -67,7 +67,7 @@ def test_files_are_read_as_filter_reads_them(tmp_path: Path) -> None:
     other.write_text("a post\n\nanother post\n")
     source = file_posts([one, other], Config())
     assert source.share(0) == 0
-    found = list(source)
+    found = list(source.readings)
     assert source.share(len(found)) == 1
     texts = [each.text if isinstance(each, Post) else None for _, each in found]
     assert texts == ["flood", None, "a post", "another post"]

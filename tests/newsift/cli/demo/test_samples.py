@@ -1,19 +1,18 @@
 """The samples: articles and posts that are what the demo says, in forms that the worker reads."""
 
+import json
 from collections import Counter
 
 import pytest
 
 import encoder
 from newsift.cli.demo import (
-    FORMS,
     HARMLESS,
     POISON,
     SamplePost,
     as_message,
     read_articles,
     read_posts,
-    seed_record,
 )
 from worker.posts.read import PassedOver, Post, Rejected, read_post
 from worker.posts.shape import shape
@@ -33,7 +32,7 @@ def test_every_sample_article_has_a_title_and_a_text() -> None:
     for event, (title, text) in read_articles().items():
         assert 20 < len(title) < 120
         assert len(text.split()) > 150
-        seed = read_seed(event.encode(), seed_record(title, text))
+        seed = read_seed(event.encode(), json.dumps({"title": title, "text": text}).encode())
         assert isinstance(seed, Seed)
         assert (seed.event, seed.title, seed.text) == (event, title, text)
 
@@ -61,7 +60,7 @@ def test_every_form_brings_whole_posts() -> None:
 
 
 def test_ids_are_the_posts_own() -> None:
-    posts = [SamplePost(n, f"words {n}" * 60, None) for n in range(2 * len(FORMS))]
+    posts = [SamplePost(n, f"words {n}" * 60, None) for n in range(2 * len(PLATFORMS))]
     found = [read_post(as_message(post)) for post in posts]
     assert [read.text for read in found if isinstance(read, Post)] == [p.text for p in posts]
     assert len({read.id for read in found if isinstance(read, Post)}) == len(posts)

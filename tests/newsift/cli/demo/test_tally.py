@@ -5,7 +5,7 @@ from collections import Counter
 import click
 import pytest
 
-from newsift.cli.demo import Cue, DemoResults, Script, SeedChange, change_line, match_lines, summary
+from newsift.cli.demo import Cue, DemoResults, Script, SeedChange, match_lines, summary
 from worker.match.records import Match, MatchRecord, PostPosition
 from worker.posts.read import Post
 
@@ -80,11 +80,3 @@ def test_a_line_for_each_match_with_lit_words_and_nothing_that_steers_a_terminal
     lit = next(match_lines(found, colour=True))
     assert "\x1b[" in lit
     assert click.unstyle(lit) == "0.50  fire              Smoke! #Smoke[2J"
-
-
-def test_changes_are_told_with_colour_and_without() -> None:
-    plain = [change_line(change, colour=False) for change in CHANGES]
-    assert [line.split()[1:] for line in plain] == [
-        ["flood", "article", "added"], ["fire", "article", "removed"]
-    ]  # fmt: skip
-    assert [click.unstyle(change_line(change, colour=True)) for change in CHANGES] == plain

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from newsift.cli.events import go_on
-from newsift.operations.model_context import Teacher
-from newsift.operations.profile_training import Learning, ProfileTraining, Proposal
+from newsift.cli.events import learn_repeatedly
+from newsift.operations.model_context import ModelContext
+from newsift.operations.profile_training import LearnOptions, ProfileTraining, Proposal
 from newsift.operations.seed_topic import seed_topic
 from tests.newsift.cli.events.ferry import add_posts, add_seeds, is_on, sample_posts
 from tests.newsift.cli.labels.at_terminal import CODE, ROOT, AtTerminal
@@ -121,9 +121,9 @@ def test_a_round_that_is_overtaken_is_left_to_the_next(
     a_burst(kafka)
     config = load_config()
     with connected(config) as cluster:
-        learning = Learning("ferry", 24 * 3600.0, labels=False)
+        learning = LearnOptions("ferry", 24 * 3600.0, labels=False)
         with pytest.raises(KeyboardInterrupt):
-            go_on(OvertakenTraining(cluster, Teacher(config), learning), every=0.0)
+            learn_repeatedly(OvertakenTraining(cluster, ModelContext(config), learning), every=0.0)
     err = capsys.readouterr().err
     assert err.index("was published by somebody else") < err.index("published: ")
     assert err.count("the control topic was read to offset 3, ") == 1

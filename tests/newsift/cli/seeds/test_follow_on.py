@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient
 
 from newsift.cli.options import configuration
 from newsift.collect.feeds import Followed
-from newsift.operations.feeds import ArticleIndex, Follower, Plan, Tour
+from newsift.operations.feeds import ArticleIndex, Follower, FollowLoop, FollowOptions
 from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
 from tests.broker.clients import until
@@ -28,21 +28,24 @@ DAY = 86_400_000
 
 
 @pytest.fixture
-def tour(site: Site, kafka: Kafka) -> Tour:
+def tour(site: Site, kafka: Kafka) -> FollowLoop:
     web = PoliteWeb(Bounds(allow=lambda _: True), pause=0.0)
-    known, plan = Followed(f"{site.url}/feed", f"{site.url}/feed"), Plan("ferry", 14 * DAY, 20)
+    known, plan = (
+        Followed(f"{site.url}/feed", f"{site.url}/feed"),
+        FollowOptions("ferry", 14 * DAY, 20),
+    )
     config = configuration(str(kafka.address), None)
-    return Tour(Follower(web, known, plan, config, lambda: None, print), 60.0, once=False)
+    return FollowLoop(Follower(web, known, plan, config, lambda: None, print), 60.0, once=False)
 
 
-def again(tour: Tour) -> None:
+def again(tour: FollowLoop) -> None:
     """The next round, whenever it would be."""
     tour.follower.followed.wait_until = 0
     tour.round()
 
 
 def test_a_feed_that_is_away_is_told_once_and_tried_ever_more_seldom(
-    tour: Tour, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    tour: FollowLoop, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": Reply(status=503)}
     waits = []
@@ -60,7 +63,7 @@ def test_a_feed_that_is_away_is_told_once_and_tried_ever_more_seldom(
 
 
 def test_once_it_has_answered_no_answer_ends_it_but_gone(
-    tour: Tour, site: Site, capsys: pytest.CaptureFixture[str]
+    tour: FollowLoop, site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.replies["/feed"] = feed()
     again(tour)
@@ -75,7 +78,7 @@ def test_once_it_has_answered_no_answer_ends_it_but_gone(
 
 
 def test_a_broker_that_is_away_is_told_once_and_nothing_is_lost(
-    tour: Tour, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    tour: FollowLoop, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"), ETag="x")}
     there = tour.follower.config
@@ -91,7 +94,7 @@ def test_a_broker_that_is_away_is_told_once_and_nothing_is_lost(
 
 
 def test_a_control_topic_that_was_made_again_is_read_anew(
-    tour: Tour, site: Site, kafka: Kafka
+    tour: FollowLoop, site: Site, kafka: Kafka
 ) -> None:
     for name in ("Astrid", "Birka"):
         site.replies |= {f"/{name}": page(name), "/feed": feed(item(f"/{name}"))}
@@ -125,7 +128,7 @@ class InterruptedIndex(ArticleIndex):
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_a_seed_that_somebody_publishes_while_an_article_is_compared_stays(
-    tour: Tour, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str], corrected: bool
+    tour: FollowLoop, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str], corrected: bool
 ) -> None:
     mine = {"text": "Written by hand in the same moment."}
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"))}

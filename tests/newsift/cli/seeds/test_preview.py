@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
-from newsift.operations.seed_publication import BEST, BLOCKS, EventSeen, Haste, spans
+from newsift.operations.seed_publication import (
+    BEST,
+    BLOCKS,
+    EventPreview,
+    PreviewLimits,
+    sample_spans,
+)
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
@@ -20,7 +26,9 @@ TITLE, TEXT = ARTICLES["fire"]
 
 @pytest.fixture(autouse=True)
 def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.operations.seed_publication.IN_A_SCRIPT", Haste(5_000, 60.0))
+    monkeypatch.setattr(
+        "newsift.operations.seed_publication.IN_A_SCRIPT", PreviewLimits(5_000, 60.0)
+    )
 
 
 @pytest.fixture
@@ -206,9 +214,9 @@ def test_the_list_says_what_threshold_holds(
 
 def test_spans_are_all_or_a_spread_sample() -> None:
     start, end = {0: 5, 1: 0, 2: 100}, {0: 1_005, 1: 0, 2: 9_100}
-    assert spans(start, end, 10_000) == [(start, end)]
-    assert spans({0: 7}, {0: 7}, 10) == []
-    parts = spans(start, end, 1_000)
+    assert sample_spans(start, end, 10_000) == [(start, end)]
+    assert sample_spans({0: 7}, {0: 7}, 10) == []
+    parts = sample_spans(start, end, 1_000)
     read = set()
     for first, last in parts:
         assert first.keys() == last.keys() == start.keys()
@@ -217,20 +225,20 @@ def test_spans_are_all_or_a_spread_sample() -> None:
     assert len(read) == 1_000
     assert all(start[place] <= at < end[place] for place, at in read)
     assert {place for place, _ in read} == {0, 2}
-    assert parts == spans(start, end, 1_000)
+    assert parts == sample_spans(start, end, 1_000)
 
 
 def test_small_partitions_are_sampled_within_them() -> None:
     start, end = dict.fromkeys(range(50), 0), dict.fromkeys(range(50), 30)
-    parts = spans(start, end, 1_000)
+    parts = sample_spans(start, end, 1_000)
     sizes = [sum(last[p] - first[p] for p in start) for first, last in parts]
     assert all(0 < size <= 100 for size in sizes)
 
 
 def test_the_best_are_those_that_say_something_of_their_own() -> None:
-    seen = EventSeen()
+    seen = EventPreview()
     posts = [(0.5, "Smoke on the ferry"), (0.6, "smoke on the ferry https://t.co/1"), (0.4, "b")]
     for score, text in [*posts, (0.3, "c"), (0.7, "d"), (0.2, "e"), (0.1, "f")]:
         seen.add(score, text, gained=score > 0.5)
-    assert [score for score, _ in seen.shown] == [0.7, 0.6, 0.4, 0.3, 0.2]
+    assert [score for score, _ in seen.best] == [0.7, 0.6, 0.4, 0.3, 0.2]
     assert (seen.matched, seen.gained) == (7, 2)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from newsift.desk.label_queues import MOST, LabelSession
 from newsift.files.rows import read_match
-from newsift.operations.labels import Answers, Found, Frozen, Publish
+from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, Publish
 from newsift.statistics.labels import Label, Verdict, read_label
 from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue, Question, certifies_only
 from tests.worker.judged import drawn, match
@@ -43,13 +43,13 @@ class Topic:
         return {found.post.id: found for found in latest.values() if isinstance(found, Label)}
 
 
-def matches(names: list[str], **changes: Any) -> dict[PostId, Found]:
+def matches(names: list[str], **changes: Any) -> dict[PostId, EventMatch]:
     found = {}
     for name in names:
         record = read_match(match(name, 0.9 - 0.001 * int(name), **changes))
         assert record is not None
         best = record.matches[0]
-        found["x", name] = Found(Candidate(record.post, best.score, name), best, record)
+        found["x", name] = EventMatch(Candidate(record.post, best.score, name), best, record)
     return found
 
 
@@ -57,7 +57,9 @@ def asked(publish: Publish, kind: str = "certify", known: tuple[Label, ...] = ()
     found = matches(NAMES)
     candidates = [each.candidate for each in found.values()]
     queue = CertifyQueue(candidates) if kind == "certify" else LearnQueue(candidates, 0.87)
-    return LabelSession(Frozen(queue, found, None), Answers("storm", "ann", found, known, publish))
+    return LabelSession(
+        FrozenQueue(queue, found, None), AnswerLog("storm", "ann", found, known, publish)
+    )
 
 
 def now(queue: LabelSession) -> str:
@@ -189,14 +191,14 @@ def test_what_was_said_elsewhere_is_heard_and_what_was_said_here_stands() -> Non
     queue, other = asked(topic.publish, "learn"), asked(elsewhere.publish, "learn")
     first, second, third = says(other, "on"), says(other, "on"), now(other)
     assert says(queue, "off") == first
-    queue.hear(elsewhere.labels.values())
+    queue.merge(elsewhere.labels.values())
     assert now(queue) == third
     assert queue.answer(("x", first), "on") == "'off' was answered meanwhile"
     assert queue.answer(("x", second), "on") == ""
     queue.undo(queue.state()["undo"]["step"])
-    queue.hear(elsewhere.labels.values())  # what is followed comes late
+    queue.merge(elsewhere.labels.values())  # what is followed comes late
     assert now(queue) == first
-    queue.hear([msgspec.structs.replace(elsewhere.labels[first], by="ben")])
+    queue.merge([msgspec.structs.replace(elsewhere.labels[first], by="ben")])
     assert now(queue) == first
     assert len(topic.records) == 2
 
@@ -216,7 +218,7 @@ def test_what_is_shown_of_a_post_is_bounded() -> None:
     huge = msgspec.structs.replace(record.post, text="\u202e<b>" * 100_000, author="a" * 10**6)
     name = next(n for n in NAMES if certifies_only(("x", n)))
     huge = msgspec.structs.replace(huge, id=name)
-    found = {("x", name): Found(Candidate(huge, 0.5), record.matches[0], record)}
+    found = {("x", name): EventMatch(Candidate(huge, 0.5), record.matches[0], record)}
 
     class One(CertifyQueue):
         """Asks about the one match, of which nothing can be shown."""
@@ -226,7 +228,7 @@ def test_what_is_shown_of_a_post_is_bounded() -> None:
 
     queue = One([each.candidate for each in found.values()])
     state = LabelSession(
-        Frozen(queue, found, None), Answers("e", "a", found, (), Topic().publish)
+        FrozenQueue(queue, found, None), AnswerLog("e", "a", found, (), Topic().publish)
     ).state()
     assert len(state["question"]["text"]) == MOST["text"]
     assert state["question"]["id"] == name

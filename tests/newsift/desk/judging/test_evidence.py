@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from newsift.desk.evidence import EvidenceCache
-from newsift.operations.labels import Found
+from newsift.operations.labels import EventMatch
 from newsift.statistics.labels import Label
 from tests.worker.learned import profile_of
 from tests.worker.small import ARTICLES, small_encoder
@@ -14,7 +14,7 @@ SAID = Label("on", "storm", Post("1", "x", "smoke"), "ann", "2026-11-20T10:00:00
 
 def test_it_is_the_same_object_until_a_profile_a_label_a_match_or_the_wish_is_another() -> None:
     cache = EvidenceCache()
-    matches: dict[PostId, Found] = {}
+    matches: dict[PostId, EventMatch] = {}
     profile = profile_of(small_encoder(), "storm", {"flood": ("", ARTICLES["flood"])})
     first = cache.of(profile, (SAID,), matches, 0.8, 0.9)
     assert cache.of(profile, (SAID,), matches, 0.8, 0.9) is first

@@ -14,7 +14,7 @@ from encoder.support.files import state_folder
 from newsift.desk import feeds as keeping_feed
 from newsift.desk.feeds import Feeds
 from newsift.desk.views import feeds as views_feeds
-from newsift.operations.feeds import default_state_of, stored
+from newsift.operations.feeds import default_feed_state, feed_state
 from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
 from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, news_site, page, seeds_of
@@ -145,8 +145,8 @@ def test_one_that_a_command_follows_is_refused_and_one_remembered_waits(
 ) -> None:
     config = load_config()
     wish = keeping_feed.FeedSubscription(f"{site.url}/feed", None, "14d", "ada")
-    file = default_state_of(wish.feed, config)
-    with stored(wish.feed, file, dry=False):
+    file = default_feed_state(wish.feed, config)
+    with feed_state(wish.feed, file, dry=False):
         with pytest.raises(InputError, match="is in use by another command"):
             ask("/api/feeds/follow", feed=wish.feed)
         assert ask("/api/feeds") == []
@@ -205,7 +205,7 @@ def test_an_unforeseen_failure_ends_that_feed_alone_and_is_told(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("newsift.operations.feeds.Tour.round", broken)
+    monkeypatch.setattr("newsift.operations.feeds.FollowLoop.round", broken)
     ask("/api/feeds/follow", feed=f"{site.url}/feed")
     assert followed(ask, site, "ended")["why"] == "ZeroDivisionError: by zero"
 

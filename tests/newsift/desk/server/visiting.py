@@ -16,7 +16,7 @@ from encoder.errors import InputError
 from newsift.desk.api import Act, Endpoint, Nothing, acts, reads
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
-from newsift.operations.messages import say
+from newsift.operations.messages import notify
 from worker.config import Config, WebConfig
 from worker.config.secret import Secret
 from worker.errors import RunError
@@ -62,7 +62,7 @@ def say_word(_desk: Desk, asked: Word) -> int:
     if asked.word == "broken":
         raise ZeroDivisionError("by zero")
     DONE.append(asked)
-    say(f"said {asked.word}")
+    notify(f"said {asked.word}")
     return asked.times
 
 

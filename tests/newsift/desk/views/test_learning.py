@@ -13,7 +13,7 @@ from encoder.errors import InputError
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import learning
-from newsift.operations.profile_training import Learning, ProfileTraining
+from newsift.operations.profile_training import LearnOptions, ProfileTraining
 from newsift.operations.seed_topic import SeedTopic
 from tests.newsift.cli.events.ferry import add_posts, add_seeds
 from tests.newsift.desk.views.test_scores import until
@@ -112,7 +112,7 @@ def test_a_lesson_that_begins_while_another_is_published_is_not_lost(
     version, publish = lesson(desk, hours=0)["proposal"]["version"], SeedTopic.publish
 
     def begin_and_publish(*args: Any) -> None:
-        desk.lessons.begin(Learning("ferry", None, False), "ben")
+        desk.lessons.begin(LearnOptions("ferry", None, False), "ben")
         publish(*args)
 
     monkeypatch.setattr(SeedTopic, "publish", begin_and_publish)
@@ -163,7 +163,7 @@ def test_what_a_stranger_wrote_into_a_record_is_told_as_far_as_it_is_sound() -> 
 def test_a_lesson_that_fails_says_why(desk: Desk) -> None:
     with pytest.raises(InputError, match="none of 0, 1, 6, 24"):
         does(desk, learning.learn, by="ann", hours=7, labels=False)
-    desk.lessons.begin(Learning("none", None, False), "ann")
+    desk.lessons.begin(LearnOptions("none", None, False), "ann")
     end = time.monotonic() + 30
     while desk.lessons.under_way:
         assert time.monotonic() < end

@@ -14,9 +14,9 @@ from newsift.desk.session import Desk
 from newsift.desk.views import judge as promising
 from newsift.desk.views.judge import promise, threshold_evidence
 from newsift.desk.views.learning import learn, publish
-from newsift.operations.actor import acting
-from newsift.operations.events import Wish
-from newsift.operations.promises import Shown
+from newsift.operations.actor import acting_as
+from newsift.operations.events import PromiseTarget
+from newsift.operations.promises import PromiseEvidence
 from newsift.operations.times import now_ms
 from newsift.statistics.promise import confidence_of_version, labels_missing
 from tests.newsift.cli.events.ferry import add_seeds
@@ -73,7 +73,7 @@ def until(desk: Desk, holds: Callable[[Any], object], **wished: Any) -> Any:
 def promises(desk: Desk, **wished: Any) -> Any:
     """Set a promise."""
     given = {"event": "ferry", "by": "Åsa", "precision": 0.8, "confidence": 0.9}
-    with acting("Åsa"):  # as the site has it
+    with acting_as("Åsa"):  # as the site has it
         return promise.answer(desk, promise.question(given | wished, True))
 
 
@@ -152,8 +152,8 @@ def test_a_profile_that_changed_while_labels_were_read_is_not_overwritten(
 
     def read(_desk: Desk, profile: Profile, *_: float) -> Evidence:
         kafka.send(SEEDS, other, b"profile|ferry")
-        shown = Shown(0.5, 0, False, 20, 20, 30)
-        return Evidence(profile, (), {}, Wish.of(profile), shown)
+        shown = PromiseEvidence(0.5, 0, False, 20, 20, 30)
+        return Evidence(profile, (), {}, PromiseTarget.of(profile), shown)
 
     until(desk, lambda found: found["profile"])
     monkeypatch.setattr(promising, "_evidence", read)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from newsift.operations.labels import labels_of
+from newsift.operations.labels import read_event_labels
 from newsift.statistics.labels import Label
 from worker.config import Config
 from worker.posts.outcome import Post
@@ -42,9 +42,9 @@ class OneTopic:
 
 def test_one_that_is_refused_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = OneTopic((GIVEN.key, GIVEN.value), (b"broken", b"{"))
-    assert labels_of(cluster, Config(), "fire") == (GIVEN,)  # type: ignore[arg-type]
+    assert read_event_labels(cluster, Config(), "fire") == (GIVEN,)  # type: ignore[arg-type]
     assert "refused: broken: value: " in capsys.readouterr().err
 
 
 def test_where_there_is_no_topic_there_are_none() -> None:
-    assert labels_of(OneTopic(exists=False), Config(), "fire") == ()  # type: ignore[arg-type]
+    assert read_event_labels(OneTopic(exists=False), Config(), "fire") == ()  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ import pytest
 from encoder import Encoder
 from encoder.score.lexical import slot
 from newsift.operations.model_context import moved_words
-from newsift.operations.profile_training import MOST_COUNTED, Lesson, Matches, Pool
-from newsift.statistics.feedback import Voices, mean, vector_of
+from newsift.operations.profile_training import MOST_COUNTED, MatchCounter, PostPool, TrainingData
+from newsift.statistics.feedback import AuthoredPosts, mean, vector_of
 from newsift.statistics.queues import certifies_only
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
 from worker.posts.outcome import Post
@@ -22,7 +22,7 @@ def start(enc: Encoder) -> EventVector:
     return vector_of(mean(rows), rows)
 
 
-def shown(enc: Encoder, pool: Pool, posts: list[Post], batch: int = 50) -> None:
+def shown(enc: Encoder, pool: PostPool, posts: list[Post], batch: int = 50) -> None:
     for at in range(0, len(posts), batch):
         some = posts[at : at + batch]
         pool.add(some, enc.posts([post.text for post in some]))
@@ -30,12 +30,12 @@ def shown(enc: Encoder, pool: Pool, posts: list[Post], batch: int = 50) -> None:
 
 def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) -> None:
     posts = [Post(str(n), "plain", str(p["text"])) for n, p in enumerate(sample_posts())]
-    pool = Pool(start, enc.posts([]), most=12)
+    pool = PostPool(start, enc.posts([]), most=12)
     shown(enc, pool, posts)
     train = [post for post in posts if not certifies_only(("plain", post.id))]
-    voices = Voices.nobodys(enc.posts([post.text for post in train]))
-    whole = voices.best(start, 12, Voices.nobodys(enc.posts([])))
-    kept = pool.voices.best(start, 12, Voices.nobodys(enc.posts([])))
+    voices = AuthoredPosts.anonymous(enc.posts([post.text for post in train]))
+    whole = voices.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
+    kept = pool.authored.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
     assert [pool.posts[n].id for n in kept] == [train[n].id for n in whole]
 
 
@@ -46,9 +46,9 @@ def test_a_flood_does_not_push_others_out(enc: Encoder, start: EventVector) -> N
     rng = np.random.default_rng(3)
     words = title.split()
     one = [Post(f"f{n}", "x", " ".join(rng.permutation(words)), author="f") for n in range(300)]
-    pool = Pool(start, enc.posts([]), most=40)
+    pool = PostPool(start, enc.posts([]), most=40)
     shown(enc, pool, [*copies, *others, *one])
-    best = pool.voices.best(start, 40, Voices.nobodys(enc.posts([])))
+    best = pool.authored.best(start, 40, AuthoredPosts.anonymous(enc.posts([])))
     heard = [pool.posts[n] for n in best]
     assert sum(post.id.startswith("o") for post in heard) > 8
     assert sum(post.author == "f" for post in heard) <= 1
@@ -57,7 +57,7 @@ def test_a_flood_does_not_push_others_out(enc: Encoder, start: EventVector) -> N
 
 
 def test_matches_are_counted_once_for_what_they_say() -> None:
-    matches = Matches()
+    matches = MatchCounter()
     matches.add(5, ["A ferry burns", "RT @x: A ferry burns https://t.co/x", "Another", ""])
     assert (matches.read, matches.matched) == (5, 2)
     assert matches.matched < MOST_COUNTED
@@ -75,7 +75,7 @@ def test_matches_are_counted_once_for_what_they_say() -> None:
 def test_a_burst_needs_a_history(
     now: tuple[int, int], before: tuple[int, int], burst: bool | None
 ) -> None:
-    lesson = Lesson()
+    lesson = TrainingData()
     for matches, (read, matched) in ((lesson.now, now), (lesson.before, before)):
         matches.add(read, (f"post number {n}" for n in range(matched)))
     assert lesson.burst(1) is burst

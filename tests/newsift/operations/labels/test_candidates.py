@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from newsift.operations.labels import matches_of
-from newsift.operations.messages import listening
+from newsift.operations.labels import read_event_matches
+from newsift.operations.messages import capture
 from tests.newsift.desk.matched import record
 from tests.worker.small import Mail
 from worker.config import Config
@@ -35,7 +35,7 @@ def test_the_newest_are_kept(
 ) -> None:
     monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)
     monkeypatch.setattr("newsift.operations.labels.MATCHES_BYTES", room)
-    with listening() as told:
-        found = matches_of(cast(TopicReader, Topic()), Config(), "ferry", 0)
+    with capture() as told:
+        found = read_event_matches(cast(TopicReader, Topic()), Config(), "ferry", 0)
     assert [name for _, name in found] == [f"{n}" for n in range(40 - kept, 40)]
     assert (told == []) == (kept == 40)

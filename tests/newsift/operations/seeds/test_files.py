@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from encoder.errors import InputError
-from newsift.operations.seed_drafts import in_event, read_seed_files, require_articles
+from newsift.operations.seed_drafts import read_seed_files, require_articles, with_event
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 
@@ -48,7 +48,7 @@ def test_a_subfolder_is_an_event_of_its_name(folder: Path) -> None:
 
 def test_an_event_that_is_named_counts_more(folder: Path) -> None:
     (folder / "dam/more.jsonl").unlink()
-    drafts = in_event(read_seed_files([folder / "dam", folder / "fire.md"]), "one")
+    drafts = with_event(read_seed_files([folder / "dam", folder / "fire.md"]), "one")
     assert [(draft.id, event_of(draft.record)) for draft in drafts] == [
         ("one", "one"), ("own", "one"), ("fire", "one"),
     ]  # fmt: skip
@@ -56,7 +56,7 @@ def test_an_event_that_is_named_counts_more(folder: Path) -> None:
 
 def test_a_profile_belongs_to_its_event(folder: Path) -> None:
     with pytest.raises(InputError, match="is the profile of an event; leave --event out"):
-        in_event(read_seed_files([folder]), "one")
+        with_event(read_seed_files([folder]), "one")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from newsift.operations.seed_rows import described
+from newsift.operations.seed_rows import content_row
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from worker.seeds.record import read_seed
@@ -48,7 +48,7 @@ def test_a_record_of_any_time_is_described(timestamp: int) -> None:
     record: Any = SimpleNamespace(timestamp=timestamp, key=b"a", value=b'{"text": "A"}')
     seed = read_seed(b"a", record.value)
     assert seed is not None
-    assert described(seed, record)["published_at"].endswith("Z")
+    assert content_row(seed, record)["published_at"].endswith("Z")
 
 
 def test_seeds_beyond_the_limit_are_listed_as_refused(
