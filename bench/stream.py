@@ -24,7 +24,8 @@ from bench.measure import NotAvailable, ResultTable, Say, describe, percentile, 
 from bench.texts import ROOT, Article, read_articles, read_posts
 from encoder import Encoder
 from encoder.errors import InputError
-from newsift.cli.processes import WorkerProcess, faust, free_port, worker_process
+from newsift.cli.processes import WorkerProcess, free_port, worker_process
+from newsift.cli.worker import faust
 
 PARTITIONS = 4
 SAMPLE = 4096

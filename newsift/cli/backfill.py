@@ -17,7 +17,6 @@ from worker.config import Config
 from worker.kafka.reading import connected, records_between
 from worker.kafka.sending import Outbox, sending
 from worker.match.pipeline import Outcome
-from worker.seeds.profile import Compared
 from worker.seeds.record import RefusedSeed, Seed
 
 GRACE_S = 2.0  # for what is being published when Ctrl-C ends it
@@ -52,8 +51,9 @@ def backfill(
         pipeline, seeds = load_pipeline(state.of_one(content), config)
         for idle in idle_profiles(seeds):
             raise InputError(f"seed {idle}")
-        if not force:
-            _require_article(content)
+        if not force and isinstance(content, Seed):
+            article = Article(content.title, content.text)
+            article.require_seed(f"seed {seed!r}", ", or give --force")
         expected = max(records_between(*span), 1)
         total = Totals(lambda done: done / expected)
         try:
@@ -65,21 +65,13 @@ def backfill(
                 if outbox:
                     outbox.settle()
         except KeyboardInterrupt:
-            _conclude(total, _published(outbox, config.topics.matches))
+            _report(total, outbox, config.topics.matches)
             raise
-    _conclude(total, _published(outbox, config.topics.matches))
+        _report(total, outbox, config.topics.matches)
 
 
-def _require_article(seed: Compared) -> None:
-    if isinstance(seed, Seed):
-        Article(seed.title, seed.text).require_seed(f"seed {seed.id!r}", ", or give --force")
-
-
-def _published(outbox: Outbox | None, topic: str) -> str:
-    return f"; {outbox.drained(GRACE_S):,} published to {topic}" if outbox else ""
-
-
-def _conclude(total: Totals, sent: str) -> None:
+def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
+    sent = f"; {outbox.drained(GRACE_S):,} published to {topic}" if outbox else ""
     over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
     odd = f", no posts: {format_counts(total.rejected)}" if total.rejected else ""
     notify(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")

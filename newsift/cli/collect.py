@@ -52,9 +52,10 @@ def collect() -> None:
 P = ParamSpec("P")
 R = TypeVar("R")
 STDOUT = 1
-
+MASTODON_TOKEN, X_TOKEN = "NEWSIFT_MASTODON_TOKEN", "NEWSIFT_X_TOKEN"
+FILE = click.Path(path_type=Path, dir_okay=False)
 STATE = click.option(
-    "--state", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    "--state", metavar="FILE", type=FILE,
     help="Where it is kept how far it came; else a file in the state folder.",
 )  # fmt: skip
 DRY_RUN = click.option(
@@ -65,7 +66,7 @@ DRY_RUN = click.option(
 def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """--token-file FILE; the environment variable `variable` may hold the token instead."""
     return click.option(
-        "--token-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+        "--token-file", metavar="FILE", type=FILE,
         help=f"A file with the token alone; else {variable} holds it.",
     )  # fmt: skip
 
@@ -123,6 +124,15 @@ async def publish_frames(source: LiveSource, state: State, config: Config) -> li
         signals.append(kind)
         collector.leave()
 
+    async def start_outlet() -> None:
+        await asyncio.to_thread(ensure_posts, config)
+        await outlet.start()
+
+    def report() -> None:
+        gaps = f"; {counts.gaps:,} gaps that nothing can fill" if counts.gaps else ""
+        where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
+        notify(f"{counts.sent:,} frames of {source.name} sent to {where}{gaps}")
+
     on_interrupt(asyncio.get_running_loop(), leave)
     site = Site(
         config.web, counts.render, lambda: stalled.not_ready_reason or collector.not_ready_reason
@@ -132,25 +142,14 @@ async def publish_frames(source: LiveSource, state: State, config: Config) -> li
             await site.start()
             stack.push_async_callback(site.stop)
             stack.push_async_callback(outlet.stop)
-            if not await collector.before_leaving(_open(outlet, config)):
+            if not await collector.before_leaving(start_outlet()):
                 return signals
             client = await stack.enter_async_context(client_session(limits(config.stream.stall_s)))
-            stack.callback(_report_sent, counts, source.name, config)
+            stack.callback(report)
             await collector.run(client)
     except KafkaError as error:
         raise broker_error(error, config) from error
     return signals
-
-
-async def _open(outlet: TopicOutlet, config: Config) -> None:
-    await asyncio.to_thread(ensure_posts, config)
-    await outlet.start()
-
-
-def _report_sent(counts: Counts, source: str, config: Config) -> None:
-    gaps = f"; {counts.gaps:,} gaps that nothing can fill" if counts.gaps else ""
-    where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-    notify(f"{counts.sent:,} frames of {source} sent to {where}{gaps}")
 
 
 class StallStatus:
@@ -177,12 +176,9 @@ class StallStatus:
     help=f"Of the records; .* at its end stands for all below.  [default: {POSTS}]",
 )  # fmt: skip
 @click.option(
-    "--lang",
-    "langs",
-    multiple=True,
-    metavar="LANG",
+    "--lang", "langs", multiple=True, metavar="LANG",
     help="Only posts whose author names this language, or none; may be given again.",
-)
+)  # fmt: skip
 @collect_options
 def bluesky(
     urls: tuple[str, ...], collections: tuple[str, ...], langs: tuple[str, ...], config: Config
@@ -194,9 +190,6 @@ def bluesky(
     that is started again within that time loses nothing, also with another host.
     """
     return Bluesky(urls, collections, langs, config.stream.stall_s)
-
-
-MASTODON_TOKEN = "NEWSIFT_MASTODON_TOKEN"
 
 
 @collect.command()
@@ -223,9 +216,6 @@ def mastodon(
     return Mastodon(address, needed_token(MASTODON_TOKEN, token_file), config.stream.stall_s)
 
 
-X_TOKEN = "NEWSIFT_X_TOKEN"
-
-
 def list_rules_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add --list-rules; with it, or with --dry-run and --rules, the rules are shown instead."""
 
@@ -249,7 +239,7 @@ def list_rules_option(command: Callable[..., None]) -> Callable[..., None]:
     help="The filtered stream; its rules stand below it, at /rules.",
 )  # fmt: skip
 @click.option(
-    "--rules", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    "--rules", metavar="FILE", type=FILE,
     help="Keep the rules of X in step with this file: a rule a line, its tag behind a tab. With "
     "--dry-run it shows what it would change, and ends.",
 )  # fmt: skip
@@ -294,7 +284,7 @@ async def show_rules(source: XStream, list_all: bool) -> None:
 
 
 def escaped_rule(line: str) -> str:
-    """The tab before the tag is not escaped."""
+    """Without the tab before the tag."""
     return "\t".join(map(escaped, line.split("\t", 1)))
 
 
@@ -306,13 +296,9 @@ def escaped_rule(line: str) -> str:
 @DRY_RUN
 @kafka_options
 def files(
-    place: str,
-    once: bool,
-    file_options: FileOptions,
-    state: Path | None,
-    dry_run: bool,
+    place: str, once: bool, file_options: FileOptions, state: Path | None, dry_run: bool,
     config: Config,
-) -> None:
+) -> None:  # fmt: skip
     """Publish the posts of the files in FOLDER, and of files that arrive later, each file once.
 
     All formats of `newsift filter` are read, in subfolders too; FOLDER may be a quoted pattern. A
@@ -328,10 +314,17 @@ def files(
         notify(f"{place}: holds no file of posts yet; they are waited for")
     file = state or default_state(f"files-{digest(place)[:12]}")
     ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
-    tell = SayOnce()
+    kinds: set[str] = set()
+
+    def notify_once(message: str) -> None:
+        """How tables are read: once for each kind, not for each file."""
+        kind = message.partition(": ")[2]
+        if kind not in kinds:
+            kinds.add(kind)
+            notify(message)
 
     def read(path: Path) -> FileMessages:
-        return FileMessages(path, file_options, config.limits, tell)
+        return FileMessages(path, file_options, config.limits, notify_once)
 
     source = Folder(place, read, ledger, once or dry_run)
     try:
@@ -339,25 +332,7 @@ def files(
     finally:
         notify(f"{place}: {format_counts(source.counts) or 'nothing new'}")
     if once:
-        refuse_failures(source)
-
-
-class SayOnce:
-    """Prints how tables are read once for each kind, not for each file."""
-
-    def __init__(self) -> None:
-        self._messages: set[str] = set()
-
-    def __call__(self, message: str) -> None:
-        kind = message.partition(": ")[2]
-        if kind not in self._messages:
-            self._messages.add(kind)
-            notify(message)
-
-
-def refuse_failures(source: Folder) -> None:
-    """Raise if too many files or rows could not be read."""
-    counts = source.counts
-    if unread := counts["not understood"]:
-        raise RunError(f"{unread:,} of {unread + counts['files']:,} files could not be read")
-    refuse_many_bad(counts["bad rows"], counts["rows"])
+        counts = source.counts
+        if unread := counts["not understood"]:
+            raise RunError(f"{unread:,} of {unread + counts['files']:,} files could not be read")
+        refuse_many_bad(counts["bad rows"], counts["rows"])

@@ -7,7 +7,6 @@ import click
 from newsift.cli.options import JSON, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json
 from newsift.operations.dead_letters import (
-    DeadLetter,
     LetterSelection,
     no_such_letter,
     read_letters,
@@ -51,8 +50,10 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
             reasons[letter.reason] += 1
             if as_json:
                 print_json([letter.row()])
-            else:
-                _print_line(letter)
+                continue
+            when, detail = letter.row()["rejected_at"][:19], one_line(letter.detail)[:DETAIL]
+            place = f"{one_line(letter.id):<24}  {when}Z  {one_line(letter.reason):<16}"
+            click.echo(f"{place}  attempt {letter.attempt}  {detail}".rstrip())
     if not as_json:
         summary = f"{reasons.total():,}: {format_counts(reasons)}" if reasons else "none"
         notify(f"dead letters: {summary}")
@@ -93,18 +94,12 @@ def retry(
     """
     if bool(names) + every + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
-    retry_letters(config, LetterSelection(frozenset(names), reason, start), _print_sent)
-
-
-def _print_sent(letter: DeadLetter) -> None:
-    click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}")
-
-
-def _print_line(letter: DeadLetter) -> None:
-    when = f"{letter.row()['rejected_at'][:19]}Z"
-    detail = one_line(letter.detail)[:DETAIL]
-    attempt, reason = f"attempt {letter.attempt}", one_line(letter.reason)
-    click.echo(f"{one_line(letter.id):<24}  {when}  {reason:<16}  {attempt}  {detail}".rstrip())
+    selection = LetterSelection(frozenset(names), reason, start)
+    retry_letters(
+        config,
+        selection,
+        lambda each: click.echo(f"{one_line(each.id)}  attempt {each.attempt + 1}"),
+    )
 
 
 def _text(value: bytes | None) -> str:

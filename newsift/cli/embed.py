@@ -12,7 +12,7 @@ import encoder
 from encoder import Embeddings, Encoder, InputError
 from encoder.embeddings import saving
 from encoder.model.weights import F32
-from newsift.cli.options import file_options, model_options
+from newsift.cli.options import PATH, file_options, model_options
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage, InputText, input_text
 from newsift.files.posts import FileMessages, checked, refuse_many_bad, share_read
@@ -31,8 +31,8 @@ class TextBatches:
 
     def __init__(self, inputs: Sequence[FileMessages], skip_bad: bool) -> None:
         self._rows = chain.from_iterable(chain.from_iterable(inputs))
-        self._skip_bad, self._bad = skip_bad, 0
-        self._progress = ProgressLine(share_read(inputs))
+        self._skip_bad, self.bad = skip_bad, 0
+        self.progress = ProgressLine(share_read(inputs))
 
     def __iter__(self) -> Iterator[list[InputText]]:
         batch: list[InputText] = []
@@ -44,15 +44,18 @@ class TextBatches:
             size += len(message.raw)
             if len(batch) == BATCH_TEXTS or size >= BATCH_BYTES:
                 yield batch
-                self._progress.add(len(batch), "rows")
+                self.progress.add(len(batch), "rows")
                 batch, size = [], 0
         if batch:
             yield batch
-            self._progress.add(len(batch), "rows")
-        self._conclude()
-
-    def refuse_many_bad(self) -> None:
-        refuse_many_bad(self._bad, self._bad + self._progress.done)
+            self.progress.add(len(batch), "rows")
+        good = self.progress.done
+        if self.bad and not good:
+            raise InputError("no row could be read; the reasons stand above")
+        if self.bad:
+            notify(f"bad rows skipped: {self.bad}, rows read: {good}")
+        if good and sys.stderr.isatty():
+            notify(f"{good:,} rows, {self.progress.rate()}")
 
     def _read(self, row: FileMessage) -> InputText | None:
         try:
@@ -60,23 +63,14 @@ class TextBatches:
         except ValueError as error:
             if not self._skip_bad:
                 raise InputError(f"{row.topic}, {error} (--skip-bad skips such rows)") from error
-            self._bad += 1
+            self.bad += 1
             notify(f"skipped: {row.topic}, {error}")
             return None
 
-    def _conclude(self) -> None:
-        good = self._progress.done
-        if self._bad and not good:
-            raise InputError("no row could be read; the reasons stand above")
-        if self._bad:
-            notify(f"bad rows skipped: {self._bad}, rows read: {good}")
-        if good and sys.stderr.isatty():
-            notify(f"{good:,} rows, {self._progress.rate()}")
-
 
 @click.command()
-@click.argument("file", default=DASH, type=click.Path(path_type=Path), metavar="[FILE]")
-@click.option("--out", default=DASH, type=click.Path(path_type=Path),
+@click.argument("file", default=DASH, type=PATH, metavar="[FILE]")
+@click.option("--out", default=DASH, type=PATH,
               help="The safetensors file to write.")  # fmt: skip
 @click.option("--articles", is_flag=True, help="The texts are articles, not posts.")
 @file_options
@@ -110,7 +104,7 @@ def embed(
         with saving(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
             for _, embeddings in embedded_batches:
                 table.add(embeddings.dense, embeddings.lexical)
-    texts.refuse_many_bad()
+    refuse_many_bad(texts.bad, texts.bad + texts.progress.done)
 
 
 def _embedded(enc: Encoder, batch: list[InputText], articles: bool) -> Embeddings:

@@ -31,15 +31,12 @@ class MatchFilter:
         """By falling score."""
         if self.new and record.new is False:
             return []
-        return [match for match in record.matches if self._named(match)]
-
-    @property
-    def is_narrow(self) -> bool:
-        return bool(self.seeds or self.events)
-
-    def _named(self, match: Match) -> bool:
-        by_seed = not self.seeds or match.seed_id in self.seeds
-        return by_seed and (not self.events or match.event in self.events)
+        return [
+            match
+            for match in record.matches
+            if (not self.seeds or match.seed_id in self.seeds)
+            and (not self.events or match.event in self.events)
+        ]
 
 
 def match_filter_options(command: Callable[..., R]) -> Callable[..., R]:
@@ -96,7 +93,8 @@ def matches(
     if selection.unread:
         notify(f"passed over as no match records: {selection.unread:,}")
     if not selection.posts:
-        notify(_empty_message(config.topics.matches, start is not None, filters.is_narrow))
+        topic, is_narrow = config.topics.matches, bool(filters.seeds or filters.events)
+        notify(_empty_message(topic, start is not None, is_narrow))
 
 
 @dataclass(slots=True)
@@ -136,7 +134,12 @@ def _batches(
     topic, ends = config.topics.matches, cluster.ends(config.topics.matches)
     offsets = None if start is None else cluster.at(topic, start)
     if live:
-        _tell_live(config)
+        if sys.stderr.isatty():
+            where = config.kafka.bootstrap_servers
+            notify(
+                f"matches of {where} as they come, Ctrl-C ends; --since 1h or --no-follow prints "
+                "those that are there"
+            )
         batches = cluster.follow(topic, ends if offsets is None else offsets)
     else:
         batches = cluster.read(topic, offsets, ends)
@@ -145,12 +148,3 @@ def _batches(
     for batch in batches:
         yield sorted(batch, key=lambda message: message.timestamp)
         progress.add(len(batch), "records", quiet=quiet or live)
-
-
-def _tell_live(config: Config) -> None:
-    if sys.stderr.isatty():
-        where = config.kafka.bootstrap_servers
-        notify(
-            f"matches of {where} as they come, Ctrl-C ends; --since 1h or --no-follow prints those "
-            "that are there"
-        )

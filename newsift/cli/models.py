@@ -6,7 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from encoder.support.named import MODELS, named_models
-from newsift.cli.options import JSON
+from newsift.cli.options import JSON, PATH
 from newsift.cli.output import print_json, table
 from newsift.operations.messages import notify
 from newsift.operations.models import add, model_row, pack, remove
@@ -32,7 +32,7 @@ def list_models(as_json: bool) -> None:
     cells = [
         [r["name"], (r["digest"] or "")[:12], _size(r["bytes"]), r["path"], r["about"]]
         for r in rows
-    ]  # fmt: skip
+    ]
     table(["name", "model", "size", "where", "its card"], cells)
 
 
@@ -77,11 +77,9 @@ def remove_model(name: str) -> None:
 
 
 @models.command("pack")
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--out", required=True, metavar="FILE", type=click.Path(path_type=Path),
-    help="Where to; named NAME.tar, it is added as NAME.",
-)  # fmt: skip
+@click.argument("directory", type=PATH)
+@click.option("--out", required=True, metavar="FILE", type=PATH,
+              help="Where to; named NAME.tar, it is added as NAME.")  # fmt: skip
 def pack_model(directory: Path, out: Path) -> None:
     """Pack a model directory and its card into one file, and print the file's SHA-256.
 

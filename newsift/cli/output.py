@@ -14,6 +14,7 @@ from unicodedata import category, east_asian_width
 
 import click
 
+from newsift.cli.options import PATH
 from newsift.cli.signals import defer_interrupts
 from newsift.cli.terminal import use_colour
 from newsift.files.read import DASH
@@ -39,6 +40,15 @@ FAINT = 0.1
 NUMBERED = 8
 VISIBLE = 0.005
 WORD = re.compile(r"(#?)(\w+)")
+WIDE, WIDE_COLUMNS = ("W", "F"), 2
+MARKS = ("Mn", "Me")  # of no width
+PIPE_WIDTH = 100  # of a page whose width is unknown
+NARROWEST = 20
+EVENT_WIDTH = 20
+LEAST_ROOM = 40  # columns for a post beside its head; with fewer it begins on the next line
+INDENT = "  "
+COPY = "="  # after the score of a post that repeats an earlier one
+LONGEST = 10_000  # characters of a post on a terminal
 
 
 def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
@@ -52,10 +62,10 @@ def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
     ranked = sorted(range(len(words)), key=lambda i: -sizes[i])
     chosen = set(ranked if colour else ranked[:NUMBERED])
     top = max(sizes, default=0.0)
-    lights = (
-        _highlight(*pair, top, colour) if i in chosen else pair[0] for i, pair in enumerate(words)
+    return " ".join(
+        _highlight(word, part, top, colour) if i in chosen else word
+        for i, (word, part) in enumerate(words)
     )
-    return " ".join(lights)
 
 
 def highlight_text(text: str, why: Sequence[tuple[str, float]], colour: bool) -> str:
@@ -67,16 +77,16 @@ def highlight_text(text: str, why: Sequence[tuple[str, float]], colour: bool) ->
     longest_first = map(re.escape, sorted(parts, key=len, reverse=True))
     inside = re.compile("|".join(longest_first), re.IGNORECASE)
 
-    def light(word: str) -> str:
+    def highlighted(word: str) -> str:
         return _highlight(word, parts.get(word.lower(), 0.0), top, colour)
 
-    def one(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         sign, word = match.groups()
         if word.lower() in parts:
-            return sign + light(word)
-        return sign + inside.sub(lambda piece: light(piece[0]), word) if sign else word
+            return sign + highlighted(word)
+        return sign + inside.sub(lambda piece: highlighted(piece[0]), word) if sign else word
 
-    return WORD.sub(one, text)
+    return WORD.sub(replacement, text)
 
 
 def _highlight(word: str, part: float, top: float, colour: bool) -> str:
@@ -88,13 +98,8 @@ def _highlight(word: str, part: float, top: float, colour: bool) -> str:
     if part < 0:
         return click.style(word, fg=GREY)
     shade = min(int(part / top * len(SHADES)), len(SHADES) - 1)
-    background, text = SHADES[shade]  # they can be read on a dark and on a light ground
+    background, text = SHADES[shade]
     return click.style(word, fg=text, bg=background, bold=shade == len(SHADES) - 1 or None)
-
-
-MAX_CELLS = 2
-WIDE = ("W", "F")
-MARKS = ("Mn", "Me")  # they stand on the letter before them
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -102,7 +107,7 @@ def wrapped(text: str, width: int) -> list[str]:
     lines, line, used = list[str](), "", 0
     for word in text.split():
         size, room = columns(word), width - used - 1
-        if line and (size <= room or (size > width and room >= MAX_CELLS)):
+        if line and (size <= room or (size > width and room >= WIDE_COLUMNS)):
             line, used = f"{line} ", used + 1
         elif line:
             lines.append(line)
@@ -116,18 +121,13 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def columns(text: str) -> int:
-    """How many columns a text takes on a terminal."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
-
-
-def _columns(letter: str) -> int:
-    if east_asian_width(letter) in WIDE:
-        return MAX_CELLS
-    return 0 if category(letter) in MARKS else 1
-
-
-WIDEST = 100  # characters, where nothing says how wide the reader's page is
-NARROWEST = 20
+    """The width of a text on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        WIDE_COLUMNS if east_asian_width(letter) in WIDE else category(letter) not in MARKS
+        for letter in text
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -142,7 +142,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 def page_width() -> int:
     """The width of the terminal; unlimited if the output is redirected."""
-    return get_terminal_size((WIDEST, 24)).columns if sys.stdout.isatty() else sys.maxsize
+    return get_terminal_size((PIPE_WIDTH, 24)).columns if sys.stdout.isatty() else sys.maxsize
 
 
 def cell_text(cell: object) -> str:
@@ -160,13 +160,6 @@ def print_fields(row: Mapping[str, object]) -> None:
         click.echo(f"{name:<13} {cell_text(value)}")
 
 
-EVENT_WIDTH = 20
-ROOM = 40  # characters; where a post has less beside its head, it stands below it
-INDENT = "  "
-NO_TIME = "-"
-COPY = "="  # after the score of a post that says what one before it said
-LONGEST = 10_000  # characters that a terminal is shown, however much a stranger wrote
-
 Moment = Callable[[MatchRecord], str]
 
 
@@ -177,9 +170,7 @@ class LineView:
     """
 
     def __init__(self, moment: Moment) -> None:
-        self._moment = moment
-        self._colour = use_colour()
-        self._width = page_width()
+        self._moment, self._colour, self._width = moment, use_colour(), page_width()
 
     def show(self, findings: Sequence[OutputRecord]) -> None:
         for each in findings:
@@ -193,7 +184,7 @@ class LineView:
         name = cut(one_line(best.event), EVENT_WIDTH - len(more)) + more
         copy = COPY if record.new is False else " "
         head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
-        beside = self._width - columns(head) - len(INDENT) >= ROOM
+        beside = self._width - columns(head) - len(INDENT) >= LEAST_ROOM
         before = " " * columns(head) + INDENT if beside else INDENT
         lines = self._lines(one_line(record.post.text), best.why, len(before))
         first = [head + INDENT + lines.pop(0)] if beside else [head]
@@ -206,7 +197,7 @@ class LineView:
         text, room = cut(text, LONGEST), self._width - before
         if self._colour:
             return [highlight_text(line, why, True) for line in wrapped(text, room)]
-        return wrapped(highlight_text(text, why, False), room)  # numbers take room, colours do not
+        return wrapped(highlight_text(text, why, False), room)
 
 
 def match_time(record: MatchRecord) -> str:
@@ -218,7 +209,7 @@ def post_time(record: MatchRecord) -> str:
     """When the post was written, else when it arrived in the topic."""
     came = record.source.timestamp
     time = record.post.created_at or (rfc3339(came) if came > 0 else None)
-    return f"{one_line(time)[:19]:19}Z" if time else f"{NO_TIME:20}"
+    return f"{one_line(time)[:19]:19}Z" if time else f"{'-':20}"
 
 
 R = TypeVar("R")
@@ -227,7 +218,7 @@ OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="Print the records as they are."),
     click.option("--csv", "as_csv", is_flag=True, help="Print one row a match."),
     click.option(
-        "--out", type=click.Path(path_type=Path), metavar="FILE",
+        "--out", type=PATH, metavar="FILE",
         help="Write to this file, by its ending: .csv .tsv .jsonl .json (.gz, .zst) .parquet .db",
     ),
     click.option(
@@ -256,10 +247,8 @@ class Output:
             check_format("--out", self.path)
         by_name, flag = format_by_ending(self.path or DASH), self._flag()
         if flag and by_name not in (None, flag):
-            message = (
-                f"--{'csv' if self.as_csv else 'json'} and --out {self.path} exclude each other"
-            )
-            raise click.UsageError(message)
+            name = "csv" if self.as_csv else "json"
+            raise click.UsageError(f"--{name} and --out {self.path} exclude each other")
         if self.per and self._format() is database:
             raise click.UsageError("--per: a database holds posts and matches; leave it out")
 

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,15 +13,15 @@ from pathlib import Path
 from random import SystemRandom
 
 from newsift.cli.signals import defer_interrupts
+from newsift.cli.worker import WORKER, faust
 from newsift.operations.workers import ANSWER_ERRORS, get_answer
 from worker.errors import RunError
 
-COMMAND = ("-A", "worker", "worker")
-PASSED_ON = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")  # of the user's own settings
+PASSED_ON = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")  # of the user's environment
 START_S = 120.0  # the first start compiles
 END_S = 15.0
 PORTS = (15_000, 32_000)
-LAST = 500  # characters of the log's last line, which an error quotes
+LAST = 500  # characters of the log's last line in an error
 
 
 class WorkerProcess:
@@ -64,7 +63,7 @@ class WorkerProcess:
 
     def _last(self) -> str:
         line = self._log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
-        return line[-LAST:] or "it said nothing"
+        return line[-LAST:] or "its log is empty"
 
 
 @contextmanager
@@ -83,7 +82,7 @@ def worker_process(
         # A session of its own: Ctrl-C reaches the demo alone, which then ends the worker in order.
         with log.open("wb") as output, defer_interrupts():
             process = subprocess.Popen(
-                [*faust(), *COMMAND], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                [*faust(), *WORKER], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                 stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
         yield WorkerProcess(process, port, log)
@@ -102,11 +101,6 @@ def end_group(process: "subprocess.Popen[bytes]") -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def faust() -> list[str]:
-    script = Path(sys.executable).with_name("faust")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "faust"]
 
 
 def free_port() -> int:

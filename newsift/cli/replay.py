@@ -21,8 +21,8 @@ from worker.kafka.reading import connected
 from worker.kafka.sending import sending
 from worker.posts.outcome import Rejected
 
-GRACE = 5.0  # seconds for what is under way when it ends early
-FARTHEST_BEHIND = 1.0  # seconds; what is later than that is not caught up with
+GRACE = 5.0  # seconds for what is in flight when it ends early
+FARTHEST_BEHIND = 1.0  # seconds; a longer delay is not made up for
 SHORTEST_SLEEP = 0.002
 MOST_BAD_ROWS = 10  # bad rows; the rest is counted
 
@@ -99,24 +99,19 @@ def replay(
     if DASH in sources:
         prompt_for_text()
     inputs = checked(sources, file_options, config.limits, notify)
-    if check:
-        _check(inputs, skip)
-        return
-    topic = config.topics.posts
-    with connected(config) as cluster:
-        cluster.partitions(topic)
-    left = _read_once(inputs) - skip
     good = SendableRows(inputs)
-    progress = ProgressLine(lambda done: done / left if left > 0 else 0.0)
-    _send(islice(good, skip, None), progress, RateLimit(rate), config, skip)
-    good.conclude()
-
-
-def _check(inputs: Sequence[FileMessages], skip: int) -> None:
-    good, progress = SendableRows(inputs), ProgressLine(share_read(inputs))
-    for _ in islice(good, skip, None):
-        progress.add(1, "posts")
-    notify(f"{progress.done:,} posts can be sent, {progress.rate()}")
+    messages = islice(good, skip, None)
+    if check:
+        progress = ProgressLine(share_read(inputs))
+        for _ in messages:
+            progress.add(1, "posts")
+        notify(f"{progress.done:,} posts can be sent, {progress.rate()}")
+    else:
+        with connected(config) as cluster:
+            cluster.partitions(config.topics.posts)
+        left = _read_once(inputs) - skip
+        progress = ProgressLine(lambda done: done / left if left > 0 else 0.0)
+        _send(messages, progress, RateLimit(rate), config, skip)
     good.conclude()
 
 

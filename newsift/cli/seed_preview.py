@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from newsift.cli.events import learn_once
-from newsift.cli.output import WIDEST, print_json
+from newsift.cli.output import PIPE_WIDTH, print_json
 from newsift.cli.seeds import print_publication
 from newsift.cli.terminal import at_terminal
 from newsift.operations.messages import notify, notify_version
@@ -82,7 +82,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
     if not preview.posts:
         notify(f"{topic} holds no post of the last {HOURS} hours to try the seeds on")
         return
-    width = get_terminal_size((WIDEST, 24)).columns - MARGIN
+    width = get_terminal_size((PIPE_WIDTH, 24)).columns - MARGIN
     among = f"{preview.posts:,} posts"
     if not preview.is_whole:
         among = f"a sample of {preview.posts:,} of {preview.there:,} posts"

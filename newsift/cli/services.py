@@ -36,7 +36,13 @@ async def run_services(make: Callable[[Stop], Sequence[Service]]) -> BaseExcepti
 
     on_interrupt(loop, lambda kind: stop(KeyboardInterrupt() if kind == signal.SIGINT else None))
     parts = make(stop)
-    work = asyncio.create_task(_work(parts))
+
+    async def start_and_run() -> None:
+        for part in parts:
+            await part.start()
+        await run_together(*(part.run() for part in parts))
+
+    work = asyncio.create_task(start_and_run())
     work.add_done_callback(lambda done: None if done.cancelled() else stop(done.exception()))
     why_ended = await result
     work.cancel()
@@ -45,12 +51,6 @@ async def run_services(make: Callable[[Stop], Sequence[Service]]) -> BaseExcepti
     for part in parts:
         await part.stop()
     return why_ended
-
-
-async def _work(parts: Sequence[Service]) -> None:
-    for part in parts:
-        await part.start()
-    await run_together(*(part.run() for part in parts))
 
 
 async def run_together(*works: Coroutine[None, None, None]) -> None:

@@ -91,16 +91,15 @@ def end_on_sigterm() -> Iterator[None]:
 def _handle_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Only the main thread can handle signals; elsewhere this does nothing."""
     kinds = INTERRUPTS if threading.current_thread() is threading.main_thread() else ()
-    all_before = {kind: signal.getsignal(kind) for kind in kinds}
     previous = {
-        kind: handler_before
-        for kind, handler_before in all_before.items()
-        if handler_before not in (None, signal.SIG_IGN)
+        kind: before
+        for kind in kinds
+        if (before := signal.getsignal(kind)) not in (None, signal.SIG_IGN)
     }
     for kind in previous:
         signal.signal(kind, handler)
     try:
         yield
     finally:
-        for kind, handler_before in previous.items():
-            signal.signal(kind, handler_before)
+        for kind, before in previous.items():
+            signal.signal(kind, before)

@@ -33,6 +33,11 @@ def status(as_json: bool, config: Config) -> None:
 
 def print_status(report: Row) -> None:
     workers, rates, seeds = report["workers"], report["rates"], report["seeds"]
+    hourly = report["hourly"]
+    an_hour = "too little time has passed since the first post"
+    if hourly["posts"] is not None:
+        posts, matches = hourly["posts"], hourly["matches"]
+        an_hour = f"about {posts:,.0f} posts and {matches:,.0f} matches, {hourly['window']}"
     lines = {
         "kafka": report["kafka"],
         "workers": f"{len(workers)} in {report['group']} ({report['state']})" if workers
@@ -40,7 +45,7 @@ def print_status(report: Row) -> None:
         "lag": f"{report['lag']:,} posts",
         "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
         f"{rates['matches']:,.1f} matches/s",
-        "an hour": _hourly(report["hourly"]),
+        "an hour": an_hour,
         "seeds": seeds_line(seeds) if seeds else MISSING,
         "drift": one_line(report["drift"] or SILENT),
         "matches": _output(report["matches"]),
@@ -56,13 +61,6 @@ def print_status(report: Row) -> None:
     click.echo()
     header = ("partition", "first", "committed", "end", "lag", "worker")
     table(header, [[row[name] for name in header] for row in report["posts"]["partitions"]])
-
-
-def _hourly(hourly: Row) -> str:
-    if hourly["posts"] is None:
-        return "too little time has passed since the first post"
-    posts, matches = hourly["posts"], hourly["matches"]
-    return f"about {posts:,.0f} posts and {matches:,.0f} matches, {hourly['window']}"
 
 
 def seeds_line(seeds: Row) -> str:

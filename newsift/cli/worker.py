@@ -8,6 +8,8 @@ import click
 
 from newsift.cli.options import CONFIG, KAFKA
 
+WORKER = ("-A", "worker", "worker")
+
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
 @KAFKA
@@ -26,6 +28,10 @@ def worker(kafka: str | None, config_file: Path | None, options: tuple[str, ...]
     if config_file is not None:
         env["NEWSIFT_CONFIG"] = str(config_file.absolute())
     sys.stdout.flush()
+    command = [*faust(), *WORKER, *options]
+    os.execve(command[0], command, env)
+
+
+def faust() -> list[str]:
     script = Path(sys.executable).with_name("faust")
-    faust = [str(script)] if script.is_file() else [sys.executable, "-m", "faust"]
-    os.execve(faust[0], [*faust, "-A", "worker", "worker", *options], env)
+    return [str(script)] if script.exists() else [sys.executable, "-m", "faust"]

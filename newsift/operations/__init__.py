@@ -1,5 +1,5 @@
-"""What a person does to the topics, whichever face asks: the command line or the desk.
+"""Operations on the topics, for the command line and the desk.
 
-Seeds and labels are published and read back, events learn and promise, dead letters are sent
-again, and what stands is told. Nothing here asks or prints: `told` says things to whoever listens.
+They publish and read seeds, labels, profiles and promises, and retry dead letters. They ask no
+questions; messages go to `newsift.operations.messages`.
 """

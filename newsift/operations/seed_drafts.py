@@ -124,9 +124,9 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
         return list(drafts_in(saved_page(path), path, event))
 
     with ThreadPoolExecutor(THREADS) as pool:  # each page is parsed in a process of its own
-        found = pool.map(read, files) if len(files) > 1 else map(read, files)
+        parts = pool.map(read, files) if len(files) > 1 else map(read, files)
         drafts: dict[str, SeedDraft] = {}
-        for draft in chain.from_iterable(found):
+        for draft in chain.from_iterable(parts):
             if other := drafts.get(draft.id):
                 raise InputError(
                     f"{draft.source} and {other.source} are both seed {draft.id!r}; "

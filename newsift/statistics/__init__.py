@@ -1,7 +1,6 @@
-"""What labels say of an event: its threshold, its recall, its profile; and posts for a background.
+"""Statistics of labels: thresholds with a promise, recall, profiles, and posts for a background.
 
-Pure, without Kafka, clock and files. Labels come from `newsift.cli` and the desk; a threshold, an
-interval or a profile goes back to them, and is published as a record that `worker.seeds` reads.
+Pure: no Kafka, no clock, no files.
 """
 
 from newsift.statistics.estimates import recall_interval

@@ -21,7 +21,6 @@ from newsift.operations.messages import notify
 from newsift.web.addresses import address
 from worker import log
 from worker.config import Config, WebConfig
-from worker.config.secret import Secret
 from worker.kafka.reading import connected
 from worker.kafka.settings import broker_error
 
@@ -64,30 +63,30 @@ def watch(
         raise InputError(f"--group {group!r}: is not for matches; give a name of its own")
     target = None if webhook is None else (receiver(webhook), signing_secret(secret_file))
     web = None if listen is None else listening(listen)
-    own = replace(config, kafka=replace(config.kafka, group=group))
-    _run(own, filters, start, target, web)
-
-
-def _run(
-    config: Config, filters: MatchFilter, since: int | None, target: tuple[URL, Secret] | None,
-    web: WebConfig | None,
-) -> None:  # fmt: skip
-    with connected(config) as cluster:  # a broker that is not there is told of at once
+    config = replace(config, kafka=replace(config.kafka, group=group))
+    with connected(config) as cluster:  # a missing broker or topic is an error at once
         cluster.partitions(config.topics.matches)
     log.set_up(config.log, None)
-    _print_targets(config, target, web)
+    if target is not None:
+        notify(f"matches go to {target[0].host}, group {group}; Ctrl-C ends it")
+    if web is not None and web.port:
+        host = f"[{web.host}]" if ":" in web.host else web.host
+        notify(f"matches are served at http://{host}:{web.port}/matches; Ctrl-C ends it")
+
+    def services(stop: Stop) -> Sequence[Service]:
+        counts, parts = WatchCounts(), list[Service]()
+        if web is not None:
+            parts.append(MatchStream(config, web, filters, start, counts))
+        if target is not None:
+            hook = Webhook(*target, counts)
+            parts.append(MatchDelivery(config, filters, start, hook, counts, stop))
+        return parts
+
     try:
-        error_at_end = asyncio.run(
-            run_services(lambda stop: _parts(config, filters, since, target, web, stop))
-        )
+        if (ended := asyncio.run(run_services(services))) is not None:
+            raise ended
     except KafkaError as error:
         raise broker_error(error, config) from error
-    if error_at_end is not None:
-        raise (
-            broker_error(error_at_end, config)
-            if isinstance(error_at_end, KafkaError)
-            else error_at_end
-        )
 
 
 def receiver(url: str) -> URL:
@@ -101,25 +100,3 @@ def listening(text: str) -> WebConfig:
     if not (port.isascii() and port.isdigit() and int(port) < 2**16 and bool(host) == bool(colon)):
         raise InputError(f"--listen {text!r}: is no address; give a port, or as 127.0.0.1:6068")
     return WebConfig(host=host.strip("[]") or LOCAL, port=int(port))
-
-
-def _parts(
-    config: Config, filters: MatchFilter, since: int | None, target: tuple[URL, Secret] | None,
-    web: WebConfig | None, stop: Stop,
-) -> Sequence[Service]:  # fmt: skip
-    counts, parts = WatchCounts(), list[Service]()
-    if web is not None:
-        parts.append(MatchStream(config, web, filters, since, counts))
-    if target is not None:
-        parts.append(MatchDelivery(config, filters, since, Webhook(*target, counts), counts, stop))
-    return parts
-
-
-def _print_targets(
-    config: Config, target: tuple[URL, Secret] | None, web: WebConfig | None
-) -> None:
-    if target is not None:
-        notify(f"matches go to {target[0].host}, group {config.kafka.group}; Ctrl-C ends it")
-    if web is not None and web.port:
-        host = f"[{web.host}]" if ":" in web.host else web.host
-        notify(f"matches are served at http://{host}:{web.port}/matches; Ctrl-C ends it")

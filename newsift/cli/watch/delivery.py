@@ -99,17 +99,15 @@ class EventQueues:
             queue.task = asyncio.create_task(self._work(queue))
         return True
 
-    def is_current(self, queue: EventQueue) -> bool:
-        return self._queues.get(queue.event) is queue
-
     def next_backlog(self) -> EventQueue | None:
         """An empty queue of which more matches are in the topic."""
-        waiting = (queue for queue in self._queues.values() if queue.backlog and not queue.notices)
-        return next(waiting, None)
+        queues = self._queues.values()
+        return next((queue for queue in queues if queue.backlog and not queue.notices), None)
 
     def caught_up(self, queue: EventQueue) -> None:
         """Delete a queue that is empty and has no backlog."""
-        if not queue.notices and not queue.backlog and self.is_current(queue):
+        is_current = self._queues.get(queue.event) is queue
+        if is_current and not queue.notices and not queue.backlog:
             del self._queues[queue.event]
         self._tell()
 
@@ -129,7 +127,7 @@ class EventQueues:
         tasks = [queue.task for queue in dropped if queue.task is not None]
         self._queues, self.reached = {}, {}
         for queue in dropped:
-            queue.backlog.clear()  # whoever reads for it stops
+            queue.backlog.clear()  # its reader stops
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -203,16 +201,16 @@ class BacklogReader:
                 await self._skip(queue, error.args[0])
                 continue
             if not all(self._take(queue, *part) for part in batches.items()):
-                break  # what found no room is asked for again
+                break  # a record without room is read again
         self._queues.caught_up(queue)
 
     def _take(self, queue: EventQueue, place: TopicPartition, records: list[Any]) -> bool:
         """Queue the records of the event. Returns False if there was no room for all."""
         for record in records:
             if place not in queue.backlog:
-                break  # from here on the lane is given what is read first
-            mine = (notices_of(record, self._filters) or {}).get(queue.event)
-            if mine is not None and not self._queues.hold(queue, mine):
+                break  # the main reader has reached it
+            notice = (notices_of(record, self._filters) or {}).get(queue.event)
+            if notice is not None and not self._queues.hold(queue, notice):
                 return False
             self._note(queue, place, record.offset + 1)
         return True
@@ -225,9 +223,8 @@ class BacklogReader:
 
     async def _skip(self, queue: EventQueue, unavailable: Offsets) -> None:
         """Continue with the first record that exists."""
-        first = await first_available(
-            self._consumer, unavailable, self._counts, f"event {queue.event}: "
-        )
+        reader = f"event {queue.event}: "
+        first = await first_available(self._consumer, unavailable, self._counts, reader)
         for place, offset in first.items():
             self._consumer.seek(place, offset)
             if place in queue.backlog:  # else it was dropped meanwhile
@@ -243,14 +240,13 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
     ) -> None:  # fmt: skip
         """A new group begins at `since`, or with the next match."""
         self._topic, self._filters, self._since = config.topics.matches, filters, since
-        self._counts, self._fail = counts, fail
-        self._webhook = webhook
+        self._counts, self._fail, self._webhook = counts, fail, webhook
         self.queues = EventQueues(webhook.deliver, fail)
         self._consumer = group_consumer(config)
         self._backlog_reader = BacklogReader(lone_consumer(config), self.queues, filters, counts)
-        self._read = deque[Any]()  # records that are in no lane yet, as too many events wait
+        self._read = deque[Any]()  # records that are in no queue yet, as too many events wait
         self._committed: Offsets = {}
-        self._epoch = 0  # how often the partitions were dealt anew
+        self._epoch = 0  # rebalances
         self._committing = asyncio.Lock()
 
     async def start(self) -> None:
@@ -270,16 +266,14 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         await run_together(
             self._keep_reading(),
             self._keep_committing(),
-            self._keep_looking(),
+            self._measure_lag(),
             self._backlog_reader.run(),
         )
 
     async def commit(self) -> None:
         async with self._committing:
-            offsets, mine = self.queues.committable(), self._consumer.assignment()
-            news = {
-                p: at for p, at in offsets.items() if p in mine and self._committed.get(p) != at
-            }
+            offsets, own = self.queues.committable().items(), self._consumer.assignment()
+            news = {p: at for p, at in offsets if p in own and self._committed.get(p) != at}
             if not news:
                 return
             try:
@@ -313,23 +307,23 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _keep_reading(self) -> None:
         while True:
             if self.queues.full:
-                await self._hold()
+                await self._wait_for_room()
             elif self._read:
                 self._take(self._read.popleft())
             else:
-                await self._poll(POLL_MS)
+                await self._poll()
 
-    async def _hold(self) -> None:
-        """Poll without reading, to stay in the group, until there is room."""
+    async def _wait_for_room(self) -> None:
+        """Polls without reading, to stay in the group."""
         log.warning("%d events wait for the receiver: nothing more is read", len(self.queues))
         while self.queues.full:
             self._consumer.pause(*self._consumer.assignment())
-            await self._poll(POLL_MS)
+            await self._poll()
         self._consumer.resume(*self._consumer.paused())
 
-    async def _poll(self, wait_ms: int) -> None:
+    async def _poll(self) -> None:
         try:
-            batches = await self._records(wait_ms)
+            batches = await self._records()
         except IllegalStateError as error:
             log.info("the partitions are dealt anew: %s", error)
         except KafkaError as error:
@@ -342,14 +336,17 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._read.extend(records)
             self._counts.waiting.set(len(self.queues))
 
-    async def _records(self, wait_ms: int) -> dict[TopicPartition, list[Any]]:
+    async def _records(self) -> dict[TopicPartition, list[Any]]:
         """Empty after partitions without a valid offset have been positioned."""
         try:
-            return await self._consumer.getmany(timeout_ms=wait_ms, max_records=STEP)
+            return await self._consumer.getmany(timeout_ms=POLL_MS, max_records=STEP)
         except NoOffsetForPartitionError as error:
-            await self._begin(list(error.args))
+            epoch = self._epoch
+            self._seek(await first_offsets(self._consumer, list(error.args), self._since), epoch)
+            await self.commit()
         except OffsetOutOfRangeError as error:
-            await self._begin_anew(error.args[0])
+            epoch = self._epoch
+            self._seek(await first_available(self._consumer, error.args[0], self._counts), epoch)
         return {}
 
     def _take(self, record: Any) -> None:
@@ -358,17 +355,6 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
             self._counts.unread.inc()
             log.warning("%s-%d-%d is no match: it is passed over", *place, record.offset)
         self.queues.take(place, record.offset, notices or {})
-
-    async def _begin(self, places: list[TopicPartition]) -> None:
-        """Position partitions without a committed offset, and commit the position."""
-        epoch = self._epoch
-        self._seek(await first_offsets(self._consumer, places, self._since), epoch)
-        await self.commit()
-
-    async def _begin_anew(self, unavailable: Offsets) -> None:
-        """Continue with the first record that exists."""
-        epoch = self._epoch
-        self._seek(await first_available(self._consumer, unavailable, self._counts), epoch)
 
     def _seek(self, offsets: Offsets, epoch: int) -> None:
         """Does nothing after a rebalance: another member may be further."""
@@ -386,16 +372,18 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
                     raise
                 log.warning("committing failed and is tried again: %s", error)
 
-    async def _keep_looking(self) -> None:
-        """Measure the lag, and log once when no broker answers, and once when it does again."""
+    async def _measure_lag(self) -> None:
+        """Logs once when no broker answers, and once when it does again."""
         silent = False
         while True:
-            bounds, mine = await self._consumer.bounds(), self._consumer.assignment()
+            bounds, own = await self._consumer.bounds(), self._consumer.assignment()
             done = self.queues.committable()
             ends = ((end, done.get(place, first)) for place, (first, end) in bounds.items())
             self._counts.lag.set(sum(max(end - at, 0) for end, at in ends))
-            if silent != (mine - bounds.keys() != set()):
+            if silent != bool(own - bounds.keys()):
                 silent = not silent
-                say = log.warning if silent else log.info
-                say("the broker does not answer: waiting" if silent else "the broker answers again")
+                if silent:
+                    log.warning("the broker does not answer: waiting")
+                else:
+                    log.info("the broker answers again")
             await asyncio.sleep(LOOK_S)

@@ -17,18 +17,17 @@ from worker.match.records import Match, MatchRecord, encode_json
 from worker.metrics.registry import Exported, registered
 from worker.posts.outcome import Unreadable
 
-NAME = re.compile(r"[!-~]{1,100}")  # a match_id that can stand in a header
-
-
+NAME = re.compile(r"[!-~]{1,100}")  # a match_id that fits into a header
+log = logging.getLogger("newsift.watch")
 PREFIX = "newsift_watch_"
-
-POSTED = Exported(
-    f"{PREFIX}posted_total", Counter, "Matches that the receiver took, or refused for good",
-    ("end",), ("taken", "refused"),
-)  # fmt: skip
-
 WATCHED = (
-    POSTED,
+    Exported(
+        f"{PREFIX}posted_total",
+        Counter,
+        "Matches that the receiver took, or refused for good",
+        ("end",),
+        ("taken", "refused"),
+    ),
     Exported(f"{PREFIX}attempts_failed_total", Counter, "Attempts that are made again"),
     Exported(f"{PREFIX}records_unread_total", Counter, "Records of the topic that are no matches"),
     Exported(f"{PREFIX}offsets_lost_total", Counter, "Offsets deleted before they were read"),
@@ -102,9 +101,6 @@ def match_record_in(record: Any) -> MatchRecord | None:
     ):
         return None
     return match_record
-
-
-log = logging.getLogger("newsift.watch")
 
 
 async def first_offsets(

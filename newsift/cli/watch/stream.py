@@ -25,11 +25,11 @@ from worker.metrics.web import FRESH, Site, json_answer
 MOST_LISTENERS = 32
 POLL_MS = 500
 STEP = 100  # records at a time
-QUIET_S = 15.0  # after which an id alone shows that both sides are there, and what was passed
+QUIET_S = 15.0  # after which an id alone keeps the connection and the position
 LEAVE_S = 2.0
-SLOW_S = 30.0  # so long a listener may take to make room
+SLOW_S = 30.0  # for a listener to make room
 PLACES = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
-FETCH = 2**20  # bytes that a listener's reader asks for at once, as there may be many
+FETCH = 2**20  # bytes of a request of a listener's reader
 HEADERS = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 log = logging.getLogger("newsift.watch")
 
@@ -42,13 +42,9 @@ class MatchStream(Site):
     host_key = port_key = "--listen"
 
     def __init__(
-        self,
-        config: Config,
-        listen: WebConfig,
-        filters: MatchFilter,
-        since: int | None,
+        self, config: Config, listen: WebConfig, filters: MatchFilter, since: int | None,
         counts: WatchCounts,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A client without a position begins at `since`, or with the next match."""
         super().__init__(listen, counts.render, lambda: "")
         self._full_config, self._filters, self._since, self._counts = config, filters, since, counts
@@ -71,9 +67,8 @@ class MatchStream(Site):
         except ValueError:
             return json_answer({"reason": "Last-Event-ID: is none that came from here"}, 400)
         if len(self._listening) >= MOST_LISTENERS:
-            return json_answer(
-                {"reason": f"{MOST_LISTENERS} listen already; come again later"}, 503
-            )
+            reason = f"{MOST_LISTENERS} listen already; come again later"
+            return json_answer({"reason": reason}, 503)
         me = asyncio.current_task()
         self._listening.add(me)
         self._counts.streams.set(len(self._listening))
@@ -97,7 +92,7 @@ class MatchStream(Site):
             await self._send(response, link, consumer, resume_at)
         except (OSError, KafkaError) as error:
             log.info("a listener is gone: %s: %s", type(error).__name__, error)
-            link.abort()  # one that takes nothing would be waited for again at the end
+            link.abort()  # the server would wait for a client that takes nothing
         finally:
             await in_time(consumer.stop(), LEAVE_S)
         return response
@@ -108,7 +103,7 @@ class MatchStream(Site):
     ) -> None:  # fmt: skip
         loop, quiet = asyncio.get_running_loop(), -QUIET_S
         at = await self._begin(consumer, resume_at)
-        # Of a partition that is new he hears when he comes back, which he does by himself.
+        # When a partition is added the response ends: the client reconnects by itself.
         while len(consumer.partitions_for_topic(self._full_config.topics.matches) or ()) <= len(at):
             if link.is_closing():
                 return
@@ -146,7 +141,7 @@ class MatchStream(Site):
         return b"id: %s\nevent: match\ndata: %s\n\n" % (event_id(at), narrowed(match_record, own))
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
-        async with asyncio.timeout(SLOW_S):  # a TimeoutError is an OSError: he is gone
+        async with asyncio.timeout(SLOW_S):  # a TimeoutError is an OSError
             await response.write(data)
 
 

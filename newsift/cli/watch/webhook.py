@@ -24,13 +24,7 @@ SECRET_VARIABLE = "NEWSIFT_WEBHOOK_SECRET"
 ANSWER_S = 20.0  # for one attempt, from the connection to the status
 FIRST_S, LONGEST_S = 1.0, 300.0  # pauses between attempts
 GONE = 410
-REJECTED_STATUS = {
-    400,
-    409,
-    413,
-    415,
-    422,
-}  # of this match alone: it will not be taken, or it was before
+REJECTED_STATUS = {400, 409, 413, 415, 422}  # of one match, which was or will not be accepted
 log = logging.getLogger("newsift.watch")
 
 
@@ -40,7 +34,7 @@ class Webhook:
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        # A connection for each lane, of which there are so few.
+        # One connection for each queue, whose number is bounded.
         self._session = client_session(aiohttp.ClientTimeout(total=ANSWER_S), connections=0)
 
     async def stop(self) -> None:
@@ -62,17 +56,22 @@ class Webhook:
         """Send a match once. Returns None if it is done, else the least seconds to wait."""
         assert self._session is not None
         body = notice.body
-        headers = signed_headers(notice.match_id, self._secret, int(time()), body)
+        headers = {
+            "Content-Type": "application/json",
+            "Newsift-Match": notice.match_id,
+            "Newsift-Schema": MATCH_SCHEMA,
+            "Newsift-Signature": signature(self._secret, int(time()), body),
+        }
         try:
             async with self._session.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as answer:
                 return self._done(notice, answer.status, retry_after(answer.headers))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            reason = excerpt(_error_text(error)) or type(error).__name__
-            log.warning(
-                "%s: no answer (%s), match %s again", self._url.host, reason, notice.match_id
-            )
+            # Without the address, whose path may be the password.
+            text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+            reason, host = excerpt(text) or type(error).__name__, self._url.host
+            log.warning("%s: no answer (%s), match %s again", host, reason, notice.match_id)
             return 0.0
 
     def _done(self, notice: Notice, status: int, wait: float) -> float | None:
@@ -91,20 +90,6 @@ class Webhook:
             return None
         log.warning("%s answers %d to match %s: it is sent again", host, status, name)
         return wait
-
-
-def _error_text(error: Exception) -> str:
-    """Without the address, whose path may be the password."""
-    return error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
-
-
-def signed_headers(match_id: str, secret: Secret, at: int, body: bytes) -> dict[str, str]:
-    return {
-        "Content-Type": "application/json",
-        "Newsift-Match": match_id,
-        "Newsift-Schema": MATCH_SCHEMA,
-        "Newsift-Signature": signature(secret, at, body),
-    }
 
 
 def signature(secret: Secret, at: int, body: bytes) -> str:

@@ -59,8 +59,8 @@ def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     done = newsift("backfill", "ferry-fire", "--since", "4h", "--json")
     assert done.code == 0, done.err
-    found = {row["post"]["id"]: row for row in rows(done.out)}
-    assert sorted(found) == ["1h", "3h"]
+    result = {row["post"]["id"]: row for row in rows(done.out)}
+    assert sorted(result) == ["1h", "3h"]
     assert "4 posts read, 2 matched, no posts: bad_json 1" in done.err
 
     enc = encoder.load("default", device="cpu")
@@ -72,7 +72,7 @@ def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
     for row in expected:
         if row["post"]["id"] == "5h":
             continue
-        same = found[row["post"]["id"]] | {"processed_at": "now"}
+        same = result[row["post"]["id"]] | {"processed_at": "now"}
         assert same == row
     assert len(expected) == 3
 
@@ -89,10 +89,10 @@ def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
     done = newsift("backfill", "ferry-fire", "--since", "1w", "--publish", "--json")
     assert "3 matched" in done.err
     assert f"; {len(done.out.splitlines())} published to matched-tweets\n" in done.err
-    found = kafka.records(MATCHES)
-    assert sorted(record.value.decode() for record in found) == sorted(done.out.splitlines())
-    assert {record.key for record in found} == {b"5h", b"3h", b"1h"}
-    for record in found:
+    result = kafka.records(MATCHES)
+    assert sorted(record.value.decode() for record in result) == sorted(done.out.splitlines())
+    assert {record.key for record in result} == {b"5h", b"3h", b"1h"}
+    for record in result:
         assert record.headers == [("schema", b"newsift.match/1"), ("origin", b"backfill")]
 
 
@@ -124,10 +124,10 @@ def test_a_profile_in_force_finds_what_the_worker_finds(newsift: Command, kafka:
     seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
     outcome = Pipeline(enc).run(kafka.records(POSTS), seeds, lambda: "now")
     expected = [json.loads(r.value) for r in outcome.records if r.kind == "match" and r.value]
-    found = [row | {"processed_at": "now"} for row in rows(done.out)]
-    assert found
-    assert all(row in expected for row in found)
-    assert {match["seed_id"] for row in found for match in row["matches"]} == {"profile|ferry"}
+    result = [row | {"processed_at": "now"} for row in rows(done.out)]
+    assert result
+    assert all(row in expected for row in result)
+    assert {match["seed_id"] for row in result for match in row["matches"]} == {"profile|ferry"}
     kafka.send(SEEDS, None, b"ferry-fire")
     late = newsift("backfill", "profile|ferry", "--since", "4h")
     assert (late.code, late.out) == (2, "")
@@ -135,7 +135,7 @@ def test_a_profile_in_force_finds_what_the_worker_finds(newsift: Command, kafka:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["gone", "--since", "1h"], "seed 'gone': there is none of this id"),
         (["odd", "--since", "1h"], "seed 'odd': is refused: text: missing"),
@@ -144,12 +144,12 @@ def test_a_profile_in_force_finds_what_the_worker_finds(newsift: Command, kafka:
         (["ferry-fire"], "--since"),
     ],
 )
-def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: str) -> None:
+def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], message: str) -> None:
     kafka.send(SEEDS, SEED, b"ferry-fire")
     kafka.send(SEEDS, b"{}", b"odd")
     kafka.send(SEEDS, b'{"text": "https://t.co/x"}', b"empty")
     done = newsift("backfill", *args)
-    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
 
 def test_a_seed_of_too_few_words_needs_force(newsift: Command, kafka: Kafka) -> None:
@@ -168,5 +168,5 @@ def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka
     value = json.loads(kafka.records(SEEDS)[-1].value)
     ended = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 2 * 3600))
     kafka.send(SEEDS, json.dumps(value | {"expires_at": ended}).encode(), b"ferry-fire")
-    found = rows(newsift("backfill", "ferry-fire", "--since", "1w", "--json").out)
-    assert sorted(row["post"]["id"] for row in found) == ["3h", "5h"]
+    result = rows(newsift("backfill", "ferry-fire", "--since", "1w", "--json").out)
+    assert sorted(row["post"]["id"] for row in result) == ["3h", "5h"]

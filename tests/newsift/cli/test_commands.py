@@ -55,12 +55,12 @@ def test_no_command_shows_the_help(newsift: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"), [("embd", "did you mean 'embed'?"), ("zzz", "see 'newsift --help'")]
+    ("typed", "message"), [("embd", "did you mean 'embed'?"), ("zzz", "see 'newsift --help'")]
 )
-def test_unknown_command(newsift: Command, typed: str, said: str) -> None:
+def test_unknown_command(newsift: Command, typed: str, message: str) -> None:
     done = newsift(typed)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"newsift: no such command {typed!r}; {said}\n"
+    assert done.err == f"newsift: no such command {typed!r}; {message}\n"
 
 
 def test_unknown_option_is_one_line(newsift: Command) -> None:
@@ -108,8 +108,8 @@ def test_a_full_disk_is_one_line() -> None:
     code = "import sys, newsift.cli; sys.exit(newsift.cli.run(['--help']))"
     shell = f'"{sys.executable}" -c "{code}" > /dev/full'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
-    said = "what it prints, or puts by, cannot be written (No space left on device); make room"
-    assert (done.returncode, done.stderr) == (1, f"newsift: {said}\n")
+    message = "what it prints, or puts by, cannot be written (No space left on device); make room"
+    assert (done.returncode, done.stderr) == (1, f"newsift: {message}\n")
 
 
 def test_a_reader_that_leaves_is_no_error_message() -> None:

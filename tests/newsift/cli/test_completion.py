@@ -8,7 +8,7 @@ from newsift.cli import COMMANDS
 
 
 def test_the_names_of_commands_come_without_their_modules() -> None:
-    asked = {"_NEWSIFT_COMPLETE": "bash_complete", "COMP_WORDS": "newsift ", "COMP_CWORD": "1"}
+    requests = {"_NEWSIFT_COMPLETE": "bash_complete", "COMP_WORDS": "newsift ", "COMP_CWORD": "1"}
     code = (
         "import sys, atexit, newsift.cli;"
         "heavy = ('kafka', 'numpy', 'msgspec', 'trafilatura', 'newsift.cli.seeds');"
@@ -17,7 +17,7 @@ def test_the_names_of_commands_come_without_their_modules() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env=os.environ | asked, capture_output=True, text=True, check=False,
+        env=os.environ | requests, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.split()[-1] == "[]"
     assert done.stdout.split()[:-1] == [f"plain,{name}" for name in COMMANDS]

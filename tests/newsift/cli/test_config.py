@@ -71,14 +71,14 @@ def test_show_as_json(newsift: Command) -> None:
     Path("config.yaml").write_text(
         "log: {level: debug}\nkafka: {ca_file: c, security_protocol: SSL}\n"
     )
-    found = json.loads(newsift("config", "show", "--json").out)
-    assert found["file"] == "config.yaml"
-    assert found["values"]["log"] == {"level": "debug", "format": "text"}
-    assert found["values"]["kafka"]["ca_file"] == "c"
-    assert found["values"]["kafka"]["password"] is None
-    assert found["origins"]["log.level"] == "config.yaml line 1"
-    assert found["origins"]["web.port"] == "default"
-    assert len(found["origins"]) == sum(map(len, found["values"].values()))
+    result = json.loads(newsift("config", "show", "--json").out)
+    assert result["file"] == "config.yaml"
+    assert result["values"]["log"] == {"level": "debug", "format": "text"}
+    assert result["values"]["kafka"]["ca_file"] == "c"
+    assert result["values"]["kafka"]["password"] is None
+    assert result["origins"]["log.level"] == "config.yaml line 1"
+    assert result["origins"]["web.port"] == "default"
+    assert len(result["origins"]) == sum(map(len, result["values"].values()))
 
 
 def test_the_template_is_the_file_that_ships(newsift: Command) -> None:

@@ -42,17 +42,17 @@ def test_list_tells_where_why_and_how_often(newsift: Command, kafka: Kafka) -> N
     reject(kafka, 1)
     reject(kafka, 2, b"", Reason.EMPTY_VALUE, attempt=3)
     reject(kafka, 3, b"x" * 9, Reason.POST_BYTES)
-    found = rows(newsift("dead-letters", "list", "--json").out)
-    told = [
-        (row["id"], row["reason"], row["attempt"], row["bytes"], row["detail"]) for row in found
+    result = rows(newsift("dead-letters", "list", "--json").out)
+    output = [
+        (row["id"], row["reason"], row["attempt"], row["bytes"], row["detail"]) for row in result
     ]
-    assert told == [
+    assert output == [
         ("tweets-2-1", "bad_json", 1, len(BAD), "detail 1"),
         ("tweets-2-2", "empty_value", 3, 0, "detail 2"),
         ("tweets-2-3", "limits.post_bytes", 1, 9, "detail 3"),
     ]
     done = newsift("dead-letters", "list")
-    assert [line.split()[0] for line in done.out.splitlines()] == [row["id"] for row in found]
+    assert [line.split()[0] for line in done.out.splitlines()] == [row["id"] for row in result]
     assert done.err == "newsift: dead letters: 3: bad_json 1, empty_value 1, limits.post_bytes 1\n"
 
 
@@ -88,9 +88,9 @@ def test_show_gives_the_bytes(newsift: Command, kafka: Kafka) -> None:
     assert (shown["key"], shown["value"]) == ("k", "café \x1b[31m")
     shown = rows(newsift("dead-letters", "show", odd, "--json").out)[0]
     assert base64.b64decode(shown["value"]["base64"]) == BAD
-    told = newsift("dead-letters", "show", odd).out
-    assert "bad_json" in told
-    assert '{"id": \\xff' in told
+    output = newsift("dead-letters", "show", odd).out
+    assert "bad_json" in output
+    assert '{"id": \\xff' in output
     assert "\x1b" not in newsift("dead-letters", "show", name).out
 
 
@@ -107,8 +107,8 @@ def test_retry_sends_the_bytes_again_and_counts_up(newsift: Command, kafka: Kafk
     done = newsift("dead-letters", "retry", second, first)
     assert (done.code, done.err) == (0, "newsift: 2 sent again\n")
     assert done.out == f"{first}  attempt 2\n{second}  attempt 3\n"
-    found = {record.value: (record.key, record.headers) for record in kafka.records(POSTS)}
-    assert found == {
+    result = {record.value: (record.key, record.headers) for record in kafka.records(POSTS)}
+    assert result == {
         BAD: (None, [("attempt", b"2"), ("retry.of", first.encode())]),
         b"two": (b"k", [("attempt", b"3"), ("retry.of", second.encode())]),
     }
@@ -163,10 +163,10 @@ def test_what_was_sent_again_is_not_sent_again(newsift: Command, kafka: Kafka) -
 
 
 def test_a_retry_carries_the_headers_of_the_input(newsift: Command, kafka: Kafka) -> None:
-    told = [("reason", b"no_id"), ("source", b"tweets-0-1"), ("attempt", b"2"),
+    output = [("reason", b"no_id"), ("source", b"tweets-0-1"), ("attempt", b"2"),
             ("input.trace", b"\x00"), ("input.attempt", b"2"),
             ("input.retry.of", b"x")]  # fmt: skip
-    kafka.send(REJECTED, BAD, headers=told)
+    kafka.send(REJECTED, BAD, headers=output)
     assert newsift("dead-letters", "retry", "--all").code == 0
     assert kafka.records(POSTS)[0].headers == [
         ("trace", b"\x00"), ("attempt", b"3"), ("retry.of", b"tweets-0-1"),
@@ -205,7 +205,7 @@ def test_nothing_but_a_post_is_ever_read_for_a_retry(
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["retry"], "name dead letters, or give --all, or --reason"),
         (["retry", "tweets-2-1", "--all"], "name dead letters, or give --all, or --reason"),
@@ -222,10 +222,10 @@ def test_nothing_but_a_post_is_ever_read_for_a_retry(
         (["list", "--since", "then"], "--since 'then': is no time"),
     ],
 )
-def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: str) -> None:
+def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], message: str) -> None:
     reject(kafka, 1)
     reject(kafka, 2, reason=Reason.POST_BYTES)
     reject(kafka, 3, value=None, reason=Reason.BAD_BATCH)
     done = newsift("dead-letters", *args)
-    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
     assert kafka.records(POSTS) == []

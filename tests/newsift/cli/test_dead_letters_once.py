@@ -72,9 +72,9 @@ def test_the_same_place_in_a_topic_made_again_is_another_letter(
     newsift: Command, kafka: Kafka
 ) -> None:
     for value, written in ((BAD, b"1700000000000"), (b"other", b"1700000001000")):
-        told = [("reason", b"bad_json"), ("source", b"tweets-0-1"), ("timestamp", written)]
+        output = [("reason", b"bad_json"), ("source", b"tweets-0-1"), ("timestamp", written)]
         for _ in range(2):
-            kafka.send(REJECTED, value, headers=told)
+            kafka.send(REJECTED, value, headers=output)
     done = newsift("dead-letters", "retry", "--all")
     assert done.err == "newsift: 2 sent again\n"
     assert {record.value for record in kafka.records(POSTS)} == {BAD, b"other"}

@@ -32,8 +32,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def begin(*arguments: str, **env: str) -> DeskProcess:
-            kept = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")}
-            given = kept | {"NEWSIFT_KAFKA": NOWHERE} | env
+            stored = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")}
+            given = stored | {"NEWSIFT_KAFKA": NOWHERE} | env
             made = DeskProcess(tmp_path / f"desk-{next(numbers)}.log", given, arguments)
             stack.callback(made.process.wait)
             stack.callback(made.process.kill)
@@ -101,10 +101,10 @@ def test_no_token_is_for_this_machine_alone_and_not_beside_one(start: Start) -> 
     assert desk.address == desk.url
     with urlopen(f"{desk.url}api/session") as session:
         assert json.load(session)["answer"]["kafka"] == NOWHERE
-    said = refused(start("--no-token", NEWSIFT_DESK__TOKEN="a" * 32))
-    assert said == "newsift: --no-token: but desk.token is set; leave one of the two out"
-    said = refused(start("--no-token", NEWSIFT_DESK__HOST="0.0.0.0"))
-    assert said.startswith("newsift: desk.host: 0.0.0.0 is open to others")
+    message = refused(start("--no-token", NEWSIFT_DESK__TOKEN="a" * 32))
+    assert message == "newsift: --no-token: but desk.token is set; leave one of the two out"
+    message = refused(start("--no-token", NEWSIFT_DESK__HOST="0.0.0.0"))
+    assert message.startswith("newsift: desk.host: 0.0.0.0 is open to others")
 
 
 @pytest.mark.slow
@@ -139,15 +139,17 @@ def test_a_port_of_one_s_own_that_is_taken_is_refused(start: Start) -> None:
 
 @pytest.mark.slow
 def test_open_to_others_it_wants_a_token_that_is_no_guess(start: Start) -> None:
-    said = refused(start(NEWSIFT_DESK__HOST="0.0.0.0"))
-    assert said.startswith("newsift: desk.host: 0.0.0.0 is open to others; set NEWSIFT_DESK__TOKEN")
-    said = refused(start(NEWSIFT_DESK__HOST="0.0.0.0", NEWSIFT_DESK__TOKEN="short"))
-    assert said == "newsift: desk.token: is easily guessed; give 16 characters or more"
+    message = refused(start(NEWSIFT_DESK__HOST="0.0.0.0"))
+    assert message.startswith(
+        "newsift: desk.host: 0.0.0.0 is open to others; set NEWSIFT_DESK__TOKEN"
+    )
+    message = refused(start(NEWSIFT_DESK__HOST="0.0.0.0", NEWSIFT_DESK__TOKEN="short"))
+    assert message == "newsift: desk.token: is easily guessed; give 16 characters or more"
 
 
 @pytest.mark.slow
 def test_a_host_that_is_not_this_one_s_is_refused(start: Start) -> None:
-    said = refused(
+    message = refused(
         start("--port", "0", NEWSIFT_DESK__HOST="192.0.2.1", NEWSIFT_DESK__TOKEN="a" * 16)
     )
-    assert said.startswith("newsift: desk.host: 192.0.2.1 is no address of this host")
+    assert message.startswith("newsift: desk.host: 192.0.2.1 is no address of this host")

@@ -31,26 +31,9 @@ def test_lines_from_standard_input_become_json_lines(newsift: Command, fake: Fak
     assert "id" not in rows[1]
 
 
-def test_json_lines_keep_their_ids(newsift: Command, fake: FakeEncoder) -> None:
-    done = newsift("embed", stdin=ROWS)
-    named = f"sha256:{hashlib.sha256(b'x').hexdigest()[:16]}"
-    assert [json.loads(line).get("id") for line in done.out.splitlines()] == ["a", "7", named]
-    assert fake.calls == [("posts", ["one ferry", "two", "x"])]
-
-
 def test_articles_go_with_their_titles(newsift: Command, fake: FakeEncoder) -> None:
     newsift("embed", "--articles", stdin=ROWS)
     assert fake.calls == [("articles", ["one ferry", ("T", "two"), "x"])]
-
-
-def test_another_key_can_hold_the_text(newsift: Command, fake: FakeEncoder) -> None:
-    newsift("embed", "--text-column", "full_text", stdin=b'{"full_text": "hi", "text": "no"}')
-    assert fake.calls == [("posts", ["hi"])]
-
-
-def test_format_lines_takes_json_as_text(newsift: Command, fake: FakeEncoder) -> None:
-    newsift("embed", "--format", "lines", stdin=b'{"text": "hi"}')
-    assert fake.calls == [("posts", ['{"text": "hi"}'])]
 
 
 def test_a_gzip_file_becomes_safetensors(
@@ -62,11 +45,6 @@ def test_a_gzip_file_becomes_safetensors(
     assert (done.code, done.out, done.err) == (0, "", "")
     assert np.array_equal(Embeddings.load(out).dense, FakeEncoder().posts(fake.calls[0][1]).dense)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["posts", "posts.safetensors"]
-
-
-def test_gzip_is_seen_on_standard_input_too(newsift: Command, fake: FakeEncoder) -> None:
-    assert newsift("embed", stdin=gzip.compress(b"hello")).code == 0
-    assert fake.calls == [("posts", ["hello"])]
 
 
 def test_batches_are_bounded_and_in_order(
@@ -161,36 +139,6 @@ def test_bad_rows_can_be_passed_over(
     assert "1 of 2 rows could not be read, more than 5%" in done.err.splitlines()[-1]
 
 
-def test_an_input_without_one_good_row_is_refused(newsift: Command, fake: FakeEncoder) -> None:
-    done = newsift("embed", "--skip-bad", stdin=b"\xff\n\xff")
-    assert done.code == 2
-    assert "newsift: standard input, line 1: is not understood: is not UTF-8" in done.err
-
-
-def test_after_a_line_that_is_too_long_the_next_one_is_read(
-    newsift: Command, fake: FakeEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("newsift.files.read.LONGEST_LINE", 10)
-    newsift("embed", "--skip-bad", stdin=b"0123456789\n" + b"x" * 35 + b"\nafter")
-    assert fake.calls == [("posts", ["0123456789", "after"])]
-
-
-def test_damaged_gzip_is_one_line(newsift: Command, fake: FakeEncoder) -> None:
-    whole = gzip.compress(b"\n".join(b"line %d" % i for i in range(9999)))
-    for damaged in (whole[:-900], whole[:500] + b"\0" * 40 + whole[540:]):
-        done = newsift("embed", stdin=damaged)
-        assert done.code == 2
-        assert "newsift: the gzip input is damaged or cut off after line" in done.err
-
-
-def test_a_dash_is_standard_input_or_output(
-    newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert len(newsift("embed", "-", "--out", "-", stdin=ROWS).out.splitlines()) == 3
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_link_stays_and_what_it_means_is_written(
     newsift: Command, fake: FakeEncoder, tmp_path: Path
 ) -> None:
@@ -206,7 +154,7 @@ def test_targets_and_sources_that_cannot_be(
 ) -> None:
     own = tmp_path / "own.safetensors"
     own.write_bytes(b'{"text": "a"}\n')
-    for args, said in (
+    for args, message in (
         ([tmp_path / "none"], "cannot be read (No such file or directory)"),
         ([tmp_path], "holds no file of posts"),
         (["--out", tmp_path / "x.jsonl"], "must end in .safetensors"),
@@ -215,7 +163,7 @@ def test_targets_and_sources_that_cannot_be(
         ([own, "--out", own], "is an input itself"),
     ):
         done = newsift("embed", *args)
-        assert (done.code, said in done.err) == (2, True), done.err
+        assert (done.code, message in done.err) == (2, True), done.err
     assert fake.calls == []
     assert own.read_bytes() == b'{"text": "a"}\n'
 

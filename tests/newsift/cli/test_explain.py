@@ -26,10 +26,10 @@ def test_a_score_stands_beside_its_threshold(newsift: Command, fake: FakeEncoder
 
 def test_json_holds_everything(newsift: Command, fake: FakeEncoder) -> None:
     done = newsift("explain", "ferry – fire", "--article", "a ferry burns", "--json")
-    found = json.loads(done.out)
-    assert found.pop("score") == pytest.approx(1, abs=1e-3)
-    assert found.pop("threshold") == pytest.approx(0.9)
-    assert found == {
+    result = json.loads(done.out)
+    assert result.pop("score") == pytest.approx(1, abs=1e-3)
+    assert result.pop("threshold") == pytest.approx(0.9)
+    assert result == {
         "text": "ferry – fire",
         "model": fake.digest,
         "match": True,
@@ -64,13 +64,15 @@ def test_an_article_from_a_file_brings_its_title(
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["x", "--article", "no/such.md"], "there is no such file"),
         (["x", "--article", "seed.txt"], "there is no such file"),
         (["x", "--title", "T"], "--title needs --article"),
     ],
 )
-def test_what_is_refused(newsift: Command, fake: FakeEncoder, args: list[str], said: str) -> None:
+def test_what_is_refused(
+    newsift: Command, fake: FakeEncoder, args: list[str], message: str
+) -> None:
     done = newsift("explain", *args)
-    assert (done.code, said in done.err) == (2, True), done.err
+    assert (done.code, message in done.err) == (2, True), done.err

@@ -66,9 +66,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "said"), BAD, ids=[name for name, _, _ in BAD])
+@pytest.mark.parametrize(("name", "content", "message"), BAD, ids=[name for name, _, _ in BAD])
 def test_what_is_refused_is_refused_before_anything_is_written(
-    newsift: Command, folder: Path, name: str, content: bytes, said: str
+    newsift: Command, folder: Path, name: str, content: bytes, message: str
 ) -> None:
     (folder / name).write_bytes(content)
     (folder / "out.jsonl").write_bytes(b"old")
@@ -76,7 +76,7 @@ def test_what_is_refused_is_refused_before_anything_is_written(
     for more in ((), ("--out", "out.jsonl", "--rejected", "bad")):
         done = newsift(*args, *more)
         assert (done.code, done.out) == (2, "")
-        assert said in done.err.splitlines()[-1]
+        assert message in done.err.splitlines()[-1]
         assert done.err.count("\n") <= 3
     assert (folder / "out.jsonl").read_bytes() == b"old"
     assert {file.name for file in folder.iterdir()} == {"in", "seed.md", name, "out.jsonl"}
@@ -101,8 +101,8 @@ def test_more_than_a_few_bad_rows_fail_at_the_end(
     assert done.code == code
     assert (folder / "m.jsonl").read_bytes().count(b"\n") == 100 - bad
     assert (folder / "bad").read_bytes() == b"cut\n" * bad
-    told = f"newsift: {bad} of 100 rows could not be read, more than 5%"
-    assert (told in done.err) == (code == 1)
+    output = f"newsift: {bad} of 100 rows could not be read, more than 5%"
+    assert (output in done.err) == (code == 1)
 
 
 def test_replay_sends_posts_as_platforms_or_we_write_them(
@@ -112,10 +112,10 @@ def test_replay_sends_posts_as_platforms_or_we_write_them(
     (folder / "status.json").write_text(json.dumps([forms.STATUS], indent=1), "utf-8")
     done = newsift("replay", "in/tweets.csv", "result.json", "status.json")
     assert done.code == 0, done.err
-    found = {record.key: record.value for record in kafka.records(POSTS)}
-    assert json.loads(found[b"7"]) == {"id": "7", "text": f"{SAID}\nnow"}
-    assert json.loads(found[b"5/2"])["text"] == "Smoke on the ferry!"
-    assert found[str(forms.STATUS["id"]).encode()].startswith(b'{\n  "id"')
+    result = {record.key: record.value for record in kafka.records(POSTS)}
+    assert json.loads(result[b"7"]) == {"id": "7", "text": f"{SAID}\nnow"}
+    assert json.loads(result[b"5/2"])["text"] == "Smoke on the ferry!"
+    assert result[str(forms.STATUS["id"]).encode()].startswith(b'{\n  "id"')
 
 
 def test_replay_sends_nothing_that_check_refuses(

@@ -79,8 +79,8 @@ def given(
         kafka.send(POSTS, value, NAME.encode())
     for value in (raw, json.dumps(MATCH).encode(), EVIL.encode()):
         kafka.send(MATCHES, value, NAME.encode())
-    told = [(name, EVIL.encode()) for name in ("reason", "detail", "source", "attempt", EVIL)]
-    kafka.send(REJECTED, EVIL.encode(), EVIL.encode(), told)
+    output = [(name, EVIL.encode()) for name in ("reason", "detail", "source", "attempt", EVIL)]
+    kafka.send(REJECTED, EVIL.encode(), EVIL.encode(), output)
     folder, posts = tmp_path / "folder", tmp_path / "posts.jsonl"
     folder.mkdir()
     (folder / f"{NAME}.json").write_text(json.dumps(SEED), "utf-8")

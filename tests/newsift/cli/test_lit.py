@@ -13,8 +13,8 @@ BACKGROUND = re.compile(r"48;5;(\d+)")
 
 
 def backgrounds(line: str) -> list[int | None]:
-    found = [BACKGROUND.search(word) for word in line.split(" ")]
-    return [int(match[1]) if match else None for match in found]
+    result = [BACKGROUND.search(word) for word in line.split(" ")]
+    return [int(match[1]) if match else None for match in result]
 
 
 def test_without_colour_the_largest_parts_are_numbered() -> None:

@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import re
-import subprocess
-import sys
 import threading
 import time
 from typing import Any
@@ -61,8 +59,8 @@ def test_everything_kept_comes_out_as_it_is(newsift: Command, kafka: Kafka) -> N
         kafka.send(MATCHES, value, partition=n % 3)
     done = newsift("matches", "--no-follow", "--json")
     assert (done.code, done.err) == (0, "")
-    found = {row["post"]["id"]: row for row in map(json.loads, done.out.split("\n")[:-1])}
-    assert found == {str(n): json.loads(value) for n, value in enumerate(sent)}
+    result = {row["post"]["id"]: row for row in map(json.loads, done.out.split("\n")[:-1])}
+    assert result == {str(n): json.loads(value) for n, value in enumerate(sent)}
     assert "é" in done.out
     assert "\\u2028" in done.out
 
@@ -118,22 +116,8 @@ def test_lines_are_short_lit_and_harmless(newsift: Command, kafka: Kafka) -> Non
     )
 
 
-def test_csv_is_whole_and_runs_no_formula(newsift: Command, kafka: Kafka) -> None:
-    texts = ["=1+1", "+1", "-1", "@x", "\t=1", 'say "hi", twice\nor more', "fine", "\r=2"]
-    for n, text in enumerate(texts):
-        kafka.send(MATCHES, record(str(n), text=text), partition=0)
-    out = newsift("matches", "--no-follow", "--csv").out
-    rows = list(csv.DictReader(io.StringIO(out, newline="")))
-    assert [row["text"].replace("'", "") for row in rows] == texts
-    assert ["'" in row["text"] for row in rows] == [True] * 5 + [False, False, True]
-    assert rows[0] | {
-        "match_id": "0-ferry", "score": "0.75", "threshold": "0.25", "source": "tweets-1-7",
-        "why": "ferry[0.40] burns[0.10]", "processed_at": "2026-01-31T12:34:56.789Z",
-    } == rows[0]  # fmt: skip
-
-
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--no-follow"], "matched-tweets is empty: nothing has matched yet"),
         (["--since", "1h"], "no such match since then; --no-follow without --since prints all"),
@@ -141,13 +125,13 @@ def test_csv_is_whole_and_runs_no_formula(newsift: Command, kafka: Kafka) -> Non
     ],
 )
 def test_where_nothing_is_found_it_says_where_to_look(
-    newsift: Command, kafka: Kafka, args: list[str], said: str
+    newsift: Command, kafka: Kafka, args: list[str], message: str
 ) -> None:
     if args != ["--no-follow"]:
         kafka.send(MATCHES, record("old"), at=int(time.time() * 1000) - 2 * HOUR)
     done = newsift("matches", *args)
     assert (done.code, done.out) == (0, "")
-    assert said in done.err
+    assert message in done.err
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -157,10 +141,10 @@ def test_on_a_terminal_the_whole_post_is_wrapped_to_its_width(
     text = " ".join(f"word{n}" for n in range(40))
     kafka.send(MATCHES, record("1", text=text))
     monkeypatch.setattr("newsift.cli.output.page_width", lambda: width)
-    found = newsift("matches", "--no-follow").out.splitlines()
-    assert found[0].startswith("12:34:56Z  0.75  event of ferry")
-    assert max(map(len, found)) <= width
-    assert "\n".join(found).split()[5:] == text.split()
+    result = newsift("matches", "--no-follow").out.splitlines()
+    assert result[0].startswith("12:34:56Z  0.75  event of ferry")
+    assert max(map(len, result)) <= width
+    assert "\n".join(result).split()[5:] == text.split()
 
 
 def test_what_is_no_match_record_is_counted(newsift: Command, kafka: Kafka) -> None:
@@ -189,9 +173,9 @@ def test_following_prints_what_comes(newsift: Command, kafka: Kafka) -> None:
     running.set()
     writer.join()
     assert done.code == 0
-    found = ids(done.out)
-    first = int(found[0].split()[1])
-    assert found == [f"new {first + n}" for n in range(3)]
+    result = ids(done.out)
+    first = int(result[0].split()[1])
+    assert result == [f"new {first + n}" for n in range(3)]
 
 
 def test_history_and_then_what_comes(newsift: Command, kafka: Kafka) -> None:
@@ -201,19 +185,8 @@ def test_history_and_then_what_comes(newsift: Command, kafka: Kafka) -> None:
     assert ids(done.out) == ["a", "b"]
 
 
-def test_a_reader_that_leaves_is_no_error(kafka: Kafka) -> None:
-    kafka.fill(MATCHES, [record(str(n), text="x" * 1000) for n in range(200)])
-    command = [sys.executable, "-W", "ignore", "-c", "from newsift.cli import main; main()"]
-    shell = " ".join(f"'{part}'" for part in [*command, "matches", "--no-follow", "--json"])
-    done = subprocess.run(
-        ["bash", "-c", f"{shell} | head -n 1"], capture_output=True, text=True, check=False,
-        cwd=str(__file__).partition("/tests/")[0],
-    )  # fmt: skip
-    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
-
-
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--since", "yesterday"], "--since 'yesterday': is no time; give a span as 90s"),
         (["--since", "2026-01-31"], "--since '2026-01-31': is no time"),
@@ -222,9 +195,9 @@ def test_a_reader_that_leaves_is_no_error(kafka: Kafka) -> None:
         (["--limit", "0"], "--limit"),
     ],
 )
-def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: str) -> None:
+def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], message: str) -> None:
     done = newsift("matches", *args)
-    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
 
 def test_a_record_of_the_worker_is_read() -> None:

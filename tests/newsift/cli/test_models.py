@@ -73,20 +73,20 @@ def test_a_digest_that_is_none_and_a_damaged_model_are_told_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "result"),
     [
         ("newsift models remove ", {"plain,own"}),
         ("newsift embed --model ", {"plain,default", "plain,own"}),
     ],
 )
-def test_a_shell_completes_names(tmp_path: Path, words: str, found: set[str]) -> None:
+def test_a_shell_completes_names(tmp_path: Path, words: str, result: set[str]) -> None:
     (tmp_path / "state" / "models" / "own").mkdir(parents=True)
-    asked = {
+    requests = {
         "_NEWSIFT_COMPLETE": "bash_complete", "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split())),
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", "import newsift.cli; newsift.cli.main()"],
-        env=os.environ | asked, capture_output=True, text=True, check=False,
+        env=os.environ | requests, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert set(done.stdout.split()) == found
+    assert set(done.stdout.split()) == result

@@ -24,9 +24,9 @@ def test_each_is_printed_to_the_byte(newsift: Command) -> None:
 
 
 def test_all_together_are_valid_schemas(newsift: Command) -> None:
-    found = json.loads(newsift("schemas", "--json").out)
-    assert sorted(found) == sorted(file.stem for file in FOLDER.glob("*.json"))
-    for schema in found.values():
+    result = json.loads(newsift("schemas", "--json").out)
+    assert sorted(result) == sorted(file.stem for file in FOLDER.glob("*.json"))
+    for schema in result.values():
         jsonschema.Draft202012Validator.check_schema(schema)
 
 

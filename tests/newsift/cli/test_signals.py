@@ -41,8 +41,8 @@ def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_hidden_file(
         pipe.write(lines({"id": "1", "text": FERRY}))
         pipe.flush()
         until(lambda: any(f.stat().st_size for f in tmp_path.glob(".newsift-*")))
-        said = said_until_ended_by(signal.SIGTERM, process)
-    assert process.returncode == 130, said
+        message = said_until_ended_by(signal.SIGTERM, process)
+    assert process.returncode == 130, message
     assert '"id":"1"' in out.read_text("utf-8")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "posts", "seeds"]
 

@@ -23,8 +23,8 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def status(newsift: Command) -> dict[str, Any]:
     done = newsift("status", "--json")
     assert (done.code, done.err) == (0, "")
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+    result: dict[str, Any] = json.loads(done.out)
+    return result
 
 
 def fill(kafka: Kafka, counts: dict[int, int]) -> None:
@@ -35,13 +35,13 @@ def fill(kafka: Kafka, counts: dict[int, int]) -> None:
 def test_lag_is_what_was_not_committed(newsift: Command, kafka: Kafka) -> None:
     fill(kafka, {0: 5, 1: 7, 2: 2})
     kafka.commit(GROUP, POSTS, {0: 5, 1: 3})
-    found = status(newsift)
-    parts = {row["partition"]: row for row in found["posts"]["partitions"]}
+    result = status(newsift)
+    parts = {row["partition"]: row for row in result["posts"]["partitions"]}
     assert {n: (row["committed"], row["end"], row["lag"]) for n, row in parts.items()} == {
         0: (5, 5, 0), 1: (3, 7, 4), 2: (None, 2, 2),
     }  # fmt: skip
-    assert found["lag"] == 6
-    assert (found["workers"], found["state"]) == ([], "empty")
+    assert result["lag"] == 6
+    assert (result["workers"], result["state"]) == ([], "empty")
 
 
 def test_posts_and_matches_an_hour_are_of_a_window_that_is_told(
@@ -53,9 +53,9 @@ def test_posts_and_matches_an_hour_are_of_a_window_that_is_told(
     kafka.send(POSTS, b"{}", at=began, partition=1)
     kafka.send(MATCHES, b"{}", at=began + 1, partition=1)
     kafka.send(MATCHES, b"{}", at=began - 86_400_000 * 2, partition=2)
-    found = status(newsift)["hourly"]
-    assert found["window"] == "in the 6 minutes seen"
-    assert (round(found["posts"]), round(found["matches"])) == (20, 10)
+    result = status(newsift)["hourly"]
+    assert result["window"] == "in the 6 minutes seen"
+    assert (round(result["posts"]), round(result["matches"])) == (20, 10)
     assert "about 20 posts and 10 matches, in the 6 minutes seen" in newsift("status").out
 
 
@@ -67,12 +67,12 @@ def test_articles_that_a_profile_stands_for_are_told_as_such() -> None:
 
 
 def test_a_new_broker_has_nobody_and_nothing(newsift: Command, kafka: Kafka) -> None:
-    found = status(newsift)
-    assert (found["lag"], found["workers"], found["state"]) == (0, [], "dead")
+    result = status(newsift)
+    assert (result["lag"], result["workers"], result["state"]) == (0, [], "dead")
     none: dict[str, str] = {}
     states = {"live": 0, "expired": 0, "paused": 0, "replaced": 0}
-    assert found["seeds"] == states | dict.fromkeys(("refused", "stale", "unknown"), none)
-    assert found["rates"] == {"posts_in": 0, "posts_done": 0, "matches": 0}
+    assert result["seeds"] == states | dict.fromkeys(("refused", "stale", "unknown"), none)
+    assert result["rates"] == {"posts_in": 0, "posts_done": 0, "matches": 0}
     assert "none in newsift-ingest; start one: faust -A worker worker" in newsift("status").out
 
 
@@ -83,13 +83,13 @@ def test_workers_and_their_partitions(newsift: Command, kafka: Kafka) -> None:
         ends = time.monotonic() + 60
         while not member.assignment() and time.monotonic() < ends:
             member.poll(500)
-        found, told = status(newsift), newsift("status").out
-    assert [(row["host"], row["partitions"]) for row in found["workers"]] == [
+        result, output = status(newsift), newsift("status").out
+    assert [(row["host"], row["partitions"]) for row in result["workers"]] == [
         ("127.0.0.1", [0, 1, 2])
     ]
-    assert {row["worker"] for row in found["posts"]["partitions"]} == {found["workers"][0]["id"]}
-    assert found["workers"][0]["id"].startswith("first")
-    assert "1 in newsift-ingest (stable)" in told
+    assert {row["worker"] for row in result["posts"]["partitions"]} == {result["workers"][0]["id"]}
+    assert result["workers"][0]["id"].startswith("first")
+    assert "1 in newsift-ingest (stable)" in output
 
 
 def test_seeds_and_outputs(newsift: Command, kafka: Kafka) -> None:
@@ -98,15 +98,15 @@ def test_seeds_and_outputs(newsift: Command, kafka: Kafka) -> None:
     kafka.send(SEEDS, b"{}", b"odd\x1b")
     kafka.fill(MATCHES, [b"1", b"2"], 1)
     kafka.fill(REJECTED, [b"1"], 2)
-    found = status(newsift)
-    assert (found["seeds"]["live"], found["seeds"]["expired"]) == (1, 1)
-    assert "text: missing" in found["seeds"]["refused"]["odd\x1b"]
-    assert found["matches"] == {"topic": MATCHES, "end_offsets": {"0": 0, "1": 2, "2": 0}}
-    assert found["dead_letters"] == {"topic": REJECTED, "end_offsets": {"0": 0, "1": 0, "2": 1}}
-    told = newsift("status").out
-    assert "1 live, 1 expired, 1 refused" in told
-    assert "refused       odd: text: missing" in told
-    assert "2 in matched-tweets" in told
+    result = status(newsift)
+    assert (result["seeds"]["live"], result["seeds"]["expired"]) == (1, 1)
+    assert "text: missing" in result["seeds"]["refused"]["odd\x1b"]
+    assert result["matches"] == {"topic": MATCHES, "end_offsets": {"0": 0, "1": 2, "2": 0}}
+    assert result["dead_letters"] == {"topic": REJECTED, "end_offsets": {"0": 0, "1": 0, "2": 1}}
+    output = newsift("status").out
+    assert "1 live, 1 expired, 1 refused" in output
+    assert "refused       odd: text: missing" in output
+    assert "2 in matched-tweets" in output
 
 
 def test_an_output_that_is_missing_is_told(
@@ -114,8 +114,8 @@ def test_an_output_that_is_missing_is_told(
 ) -> None:
     for name in ("MATCHES", "SEEDS"):
         monkeypatch.setenv(f"NEWSIFT_TOPICS__{name}", f"no-{name}")
-    found = status(newsift)
-    assert (found["seeds"], found["matches"]["end_offsets"]) == (None, None)
+    result = status(newsift)
+    assert (result["seeds"], result["matches"]["end_offsets"]) == (None, None)
     assert newsift("status").out.count("missing; make it with `newsift topics create`") == 2
 
 
@@ -131,10 +131,10 @@ def test_without_posts_there_is_no_status(
 def test_rates_come_from_two_readings() -> None:
     before = {0: Backlog(0, 4, 10), 1: Backlog(100, None, 300)}
     after = {0: Backlog(0, 8, 30), 1: Backlog(100, 150, 310)}
-    found = message_rates(
+    result = message_rates(
         OffsetSnapshot(10.0, before, {0: 1}, None), OffsetSnapshot(12.0, after, {0: 2}, {0: 5})
     )
-    assert found == {"posts_in": 15.0, "posts_done": 27.0, "matches": 0.5}
+    assert result == {"posts_in": 15.0, "posts_done": 27.0, "matches": 0.5}
 
 
 def test_posts_that_are_gone_are_no_lag() -> None:

@@ -28,11 +28,11 @@ def test_a_listener_hears_it_alone(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr("newsift.operations.messages.SHOW_EVERY_S", -1)
-    with capture() as told:
+    with capture() as output:
         notify("a\x07")
         ProgressLine().add(3, "posts")
     notify("b")
-    assert told == ["a\\x07"]
+    assert output == ["a\\x07"]
     assert capsys.readouterr().err == "\r\x1b[Knewsift: b\n"
 
 
@@ -40,9 +40,9 @@ def test_a_thread_of_the_listener_is_heard_and_another_task_is_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def heard(name: str) -> list[str]:
-        with capture() as told:
+        with capture() as output:
             await asyncio.to_thread(notify, name)
-            return told
+            return output
 
     async def both() -> list[list[str]]:
         return list(await asyncio.gather(heard("one"), heard("two")))
@@ -52,8 +52,8 @@ def test_a_thread_of_the_listener_is_heard_and_another_task_is_not(
 
 
 def test_however_much_is_said_a_listener_keeps_little() -> None:
-    with capture() as told:
+    with capture() as output:
         for _ in range(MOST_LINES + 50):
             notify("x" * (MOST_CHARS + 50))
-    assert {len(line) for line in told} == {MOST_CHARS}
-    assert len(told) == MOST_LINES
+    assert {len(line) for line in output} == {MOST_CHARS}
+    assert len(output) == MOST_LINES

@@ -9,11 +9,11 @@ from newsift.operations.messages import ProgressLine, format_span
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [(0.2, "0 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "2 h"), (9e6, "2,500 h")],
 )
-def test_a_span_is_told_as_people_do(seconds: float, said: str) -> None:
-    assert format_span(seconds) == said
+def test_a_span_is_told_as_people_do(seconds: float, message: str) -> None:
+    assert format_span(seconds) == message
 
 
 def test_the_time_left_follows_from_the_share(
@@ -23,12 +23,12 @@ def test_the_time_left_follows_from_the_share(
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    known, unknown = ProgressLine(lambda done: done / 400), ProgressLine()
+    existing, unknown = ProgressLine(lambda done: done / 400), ProgressLine()
     now[0] += 20
-    known.add(100, "posts", ", 3 matched")
+    existing.add(100, "posts", ", 3 matched")
     unknown.add(100, "posts")
     now[0] += 60
-    known.add(300, "posts")
+    existing.add(300, "posts")
     assert capsys.readouterr().err.split("\r\x1b[K") == [
         "", "100 posts, 3 matched, 5/s, 60 s left", "100 posts, 5/s", "400 posts, 5/s",
     ]  # fmt: skip

@@ -21,25 +21,28 @@ def label(by: str, post: str, said: str) -> Label:
 @given(st.lists(st.tuples(SAID, SAID), min_size=1, max_size=60))
 def test_kappa_is_scikit_learns(pairs: list[tuple[str, str]]) -> None:
     one, other = zip(*pairs, strict=True)
-    found = cohens_kappa(one, other)
+    result = cohens_kappa(one, other)
     if len({*one, *other}) == 1:
-        assert found is None
+        assert result is None
     else:
-        assert found == pytest.approx(cohen_kappa_score(one, other))
+        assert result == pytest.approx(cohen_kappa_score(one, other))
 
 
 def test_judges_are_compared_on_the_posts_that_both_have() -> None:
-    said = [label("ann", "1", "on"), label("ann", "2", "off"), label("ann", "3", "on"),
+    labels = [label("ann", "1", "on"), label("ann", "2", "off"), label("ann", "3", "on"),
             label("bob", "2", "off"), label("bob", "3", "on"), label("bob", "9", "on"),
             label("eve", "9", "off")]  # fmt: skip
-    assert agreements(said) == [Agreement("ann", "bob", 2, 1, 1), Agreement("bob", "eve", 1, 0, 0)]
+    assert agreements(labels) == [
+        Agreement("ann", "bob", 2, 1, 1),
+        Agreement("bob", "eve", 1, 0, 0),
+    ]
 
 
 def test_a_crowd_of_judges_costs_no_more_than_the_busiest_of_them() -> None:
     crowd = [label(f"judge {n:05}", "1", "on") for n in range(5_000)]
-    found = agreements([*crowd, label("ann", "1", "on"), label("ann", "2", "on")])
-    assert len(found) == MOST_JUDGES * (MOST_JUDGES - 1) // 2
-    assert found[0].one == "ann"
+    result = agreements([*crowd, label("ann", "1", "on"), label("ann", "2", "on")])
+    assert len(result) == MOST_JUDGES * (MOST_JUDGES - 1) // 2
+    assert result[0].one == "ann"
 
 
 def test_lists_of_two_lengths_are_refused() -> None:

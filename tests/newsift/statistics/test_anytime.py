@@ -20,11 +20,11 @@ def name(place: int) -> str:
 
 def walk(cuts: FrozenCuts, scores: list[float], right: list[bool]) -> tuple[Look, list[int]]:
     """Label what is asked for, one after the other, and look each time."""
-    hashes, known = [name(place) for place in range(len(scores))], dict[int, bool]()
-    while (look := cuts.look(scores, hashes, known.get)).ask is not None:
-        assert look.ask not in known
-        known[look.ask] = right[look.ask]
-    return look, list(known)
+    hashes, label_of = [name(place) for place in range(len(scores))], dict[int, bool]()
+    while (look := cuts.look(scores, hashes, label_of.get)).ask is not None:
+        assert look.ask not in label_of
+        label_of[look.ask] = right[look.ask]
+    return look, list(label_of)
 
 
 @pytest.mark.parametrize(("n", "precision"), [(1, 0.5), (7, 0.8), (40, 0.8), (90, 0.95)])
@@ -63,28 +63,30 @@ def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
 
 def test_what_is_right_everywhere_is_shown_with_few_labels() -> None:
     scores = [float(score) for score in range(500, 0, -1)]
-    look, asked = walk(FrozenCuts.among(scores), scores, [True] * 500)
+    look, questions = walk(FrozenCuts.among(scores), scores, [True] * 500)
     assert look == Look(1, None, 0)
-    assert len(asked) < 16 * 8  # the inner labels count again further out
-    assert asked[:16] == sorted(range(25), key=name)[:16]
+    assert len(questions) < 16 * 8  # the inner labels count again further out
+    assert questions[:16] == sorted(range(25), key=name)[:16]
 
 
 def test_the_walk_ends_where_the_set_cannot_be_shown_any_more() -> None:
     scores = [float(score) for score in range(100, 0, -1)]
     wrong = sorted(range(25), key=name)[3]
-    look, asked = walk(FrozenCuts.among(scores), scores, [place != wrong for place in range(100)])
+    look, questions = walk(
+        FrozenCuts.among(scores), scores, [place != wrong for place in range(100)]
+    )
     assert look == Look(None, None, 23)
-    assert len(asked) == 4  # 27 labels allow one error, and there are 25 matches
+    assert len(questions) == 4  # 27 labels allow one error, and there are 25 matches
 
 
 def test_a_label_that_is_taken_back_counts_no_more() -> None:
     scores = [float(score) for score in range(30, 0, -1)]
     cuts, hashes = FrozenCuts.among(scores), [name(place) for place in range(30)]
     order = sorted(range(25), key=name)
-    known = dict.fromkeys(order[:16], True)
-    assert cuts.look(scores, hashes, known.get).threshold == 6
-    del known[order[0]]
-    assert cuts.look(scores, hashes, known.get) == Look(None, order[0], 16, 1 / 25)
+    label_of = dict.fromkeys(order[:16], True)
+    assert cuts.look(scores, hashes, label_of.get).threshold == 6
+    del label_of[order[0]]
+    assert cuts.look(scores, hashes, label_of.get) == Look(None, order[0], 16, 1 / 25)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
@@ -93,10 +95,10 @@ def test_one_look_at_all_labels_is_the_same_as_looking_each_time(
 ) -> None:
     scores = [float(place // 2) for place in range(len(right))]
     cuts = FrozenCuts.among(scores, precision)
-    look, asked = walk(cuts, scores, right)
+    look, questions = walk(cuts, scores, right)
     at_once = cuts.look(scores, [name(place) for place in range(len(right))], right.__getitem__)
     assert at_once.threshold == look.threshold
-    assert len(asked) <= len(right)
+    assert len(questions) <= len(right)
 
 
 def test_the_promise_holds_where_people_look_after_every_label() -> None:

@@ -33,13 +33,13 @@ def drawn(texts: list[str], most: int) -> tuple[list[str], PostSampler]:
 )  # fmt: skip
 def test_what_says_the_same_is_drawn_once(again: str) -> None:
     assert text_hash(again) == text_hash(SAID)
-    found, draw = drawn([SAID, again], 10)
-    assert (found, draw.read, draw.copies) == ([SAID], 2, 1)
+    result, draw = drawn([SAID, again], 10)
+    assert (result, draw.read, draw.copies) == ([SAID], 2, 1)
 
 
 def test_what_says_nothing_is_not_drawn() -> None:
-    found, draw = drawn(["https://t.co/abc", "@ann", "🌊", SAID], 10)
-    assert (found, draw.read, draw.copies) == ([SAID], 4, 0)
+    result, draw = drawn(["https://t.co/abc", "@ann", "🌊", SAID], 10)
+    assert (result, draw.read, draw.copies) == ([SAID], 4, 0)
 
 
 def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
@@ -54,8 +54,8 @@ def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
 def test_the_draw_favours_nobody() -> None:
     hits = Counter[int]()
     for salt in range(200):
-        found = drawn([f"{salt} on {i}" for i in range(20)], 5)[0]
-        hits.update(int(text.rsplit(" ", 1)[1]) for text in found)
+        result = drawn([f"{salt} on {i}" for i in range(20)], 5)[0]
+        hits.update(int(text.rsplit(" ", 1)[1]) for text in result)
     assert sum(hits.values()) == 200 * SPARE * 5
     assert max(abs(hits[i] - 100) for i in range(20)) < 36  # five standard deviations
 
@@ -65,16 +65,16 @@ def test_nobody_has_a_second_post_before_everyone_had_a_first(
     authors: list[str | None], most: int
 ) -> None:
     posts = [DistinctPost(str(i), "x", author, None) for i, author in enumerate(authors)]
-    found = in_turns(posts, most)
-    assert len(set(found)) == len(found) == min(most, len(posts))
-    count = Counter(authors[at] for at in found if authors[at])
+    result = in_turns(posts, most)
+    assert len(set(result)) == len(result) == min(most, len(posts))
+    count = Counter(authors[at] for at in result if authors[at])
     whole = Counter(author for author in authors if author)
-    if len(found) < len(posts):
+    if len(result) < len(posts):
         for one, number in count.items():
             for other, total in whole.items():
                 assert number <= count[other] + 1 or count[other] == total, (one, other)
         if any(number > 1 for number in count.values()):
-            assert all(at in found for at, author in enumerate(authors) if not author)
+            assert all(at in result for at, author in enumerate(authors) if not author)
 
 
 def test_authors_of_two_platforms_are_two() -> None:

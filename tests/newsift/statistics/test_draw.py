@@ -93,14 +93,14 @@ def test_what_certifies_and_what_trains_have_no_post_in_common() -> None:
 def test_a_group_is_asked_about_once_by_its_first() -> None:
     copies = [candidate(name, group=f"g{name % 7}") for name in range(70)]
     assert distinct([*copies, *copies]) == copies[:7]
-    asked = [*draw_order(copies), *LearnQueue(copies, 0.5).order[:99]]
-    assert sorted(asked, key=lambda each: each.group) == copies[:7]
+    questions = [*draw_order(copies), *LearnQueue(copies, 0.5).order[:99]]
+    assert sorted(questions, key=lambda each: each.group) == copies[:7]
 
 
 def test_learning_asks_around_the_threshold_in_turn() -> None:
-    asked = LearnQueue(MANY, 0.5).order[:20]
-    assert [each.score >= 0.5 for each in asked] == [True, False] * 10
-    assert max(abs(each.score - 0.5) for each in asked) < 0.03
+    questions = LearnQueue(MANY, 0.5).order[:20]
+    assert [each.score >= 0.5 for each in questions] == [True, False] * 10
+    assert max(abs(each.score - 0.5) for each in questions) < 0.03
     assert [each.score < 0.5 for each in LearnQueue(MANY[:1_001], 0.5).order[:6]][-3:] == [True] * 3
 
 
@@ -109,58 +109,60 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
     matches = [*MANY, *copies]
     queue, order = CertifyQueue(matches), draw_order(matches)
     best = sorted((match.score for match in order), reverse=True)
-    known: dict[PostId, bool] = {}
-    asked: list[Question] = []
-    while queue.look(known).ask is not None:
-        question = queue.next(known)
+    label_of: dict[PostId, bool] = {}
+    questions: list[Question] = []
+    while queue.look(label_of).ask is not None:
+        question = queue.next(label_of)
         assert question is not None
-        asked.append(question)
-        known[question.candidate.post_id] = True
+        questions.append(question)
+        label_of[question.candidate.post_id] = True
     first = [match for match in order if match.score >= best[24]][:16]
-    assert [question.candidate for question in asked[:16]] == first
-    assert [question.probability for question in asked[:16]] == [n / 25 / 2 for n in range(1, 17)]
-    assert queue.look(known).threshold == best[-1]
-    assert all(certifies_only(question.candidate.post_id) for question in asked)
+    assert [question.candidate for question in questions[:16]] == first
+    assert [question.probability for question in questions[:16]] == [
+        n / 25 / 2 for n in range(1, 17)
+    ]
+    assert queue.look(label_of).threshold == best[-1]
+    assert all(certifies_only(question.candidate.post_id) for question in questions)
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 120), st.sampled_from([0.3, 0.8, 0.95]))
 def test_after_the_walk_all_matches_are_asked_about_and_nothing_more_is_shown(
     random: Random, count: int, right: float
 ) -> None:
-    queue, known = CertifyQueue(MANY[:count]), dict[PostId, bool]()
-    ended, shown, told = False, None, ""
-    while (question := queue.next(known)) is not None:
-        look = queue.look(known)
+    queue, label_of = CertifyQueue(MANY[:count]), dict[PostId, bool]()
+    ended, shown, output = False, None, ""
+    while (question := queue.next(label_of)) is not None:
+        look = queue.look(label_of)
         if not ended and look.ask is None:
-            ended, shown, told = True, look.threshold, queue.out_of_reach(look)
+            ended, shown, output = True, look.threshold, queue.out_of_reach(look)
         if ended:
-            assert (look.threshold, look.ask, queue.out_of_reach(look)) == (shown, None, told)
+            assert (look.threshold, look.ask, queue.out_of_reach(look)) == (shown, None, output)
             own = certifies_only(question.candidate.post_id)
             assert question.drawn == ("certify" if own else "learn")
             assert 0 < (question.probability or 0) <= 0.5 if own else question.probability is None
-            assert queue.left(known) == count - len(known)
-        assert question.candidate.post_id not in known
-        known[question.candidate.post_id] = random.random() < right
-    assert len(known) == count
-    assert queue.look(known).threshold == shown or not ended
-    assert queue.summary(known).endswith("0 unread")
+            assert queue.left(label_of) == count - len(label_of)
+        assert question.candidate.post_id not in label_of
+        label_of[question.candidate.post_id] = random.random() < right
+    assert len(label_of) == count
+    assert queue.look(label_of).threshold == shown or not ended
+    assert queue.summary(label_of).endswith("0 unread")
 
 
 def test_it_says_in_a_sentence_why_no_more_can_be_promised() -> None:
     matches = [candidate(name, score=0.9 - name / 1_000) for name in range(258)]
-    queue, known = CertifyQueue(matches), dict[PostId, bool]()
+    queue, label_of = CertifyQueue(matches), dict[PostId, bool]()
     for right in (True, False):
-        question = queue.next(known)
+        question = queue.next(label_of)
         assert question is not None
-        known[question.candidate.post_id] = right
-    assert queue.summary(known) == (
+        label_of[question.candidate.post_id] = right
+    assert queue.summary(label_of) == (
         "1 of 2 was off; 80 % cannot be promised from these 258 matches; 256 unread"
     )
-    while queue.estimate(queue.look(known), known) is None:
-        question = queue.next(known)
+    while queue.estimate(queue.look(label_of), label_of) is None:
+        question = queue.next(label_of)
         assert question is not None
-        known[question.candidate.post_id] = True
-    assert "; on the event: about " in queue.summary(known)
+        label_of[question.candidate.post_id] = True
+    assert "; on the event: about " in queue.summary(label_of)
     few = CertifyQueue(matches[:9])
     assert few.summary({}) == (
         "80 % cannot be promised from these 9 matches, which are too few; 9 unread"
@@ -173,14 +175,14 @@ def test_the_estimate_after_the_walk_is_true_on_average_and_its_interval_holds()
     for n in range(400):
         matches = [candidate(10_000 * n + place, score=0.9 - place / 1_000) for place in range(120)]
         right = dict(zip((m.post_id for m in matches), rng.random(120) < 0.6, strict=True))
-        queue, known = CertifyQueue(matches), dict[PostId, bool]()
-        while len(known) < 40:
-            question = queue.next(known)
+        queue, label_of = CertifyQueue(matches), dict[PostId, bool]()
+        while len(label_of) < 40:
+            question = queue.next(label_of)
             assert question is not None
-            known[question.candidate.post_id] = bool(right[question.candidate.post_id])
-        found = queue.estimate(queue.look(known), known)
-        assert found is not None
-        (low, share, high), labels = found
+            label_of[question.candidate.post_id] = bool(right[question.candidate.post_id])
+        result = queue.estimate(queue.look(label_of), label_of)
+        assert result is not None
+        (low, share, high), labels = result
         assert labels == 40
         shares.append(share)
         missed += not low <= 0.6 <= high
@@ -198,11 +200,11 @@ def test_each_match_is_hashed_once_however_often_somebody_answers(
         return digest(parts)
 
     monkeypatch.setattr(worker.match.reservoir, "digest", counted)
-    queue, known = CertifyQueue(MANY), dict[PostId, bool]()
+    queue, label_of = CertifyQueue(MANY), dict[PostId, bool]()
     made = len(hashed)
     for _ in range(10):
-        question = queue.next(known)
+        question = queue.next(label_of)
         assert question is not None
-        known[question.candidate.post_id] = True
-        assert queue.summary(known)
+        label_of[question.candidate.post_id] = True
+        assert queue.summary(label_of)
     assert len(hashed) == made

@@ -71,11 +71,11 @@ def slow_best(
 ) -> list[int]:
     """The best posts, one after the other; of each author only the best may enter."""
     chosen: list[int] = []
-    heard: list[object] = []
+    received: list[object] = []
     for row in sorted(range(len(posts)), key=lambda row: -(posts[row] @ direction)):
-        if authors[row] is not None and authors[row] in heard:
+        if authors[row] is not None and authors[row] in received:
             continue
-        heard.append(authors[row])
+        received.append(authors[row])
         seen = [*taken, *(posts[c] for c in chosen)]
         copy = any(posts[row] @ other >= 0.7 for other in seen)
         if not copy and len(chosen) < count and posts[row] @ direction > 0:
@@ -100,7 +100,7 @@ def slow_learn(
     w0 /= np.sqrt(w0 @ w0)
     nobody = [None] * max(len(against), len(on), len(off))
     base = w0 - 0.4 * np.mean(against[slow_best(w0, against, nobody, 30)], axis=0)
-    liked, disliked = (slow_best(w0, said, nobody, 500) for said in (on, off))
+    liked, disliked = (slow_best(w0, labels, nobody, 500) for labels in (on, off))
     base += np.mean(on[liked], axis=0) if liked else 0
     base -= 0.25 * np.mean(off[disliked], axis=0) if disliked else 0
     labelled = [*on[liked], *off[disliked]]
@@ -132,14 +132,14 @@ def test_a_profile_is_that_of_a_slow_loop(seed: int, mix: float) -> None:
     on, off = texts(rng, 3 * (seed % 2), mix=mix, about=2), texts(rng, 2 * (seed % 3), mix=mix)
     burst = (None, False, True)[seed % 3]
     stream = AuthoredPosts(posts, authors)
-    found = learn(
+    result = learn(
         seeds, background, stream, AuthoredPosts.anonymous(on), AuthoredPosts.anonymous(off), burst
     )  # fmt: skip
     rows = (plain(seeds), plain(sides_of(background)[0]), plain(posts))
     expected, entered = slow_learn(*rows, authors, plain(on), plain(off), burst)
     expected = slow_drawn_back(expected, plain_start(seeds))
-    np.testing.assert_allclose(plain_profile(found.vector), expected, atol=1e-5)
-    assert found.posts.tolist() == entered
+    np.testing.assert_allclose(plain_profile(result.vector), expected, atol=1e-5)
+    assert result.posts.tolist() == entered
 
 
 def slow_drawn_back(profile: F64, start: F64) -> F64:
@@ -166,22 +166,22 @@ def test_whatever_is_said_a_profile_is_finite_and_near_its_seeds(
 ) -> None:
     rng = np.random.default_rng(seed)
     articles = texts(rng, seeds, mix=mix, about=2)
-    heard = texts(rng, posts, mix=mix, about=2 * rng.random(), empty=True)
+    received = texts(rng, posts, mix=mix, about=2 * rng.random(), empty=True)
     authors = rng.integers(people, size=posts).tolist()
     on, off = (
         AuthoredPosts.anonymous(texts(rng, labels, mix=mix, about=a, empty=True)) for a in (0, 2)
     )
-    found = learn(
-        articles, texts(rng, posts, mix=mix), AuthoredPosts(heard, authors), on, off, burst
+    result = learn(
+        articles, texts(rng, posts, mix=mix), AuthoredPosts(received, authors), on, off, burst
     )  # fmt: skip
-    profile = plain_profile(found.vector)
+    profile = plain_profile(result.vector)
     assert abs(np.sqrt(profile @ profile) - 1) < 1e-5
     assert profile @ plain_start(articles) >= NEAREST - 1e-5
-    confirmed = len(found.on) >= 3
-    assert 0 <= found.beta <= (0.3 if burst is False and not confirmed else 1)
-    entered = [authors[row] for row in found.posts]
+    confirmed = len(result.on) >= 3
+    assert 0 <= result.beta <= (0.3 if burst is False and not confirmed else 1)
+    entered = [authors[row] for row in result.posts]
     assert len(entered) == len(set(entered)) <= 20
-    cosines = plain(heard[found.posts]) @ plain(heard[found.posts]).T
+    cosines = plain(received[result.posts]) @ plain(received[result.posts]).T
     assert (cosines[~np.eye(len(cosines), dtype=bool)] < 0.7 + 1e-5).all()
 
 
@@ -217,8 +217,8 @@ def test_a_flood_by_one_author_weighs_as_much_as_one_post() -> None:
     assert (flooded.posts >= 40).sum() == 1
     alone = learn(seeds, background, AuthoredPosts.anonymous(posts), burst=True)
     assert plain_profile(alone.vector) @ plain_profile(flooded.vector) > 0.97
-    known = AuthoredPosts(flood[40:41], ["a flood"])
-    labelled = learn(seeds, background, AuthoredPosts(flood, authors), on=known, burst=True)
+    existing = AuthoredPosts(flood[40:41], ["a flood"])
+    labelled = learn(seeds, background, AuthoredPosts(flood, authors), on=existing, burst=True)
     assert (labelled.posts < 40).all()
 
 
@@ -260,8 +260,8 @@ def test_a_threshold_knows_no_post_that_the_profile_was_told_apart_from() -> Non
     _, calibrating = sides_of(background)
     scores = sorted(plain(calibrating) @ plain_profile(vector), reverse=True)
     reach = round(0.02 * len(calibrating))
-    found = profile_threshold(vector, background, 0.02)
-    assert found == pytest.approx(scores[reach - 1], abs=1e-5)
+    result = profile_threshold(vector, background, 0.02)
+    assert result == pytest.approx(scores[reach - 1], abs=1e-5)
     with pytest.raises(InputError, match=r"rate: 0\.001 is finer"):
         profile_threshold(vector, background, 0.001)
 

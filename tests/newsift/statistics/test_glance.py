@@ -37,13 +37,13 @@ def label(post: str, said: Verdict, by: str) -> Label:
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5))
 def test_people_together_say_on_or_off_where_nobody_says_the_other(words: list[Verdict]) -> None:
     labels = [label("1", word, f"by {n}") for n, word in enumerate(words)]
-    (found,) = joint_verdicts([*labels, label("2", "on", "x")]).items() - {(("x", "2"), "on")}
+    (result,) = joint_verdicts([*labels, label("2", "on", "x")]).items() - {(("x", "2"), "on")}
     if all(word == "on" for word in words):
-        assert found == (("x", "1"), "on")
+        assert result == (("x", "1"), "on")
     elif "on" not in words and "off" in words:
-        assert found == (("x", "1"), "off")
+        assert result == (("x", "1"), "off")
     else:
-        assert found == (("x", "1"), "unsure")
+        assert result == (("x", "1"), "unsure")
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([1.0, 2.5, 8.0])), min_size=1))
@@ -65,25 +65,25 @@ def test_each_draw_stands_for_the_matches_of_its_step(
     rows: list[tuple[float, bool | None]],
 ) -> None:
     scores = [s for s, _ in rows]
-    found = draws_of(scores, [said for _, said in rows])
+    result = draws_of(scores, [labels for _, labels in rows])
     cuts = FrozenCuts.among(scores).cuts  # the steps of the walk itself
     step = [next((n for n, cut in enumerate(cuts) if s >= cut), None) for s in scores]
     assert None not in step
     empty = [
         n
         for n in range(len(cuts))
-        if not any(said is not None and step[at] == n for at, (_, said) in enumerate(rows))
+        if not any(labels is not None and step[at] == n for at, (_, labels) in enumerate(rows))
     ]
     ends = min(empty, default=len(cuts))
-    assert found.reach == (cuts[ends - 1] if ends else inf)
-    labelled = [n for at, (_, said) in enumerate(rows) for n in [step[at]] if said is not None]
-    wanted = sorted(
-        (s, said, step.count(step[at]) / labelled.count(step[at]))
-        for at, (s, said) in enumerate(rows)
-        if said is not None and step[at] in range(ends)
+    assert result.reach == (cuts[ends - 1] if ends else inf)
+    labelled = [n for at, (_, labels) in enumerate(rows) for n in [step[at]] if labels is not None]
+    expected = sorted(
+        (s, labels, step.count(step[at]) / labelled.count(step[at]))
+        for at, (s, labels) in enumerate(rows)
+        if labels is not None and step[at] in range(ends)
     )
-    assert sorted(zip(found.scores, found.on, found.weights, strict=True)) == wanted
-    assert sum(found.weights) == pytest.approx(sum(s >= found.reach for s in scores))
+    assert sorted(zip(result.scores, result.on, result.weights, strict=True)) == expected
+    assert sum(result.weights) == pytest.approx(sum(s >= result.reach for s in scores))
 
 
 def test_the_walks_draws_are_true_on_average() -> None:
@@ -93,11 +93,11 @@ def test_the_walks_draws_are_true_on_average() -> None:
     truth = rng.random(300) < scores
     shares, recalls = [], []
     for _ in range(600):
-        order, said = rng.permutation(300), dict[int, bool]()
+        order, labels = rng.permutation(300), dict[int, bool]()
         for members, most in ((25, 15), (64, 25), (300, 60)):
             for at in [at for at in order if at < members][:most]:
-                said[int(at)] = bool(truth[at])
-        draws = draws_of(scores.tolist(), [said.get(at) for at in range(300)])
+                labels[int(at)] = bool(truth[at])
+        draws = draws_of(scores.tolist(), [labels.get(at) for at in range(300)])
         on, weights = np.array(draws.on), np.array(draws.weights)
         high = np.array(draws.scores) >= scores[99]
         shares.append(share_interval(on, weights)[1])
@@ -116,11 +116,11 @@ def test_every_glance_is_what_its_labels_say(
 ) -> None:
     scores, on, weights = zip(*drawn, strict=True) if drawn else ((), (), ())
     draws = Draws(scores, on, weights, reach)
-    found = score_summaries(tuple(LabelledScore(*each) for each in marks), draws)
-    assert [each.least for each in found] == sorted(
+    result = score_summaries(tuple(LabelledScore(*each) for each in marks), draws)
+    assert [each.least for each in result] == sorted(
         {s for s, _ in marks} | {s for s, _, _ in drawn}, reverse=True
     )
-    for each in found:
+    for each in result:
         above = [word for s, word in marks if s >= each.least]
         assert [each.on, each.off, each.unsure] == [sum(w == word for w in above) for word in WORDS]
         own = [(on, w) for s, on, w in drawn if s >= each.least]
@@ -131,16 +131,16 @@ def test_every_glance_is_what_its_labels_say(
             continue
         assert each.share == share_interval([on for on, _ in own], [w for _, w in own])
         recall = recall_interval(draws.scores, draws.on, draws.weights, each.least, reach)
-        told = each.least > reach and recall != (0, 1)
-        assert each.recall == (recall if told else None)
+        output = each.least > reach and recall != (0, 1)
+        assert each.recall == (recall if output else None)
 
 
 def test_very_many_labels_are_looked_at_at_some_scores() -> None:
     marks = tuple(LabelledScore(n / 1000, "on") for n in range(1, 1000))
-    found = score_summaries(marks, Draws())
-    assert len(found) == 64
-    assert (found[0].least, found[-1].least, found[-1].on) == (0.999, 0.001, 999)
-    assert all(each.on == 1000 - round(1000 * each.least) for each in found)
+    result = score_summaries(marks, Draws())
+    assert len(result) == 64
+    assert (result[0].least, result[-1].least, result[-1].on) == (0.999, 0.001, 999)
+    assert all(each.on == 1000 - round(1000 * each.least) for each in result)
 
 
 @given(st.lists(st.floats(-1, 1, width=32), max_size=60), st.lists(st.floats(0, 1, width=32)))

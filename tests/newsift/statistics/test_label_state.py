@@ -129,10 +129,10 @@ def test_a_stranger_who_fills_the_topic_takes_no_more_room_than_there_is() -> No
     for made in flood:
         book.put(made.key, made.value)
         book.put(made.key, b"{" * 9_999)  # what is refused takes little, and room like the others
-    kept = len(book.snapshot().of("fire")) + len(book.snapshot().refused)
+    stored = len(book.snapshot().of("fire")) + len(book.snapshot().refused)
     assert honest in book.snapshot().of("fire")
-    assert 20 < kept < room / OVERHEAD
-    assert book.snapshot().left_out >= 1_000 - kept
+    assert 20 < stored < room / OVERHEAD
+    assert book.snapshot().left_out >= 1_000 - stored
     for made in flood:
         book.put(made.key, None)
     book.put(flood[-1].key, flood[-1].value)
@@ -183,27 +183,27 @@ def test_room_is_for_ten_thousand_pairs() -> None:
 def test_no_pair_is_without_its_share_and_the_room_is_kept(
     records: list[tuple[str, int, int, bool]], room: int
 ) -> None:
-    book, wanted, peak = LabelTopic(room), dict[str, dict[bytes, int]](), Counter[str]()
+    book, expected, peak = LabelTopic(room), dict[str, dict[bytes, int]](), Counter[str]()
     largest = 0
     for by, post, more, back in records:
         made = label(post=str(post), by=by, seed_set="s" * more)
         size = OVERHEAD + len(made.value)
         book.put(made.key, None if back else made.value)
-        own = wanted.setdefault(by, {})
+        own = expected.setdefault(by, {})
         own.pop(made.key, None)
         if not back:
             own[made.key] = size
         peak[by], largest = max(peak[by], sum(own.values())), max(largest, size)
         held = {each.key: OVERHEAD + len(each.value) for each in book.snapshot().of("fire")}
         assert sum(held.values()) <= room
-        assert all(wanted[json.loads(key)[3]][key] == size for key, size in held.items())
-    for by, own in wanted.items():
+        assert all(expected[json.loads(key)[3]][key] == size for key, size in held.items())
+    for by, own in expected.items():
         if peak[by] <= room / 3 - largest or not book.snapshot().left_out:
             assert {each.key for each in book.snapshot().of("fire") if each.by == by} == own.keys()
 
 
 def test_a_label_that_is_given_anew_takes_its_room_once() -> None:
     book = LabelTopic(2 * (len(label().value) + OVERHEAD))
-    for said in ("on", "off", "unsure") * 100:
-        book.put(label(said).key, label(said).value)
+    for labels in ("on", "off", "unsure") * 100:
+        book.put(label(labels).key, label(labels).value)
     assert (book.snapshot().of("fire")[0].label, book.snapshot().left_out) == ("unsure", 0)

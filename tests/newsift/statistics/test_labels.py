@@ -61,9 +61,9 @@ def test_a_key_that_is_spelled_otherwise_is_refused(by: str) -> None:
     assert read_label(canonical, made.value) == made
     escaped = canonical.replace(b"fire", b"f\\u0069re")
     for other in (json.dumps(parts).encode(), escaped, canonical + b" ", b" " + canonical, None):
-        found = read_label(other, made.value)
-        assert isinstance(found, RefusedLabel)
-        assert found.reason.startswith("key: ")
+        result = read_label(other, made.value)
+        assert isinstance(result, RefusedLabel)
+        assert result.reason.startswith("key: ")
     for wrong in (["fire", "x", "1"], ["fire", "x", "1", by, ""], ["fire", "x", 1, by], by):
         key = json.dumps(wrong, separators=(",", ":")).encode()
         assert isinstance(read_label(key, made.value), RefusedLabel)
@@ -119,11 +119,13 @@ def test_a_key_is_written_as_json_dumps_does(event: str, post: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_label_is_refused_by_name(value: bytes, named: str) -> None:
-    found = read_label(label().key, value, Limits(post_bytes=2**17 if value[:1] == b"[" else 9_999))
-    assert isinstance(found, RefusedLabel)
-    assert found.reason.startswith(f"{named}: ")
-    assert found.reason.isprintable()
-    assert len(found.reason) < 600
+    result = read_label(
+        label().key, value, Limits(post_bytes=2**17 if value[:1] == b"[" else 9_999)
+    )
+    assert isinstance(result, RefusedLabel)
+    assert result.reason.startswith(f"{named}: ")
+    assert result.reason.isprintable()
+    assert len(result.reason) < 600
 
 
 @given(st.none() | st.binary(max_size=60), st.binary(max_size=60))
@@ -132,6 +134,6 @@ def test_no_bytes_break_the_reader(key: bytes | None, value: bytes) -> None:
 
 
 def test_a_post_is_on_the_event_where_all_say_so_without_a_doubt() -> None:
-    said = [label("on"), label("on", by="bob"), label("on", "2"), label("off", "2", "bob"),
+    labels = [label("on"), label("on", by="bob"), label("on", "2"), label("off", "2", "bob"),
             label("unsure", "3")]  # fmt: skip
-    assert unanimous_verdicts(said) == {("x", "1"): True, ("x", "2"): False, ("x", "3"): False}
+    assert unanimous_verdicts(labels) == {("x", "1"): True, ("x", "2"): False, ("x", "3"): False}

@@ -24,11 +24,11 @@ WINDOWS = {
 def answer(
     seen: int, edges: Mapping[str, tuple[float, ...]], *strata: tuple[int, list[tuple[str, float]]]
 ) -> NearAnswer:
-    kept = [
+    stored = [
         Stratum(count, tuple(NearMiss(Post(name, "x", "t"), s) for name, s in own))
         for count, own in strata
     ]
-    return NearAnswer("fire", "0" * 12, dict(edges), tuple(kept), seen)
+    return NearAnswer("fire", "0" * 12, dict(edges), tuple(stored), seen)
 
 
 def test_near_misses_stand_for_those_that_were_only_counted() -> None:
@@ -39,9 +39,9 @@ def test_near_misses_stand_for_those_that_were_only_counted() -> None:
     assert near.floor == 0.25
     # 10 of 4,000 posts are in the first stratum, of which four are kept; 6 and two in the second
     each, below = 2.5 / 4_000 * 2_000, 3 / 4_000 * 2_000
-    asked = [0.5, 0.46, 0.45, 0.32, 0.3, 0.25, 0.24]
-    found = passing(asked, [Passed(0.6, NOW - 1)], NOW - 2 * HOUR, NOW, 0.5, near, 2_000)
-    assert found == pytest.approx(
+    questions = [0.5, 0.46, 0.45, 0.32, 0.3, 0.25, 0.24]
+    result = passing(questions, [Passed(0.6, NOW - 1)], NOW - 2 * HOUR, NOW, 0.5, near, 2_000)
+    assert result == pytest.approx(
         [0.5, 0.5, 0.5 + each, 0.5 + 2 * each, 0.5 + 4 * each, 0.5 + 4 * each + below, None]
     )
 
@@ -50,8 +50,8 @@ def test_where_no_worker_tells_nothing_below_the_threshold_is_known() -> None:
     few = NearBy.of([answer(499, {"a": (0.5, 0.3, 0.2)}, (1, [("1", 0.4)]), (0, []))])
     for near in (NOBODY, few):
         assert near.floor == inf
-        found = passing([0.6, 0.5, 0.4], [], NOW - HOUR, NOW, 0.5, near, 100)
-        assert found == [0, 0, None]
+        result = passing([0.6, 0.5, 0.4], [], NOW - HOUR, NOW, 0.5, near, 100)
+        assert result == [0, 0, None]
 
 
 def test_a_rate_wants_a_minute_at_least() -> None:
@@ -63,8 +63,8 @@ def test_a_rate_wants_a_minute_at_least() -> None:
 def test_a_rate_is_of_a_window_that_is_told() -> None:
     assert an_hour(640, NOW - 6 * 60_000, NOW) == 6_400
     assert an_hour(640, NOW - 59_999, NOW) is None
-    told = {minutes: window_words(NOW - minutes * 60_000, NOW) for minutes in WINDOWS}
-    assert told == WINDOWS
+    output = {minutes: window_words(NOW - minutes * 60_000, NOW) for minutes in WINDOWS}
+    assert output == WINDOWS
 
 
 @given(st.integers(1, 99), st.integers(0, 2**31))

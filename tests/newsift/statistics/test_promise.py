@@ -38,8 +38,8 @@ def test_the_threshold_is_that_of_the_obvious_loop(
     drawn: list[tuple[int, bool]], precision: float, confidence: float
 ) -> None:
     scores, labels = [score for score, _ in drawn], [label for _, label in drawn]
-    found = precision_threshold(scores, labels, precision, confidence)
-    assert found == obvious(drawn, precision, confidence)
+    result = precision_threshold(scores, labels, precision, confidence)
+    assert result == obvious(drawn, precision, confidence)
 
 
 @pytest.mark.parametrize(

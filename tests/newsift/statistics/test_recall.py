@@ -43,9 +43,9 @@ def test_the_interval_is_that_of_the_formulas(
 ) -> None:
     scores, labels = [s for s, _ in drawn], [y for _, y in drawn]
     weights = [WEIGHTS[s] for s in scores]
-    found = recall_interval(scores, labels, weights, 0.5, 0.2, confidence)
-    assert found == pytest.approx(as_written(drawn, 1 - confidence), rel=1e-6, abs=1e-9)
-    assert 0 <= found[0] <= found[1] <= 1
+    result = recall_interval(scores, labels, weights, 0.5, 0.2, confidence)
+    assert result == pytest.approx(as_written(drawn, 1 - confidence), rel=1e-6, abs=1e-9)
+    assert 0 <= result[0] <= result[1] <= 1
 
 
 def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:

@@ -48,5 +48,5 @@ def labelled(
     candidates: list[Candidate], among: int, on: dict[str, bool]
 ) -> list[tuple[float, bool, float]]:
     """Score, label and weight of 60 that were drawn, of the lowest hashes among so many posts."""
-    asked = draw_order(candidates)[:60]
-    return [(each.score, on[each.post.id], among / len(asked)) for each in asked]
+    questions = draw_order(candidates)[:60]
+    return [(each.score, on[each.post.id], among / len(questions)) for each in questions]

@@ -51,12 +51,12 @@ def test_from_the_topic_without_what_the_seeds_look_for(newsift: Command, kafka:
     done = newsift("background", "build", "--from-topic", "--json", "--out", "own.safetensors")
     assert done.code == 0, done.err
     assert "403 messages read; left out: 1 no posts, 1 copies, 1 near a seed" in done.err
-    told = json.loads(done.out)
-    assert (told["posts"], told["platforms"]) == (400, {"plain": 400})
-    assert told["source"] == f"{POSTS} of {kafka.address}"
-    assert told["first"] <= told["last"] <= told["made"]
-    found = Embeddings.load("own.safetensors")
-    assert {row.tobytes() for row in found.dense} == vectors_of(texts)
+    output = json.loads(done.out)
+    assert (output["posts"], output["platforms"]) == (400, {"plain": 400})
+    assert output["source"] == f"{POSTS} of {kafka.address}"
+    assert output["first"] <= output["last"] <= output["made"]
+    result = Embeddings.load("own.safetensors")
+    assert {row.tobytes() for row in result.dense} == vectors_of(texts)
     assert json.loads(newsift("status", "--json").out)["state"] == "dead"  # no group was there
 
 
@@ -64,15 +64,15 @@ def test_it_is_shown_beside_the_model_s_own(newsift: Command, kafka: Kafka) -> N
     texts = written(Path("posts.jsonl"), everyday(500))
     assert newsift("background", "build", str(texts), "--posts", "400").code == 0
     kafka.send(SEEDS, SEED, b"ferry-fire")
-    told = json.loads(newsift("background", "show", "background.safetensors", "--json").out)
+    output = json.loads(newsift("background", "show", "background.safetensors", "--json").out)
     enc, seed = encoder.load("default", device="cpu"), json.loads(SEED)
     article = enc.articles([(seed["title"], seed["text"])])
     own = enc.thresholds(article, float(RATE), Embeddings.load("background.safetensors"))[0]
     shipped = enc.thresholds(article, float(RATE))[0]
-    assert told["seeds"] == [{"seed": "ferry-fire", "threshold": own, "shipped": shipped}]
-    assert told["rates"][-1] == {"rate": 0.01, "tail": 4, "spread": 0.5}
-    assert told["languages"] == {"en": 400}
-    assert told["authors"] == "400"
+    assert output["seeds"] == [{"seed": "ferry-fire", "threshold": own, "shipped": shipped}]
+    assert output["rates"][-1] == {"rate": 0.01, "tail": 4, "spread": 0.5}
+    assert output["languages"] == {"en": 400}
+    assert output["authors"] == "400"
     shown = newsift("background", "show", "background.safetensors").out
     assert f"{own:.3f}" in shown
     assert "languages     en 400" in shown
@@ -99,9 +99,9 @@ def test_filter_agrees_with_the_configuration(
     assert newsift("background", "build", "posts.jsonl").code == 0
     usual = newsift("filter", "--force", str(texts), "--seeds", "ferry.json").out
     monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND", "background.safetensors")
-    found = newsift("filter", "--force", str(texts), "--seeds", "ferry.json")
-    assert found.code == 0
-    sets = {json.loads(out.splitlines()[-1])["seed_set"] for out in (usual, found.out)}
+    result = newsift("filter", "--force", str(texts), "--seeds", "ferry.json")
+    assert result.code == 0
+    sets = {json.loads(out.splitlines()[-1])["seed_set"] for out in (usual, result.out)}
     assert len(sets) == 2
     done = newsift("filter", "--force", str(texts), "--seeds", "ferry.json", "--rate", "0.001")
     assert done.code == 2
@@ -110,7 +110,7 @@ def test_filter_agrees_with_the_configuration(
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ([], "give files, or --from-topic"),
         (["posts.jsonl", "--from-topic"], "give files, or --from-topic"),
@@ -122,12 +122,14 @@ def test_filter_agrees_with_the_configuration(
         (["posts.jsonl", "--posts", "50"], "50 posts are too few"),
     ],
 )
-def test_what_is_refused_leaves_the_old_file(newsift: Command, args: list[str], said: str) -> None:
+def test_what_is_refused_leaves_the_old_file(
+    newsift: Command, args: list[str], message: str
+) -> None:
     old = Path("background.safetensors")
     old.write_bytes(b"old")
     written(Path("posts.jsonl"), everyday(200))
     done = newsift("background", "build", *args)
-    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
     assert old.read_bytes() == b"old"
     assert sorted(path.name for path in Path().iterdir()) == [old.name, "posts.jsonl"]
 

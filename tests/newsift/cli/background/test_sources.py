@@ -19,13 +19,13 @@ def test_windows_lie_apart_within_the_partition(
     bounds: tuple[int, int], share: float, seed: int
 ) -> None:
     begin, end = bounds[0], bounds[0] + bounds[1]
-    found = list(windows(begin, end, share, Random(seed)))
-    assert len(found) <= WINDOWS + 1
-    flat = [begin, *(offset for window in found for offset in window), end]
+    result = list(windows(begin, end, share, Random(seed)))
+    assert len(result) <= WINDOWS + 1
+    flat = [begin, *(offset for window in result for offset in window), end]
     assert flat == sorted(flat)
-    assert all(low < high for low, high in found)
+    assert all(low < high for low, high in result)
     if share >= 1:
-        assert found == ([(begin, end)] if begin < end else [])
+        assert result == ([(begin, end)] if begin < end else [])
 
 
 @pytest.mark.parametrize(("size", "share"), [(100, 0.5), (1000, 0.05), (700, 0.3), (50, 0.01)])
@@ -67,8 +67,8 @@ def test_files_are_read_as_filter_reads_them(tmp_path: Path) -> None:
     other.write_text("a post\n\nanother post\n")
     source = file_posts([one, other], Config())
     assert source.share(0) == 0
-    found = list(source.readings)
-    assert source.share(len(found)) == 1
-    texts = [each.text if isinstance(each, Post) else None for _, each in found]
+    result = list(source.readings)
+    assert source.share(len(result)) == 1
+    texts = [each.text if isinstance(each, Post) else None for _, each in result]
     assert texts == ["flood", None, "a post", "another post"]
-    assert [at for at, _ in found] == [1_767_225_601_000, 0, 0, 0]
+    assert [at for at, _ in result] == [1_767_225_601_000, 0, 0, 0]

@@ -30,13 +30,13 @@ class CollectProcess:
 
     def leave(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """Ask it to leave; its exit code and what it said."""
-        said = said_until_ended_by(number, self.process)
-        return self.process.returncode, said
+        message = said_until_ended_by(number, self.process)
+        return self.process.returncode, message
 
     def ended(self) -> tuple[int, str]:
         """Wait for its end; its exit code and what it said."""
-        _, said = self.process.communicate(timeout=120)
-        return self.process.returncode, said
+        _, message = self.process.communicate(timeout=120)
+        return self.process.returncode, message
 
 
 Start = Callable[..., CollectProcess]

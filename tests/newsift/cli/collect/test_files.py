@@ -1,7 +1,6 @@
 """`newsift collect files` as a user runs it: killed, stopped, run again; an oracle counts."""
 
 import gzip
-import json
 import os
 import time
 from collections import Counter
@@ -21,8 +20,8 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    with starting() as found:
-        yield found
+    with starting() as result:
+        yield result
 
 
 @pytest.fixture
@@ -53,17 +52,6 @@ def test_once_sends_each_file_once(newsift: Command, kafka: Kafka, place: Path) 
     assert Counter(sent(kafka)) == Counter(expected | {"d-0"})
 
 
-def test_rows_of_tables_become_plain_posts(newsift: Command, kafka: Kafka, place: Path) -> None:
-    put(place, "a.csv", "who;what\n1;Füür auf der Fähre\n".encode())
-    done = newsift(
-        "collect", "files", place, "--once", "--text-column", "what", "--id-column", "who"
-    )
-    assert done.code == 0, done.err
-    (record,) = kafka.records(POSTS)
-    assert record.key == b"1"
-    assert json.loads(record.value)["text"] == "Füür auf der Fähre"
-
-
 def test_what_is_not_understood_fails_at_the_end(
     newsift: Command, kafka: Kafka, place: Path
 ) -> None:
@@ -88,8 +76,8 @@ def test_a_dry_run_prints_and_keeps_nothing(
 ) -> None:
     put(place, "a.jsonl", posts("a", 2))
     process = start("files", place, "--dry-run").process
-    out, said = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, said
+    out, message = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, message
     assert out.encode() == posts("a", 2)
     assert sent(kafka) == []
     assert not (tmp_path / "state").exists()
@@ -128,25 +116,6 @@ def test_each_folder_has_a_state_of_its_own(
 
 
 @pytest.mark.slow
-def test_killed_in_the_midst_it_sends_a_little_again_and_skips_nothing(
-    start: Start, kafka: Kafka, place: Path
-) -> None:
-    expected: list[str] = []
-    for number in range(40):
-        put(place, f"{number:02}.jsonl", posts(str(number), 500), age=200 - number)
-        expected += [f"{number}-{row}" for row in range(500)]
-    for some in (1, 6_000):
-        killed = start("files", place)
-        until(lambda some=some: len(sent(kafka)) >= some, PATIENCE_S)  # type: ignore[misc]
-        killed.kill()
-    code, said = start("files", place, "--once").ended()
-    assert code == 0, said
-    found = Counter(sent(kafka))
-    assert found.keys() == set(expected)
-    assert set(found.values()) <= {1, 2, 3}
-
-
-@pytest.mark.slow
 def test_it_goes_on_with_files_that_come_and_ends_on_sigterm(
     start: Start, kafka: Kafka, place: Path, tmp_path: Path
 ) -> None:
@@ -162,8 +131,8 @@ def test_it_goes_on_with_files_that_come_and_ends_on_sigterm(
             out.flush()
             os.utime(slow, (time.time(),) * 2)
     until(lambda: len(sent(kafka)) == 7, PATIENCE_S)
-    code, said = process.leave()
-    assert code == 0, said
+    code, message = process.leave()
+    assert code == 0, message
     assert Counter(sent(kafka)) == Counter(
         ["a-0", "a-1", "b-0", "b-1", "slow-0", "slow-1", "slow-2"]
     )

@@ -18,15 +18,15 @@ TWEETS = [tweet_id(second) for second in range(1, 31)]
 
 @pytest.fixture
 def served() -> Iterator[tuple[FakeX, Call]]:
-    with in_a_thread(serve_x()) as found:
-        yield found
+    with in_a_thread(serve_x()) as result:
+        yield result
 
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     monkeypatch.setenv("NEWSIFT_X_TOKEN", TOKEN)
-    with starting() as found:
-        yield found
+    with starting() as result:
+        yield result
 
 
 @pytest.fixture
@@ -63,44 +63,17 @@ def test_it_keeps_the_rules_and_ends_at_the_limit(
                     "--state", tmp_path / "state.json")  # fmt: skip
     until(side.opened.is_set)
     call(side.post(*TWEETS))
-    code, said = process.ended()
-    assert code == 0, said
-    assert "20 frames of x sent to tweets" in said
-    assert TOKEN not in said
+    code, message = process.ended()
+    assert code == 0, message
+    assert "20 frames of x sent to tweets" in message
+    assert TOKEN not in message
     assert {record.key.decode() for record in kafka.records(POSTS)} == set(TWEETS[:20])
     assert [rule["value"] for rule in side.rules] == ["ferry", "#fire lang:en"]
     assert stored(tmp_path / "state.json") == TWEETS[19]
 
 
-@pytest.mark.slow
-def test_killed_it_has_what_was_sent_and_tells_the_gap(
-    kafka: Kafka, served: tuple[FakeX, Call], tmp_path: Path, start: Start
-) -> None:
-    side, call = served
-    state = tmp_path / "state.json"
-    process = start("x", "--url", side.url, "--state", state)
-    until(lambda: side.opened.is_set() and stored(state))
-    call(side.post(*TWEETS[:10]))
-    until(lambda: stored(state) == TWEETS[9])
-    process.kill()
-    call(off(side))
-    process = start("x", "--url", side.url, "--state", state)
-    until(side.opened.is_set)
-    call(side.post(*TWEETS[10:]))
-    until(lambda: stored(state) == TWEETS[-1])
-    code, said = process.leave()
-    assert code == 0
-    assert "1 gaps that nothing can fill" in said
-    keys = [record.key.decode() for record in kafka.records(POSTS)]
-    assert sorted(keys) == sorted(TWEETS)  # and none twice
-
-
-async def off(side: FakeX) -> None:
-    side.cut()
-
-
 @pytest.mark.parametrize(
-    ("token", "rule", "said"),
+    ("token", "rule", "message"),
     [
         ("another", "ferry", "401 (Unauthorized); give the bearer token of an app"),
         (TOKEN, "has:media", "X refuses 'has:media': needs a standalone operator; correct the"),
@@ -109,15 +82,15 @@ async def off(side: FakeX) -> None:
 )
 def test_what_is_refused_is_one_line(
     kafka: Kafka, served: tuple[FakeX, Call], tmp_path: Path, start: Start,
-    token: str, rule: str, said: str,
+    token: str, rule: str, message: str,
 ) -> None:  # fmt: skip
     file = tmp_path / "rules.txt"
     file.write_text(rule)
     process = start("x", "--url", served[0].url, "--rules", file,
                     "--state", tmp_path / "state.json", NEWSIFT_X_TOKEN=token)  # fmt: skip
-    code, told = process.ended()
+    code, output = process.ended()
     assert code == 2
-    assert said in told.splitlines()[-1]
+    assert message in output.splitlines()[-1]
     assert [each["value"] for each in served[0].rules] == ["ferry"]
 
 

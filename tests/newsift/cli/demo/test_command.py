@@ -31,15 +31,15 @@ def demo(*args: str) -> "subprocess.Popen[str]":
 
 def children(pid: int) -> list[int]:
     """The living processes that this one has started."""
-    found = []
+    result = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, parent = stat.read_text().rpartition(") ")[2].split()[:2]
         except OSError:
             continue
         if int(parent) == pid and state != "Z":
-            found.append(int(stat.parent.name))
-    return found
+            result.append(int(stat.parent.name))
+    return result
 
 
 def alive(pid: int) -> bool:

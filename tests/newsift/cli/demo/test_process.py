@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from newsift.cli.processes import end_group, free_port
+from newsift.cli.processes import end_group
 from newsift.cli.signals import INTERRUPTS, defer_interrupts, interruptible
 
 
@@ -25,11 +25,6 @@ def test_an_interrupt_waits_until_what_must_not_break_is_done(kind: signal.Signa
         work()
     assert done == ["the rest"]
     assert signal.getsignal(kind) is before
-
-
-def test_nothing_is_raised_without_an_interrupt() -> None:
-    with defer_interrupts():
-        pass
 
 
 @pytest.mark.parametrize("kind", INTERRUPTS)
@@ -64,14 +59,10 @@ def test_a_process_is_ended_in_order_or_by_force_with_its_children(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True
     )
     assert started.stdout is not None
-    with started.stdout as said:
-        line = said.readline()
+    with started.stdout as message:
+        line = message.readline()
         assert line.strip().isdigit()
         end_group(started)
         # The child holds the other end of this pipe: it closes when the last of them is gone.
-        assert said.read() == b""
+        assert message.read() == b""
     assert started.returncode == code
-
-
-def test_a_free_port_is_one() -> None:
-    assert 1024 <= free_port() <= 65535

@@ -49,30 +49,30 @@ def test_every_form_brings_whole_posts() -> None:
     seen = set()
     for post in POSTS:
         message = as_message(post)
-        found = read_post(message)
-        if not isinstance(found, Post):
-            assert found == PassedOver("no_words")
+        result = read_post(message)
+        if not isinstance(result, Post):
+            assert result == PassedOver("no_words")
             continue
-        assert found.text == post.text
-        assert found.platform == shape(message)
-        seen.add(found.platform)
+        assert result.text == post.text
+        assert result.platform == shape(message)
+        seen.add(result.platform)
     assert seen == set(PLATFORMS)
 
 
 def test_ids_are_the_posts_own() -> None:
     posts = [SamplePost(n, f"words {n}" * 60, None) for n in range(2 * len(PLATFORMS))]
-    found = [read_post(as_message(post)) for post in posts]
-    assert [read.text for read in found if isinstance(read, Post)] == [p.text for p in posts]
-    assert len({read.id for read in found if isinstance(read, Post)}) == len(posts)
+    result = [read_post(as_message(post)) for post in posts]
+    assert [read.text for read in result if isinstance(read, Post)] == [p.text for p in posts]
+    assert len({read.id for read in result if isinstance(read, Post)}) == len(posts)
 
 
 @pytest.mark.parametrize(
     ("reason", "value"), list(zip(REASONS, POISON, strict=True)), ids=range(len(POISON))
 )
 def test_poison_is_rejected_for_its_reason(reason: str, value: bytes | None) -> None:
-    found = read_post(value)
-    assert isinstance(found, Rejected)
-    assert found.reason == reason
+    result = read_post(value)
+    assert isinstance(result, Rejected)
+    assert result.reason == reason
 
 
 def test_what_is_harmless_is_passed_over() -> None:
@@ -84,5 +84,5 @@ def test_the_model_that_ships_tells_the_events_apart() -> None:
     seeds = enc.articles(list(read_articles().values()))
     best = enc.posts([post.text for post in POSTS]).similarity(seeds).argmax(axis=1)
     about = [(p.event, EVENTS[k]) for p, k in zip(POSTS, best, strict=True) if p.event]
-    right = sum(event == found for event, found in about)
+    right = sum(event == result for event, result in about)
     assert right / len(about) > 0.75

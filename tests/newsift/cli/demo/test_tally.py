@@ -18,11 +18,11 @@ def record(post: str, *events: str) -> MatchRecord:
         Match(f"{n}", "id", "1", event, "", 0.5 - n / 10, 0.2, [("smoke", 0.3)])
         for n, event in enumerate(events)
     ]
-    found, source = (
+    result, source = (
         Post(post, "plain", "Smoke! #Smoke\x1b[2J"),
         PostPosition("tweets", 0, 1, 10_000),
     )
-    return MatchRecord(found, matches, len(matches), "a" * 12, "ab" * 32, source, "")
+    return MatchRecord(result, matches, len(matches), "a" * 12, "ab" * 32, source, "")
 
 
 @pytest.fixture
@@ -70,13 +70,13 @@ def test_the_summary_says_it_all_in_plain_lines(tally: DemoResults) -> None:
 
 
 def test_a_line_for_each_match_with_lit_words_and_nothing_that_steers_a_terminal() -> None:
-    found = record("m", "fire", "flood")
-    assert list(match_lines(found, colour=False)) == [
+    result = record("m", "fire", "flood")
+    assert list(match_lines(result, colour=False)) == [
         "0.50  fire              Smoke[0.30]! #Smoke[0.30][2J",
         "0.40  flood             Smoke[0.30]! #Smoke[0.30][2J",
     ]
-    piped = list(match_lines(found, colour=False, weights=False))
+    piped = list(match_lines(result, colour=False, weights=False))
     assert piped[0] == "0.50  fire              Smoke! #Smoke[2J"
-    lit = next(match_lines(found, colour=True))
+    lit = next(match_lines(result, colour=True))
     assert "\x1b[" in lit
     assert click.unstyle(lit) == "0.50  fire              Smoke! #Smoke[2J"

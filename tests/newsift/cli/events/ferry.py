@@ -43,6 +43,6 @@ def add_seeds(kafka: Kafka, event: str = "ferry") -> None:
 
 def add_posts(kafka: Kafka, on: bool = True) -> int:
     """Publish the sample posts, with or without those on the event, and count them."""
-    kept = [post for post in sample_posts() if on or not is_on(post)]
-    kafka.fill(POSTS, [json.dumps(post).encode() for post in kept], partition=1)
-    return len(kept)
+    stored = [post for post in sample_posts() if on or not is_on(post)]
+    kafka.fill(POSTS, [json.dumps(post).encode() for post in stored], partition=1)
+    return len(stored)

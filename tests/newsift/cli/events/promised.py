@@ -24,8 +24,8 @@ PEOPLE = ("passengers", "nine people", "my aunt", "the crew", "two lifeboats", "
 
 def published(kafka: Kafka) -> Profile:
     """The latest profile of the ferry."""
-    found = [record for record in kafka.records(SEEDS) if record.key == KEY]
-    made = read_record(KEY, found[-1].value)
+    result = [record for record in kafka.records(SEEDS) if record.key == KEY]
+    made = read_record(KEY, result[-1].value)
     assert isinstance(made, Profile)
     return made
 
@@ -46,7 +46,7 @@ def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
     seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
     made = Pipeline(enc).run(kafka.records(POSTS), seeds, present).records
     kafka.fill(MATCHES, [each.value for each in made if each.value])
-    return [found for each in made if (found := read_match(each.value))]
+    return [result for each in made if (result := read_match(each.value))]
 
 
 def certifying(records: list[MatchRecord]) -> Iterator[MatchRecord]:
@@ -63,5 +63,5 @@ def first_cut(own: list[MatchRecord]) -> float:
 def label(kafka: Kafka, record: MatchRecord, verdict: Any, by: str = "anna") -> None:
     """Publish what somebody says of a match."""
     score = record.matches[0].score
-    told = Label(verdict, "ferry", record.post, by, present(), "certify", 0.5, score)
-    kafka.send(LABELS, told.value, told.key)
+    output = Label(verdict, "ferry", record.post, by, present(), "certify", 0.5, score)
+    kafka.send(LABELS, output.value, output.key)

@@ -33,9 +33,9 @@ PATIENCE_S = 60.0
 
 def versions(kafka: Kafka) -> list[Profile]:
     """All profiles that were ever published."""
-    found = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
-    assert all(isinstance(each, Profile) for each in found)
-    return [each for each in found if isinstance(each, Profile)]
+    result = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
+    assert all(isinstance(each, Profile) for each in result)
+    return [each for each in result if isinstance(each, Profile)]
 
 
 def a_burst(kafka: Kafka) -> None:
@@ -79,9 +79,9 @@ def test_it_goes_on_and_sigterm_ends_it(kafka: Kafka) -> None:
             kafka.send(POSTS, json.dumps({"id": f"new{n}", "text": text}).encode())
         until_published(kafka, 2)
         process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, said
-    assert "Traceback" not in said
+        message, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, message
+    assert "Traceback" not in message
     attempts = [each.made["attempts"] for each in versions(kafka)]
     assert attempts == sorted(set(attempts))
     assert versions(kafka)[-1].before

@@ -28,10 +28,10 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 def published(kafka: Kafka) -> Profile | None:
     """The profile that a worker would read."""
-    found = [record for record in kafka.records(SEEDS) if record.key == KEY]
-    if not found:
+    result = [record for record in kafka.records(SEEDS) if record.key == KEY]
+    if not result:
         return None
-    made = read_record(KEY, found[-1].value)
+    made = read_record(KEY, result[-1].value)
     assert made is None or isinstance(made, Profile)
     return made
 
@@ -119,8 +119,8 @@ def test_labels_that_certify_never_train(newsift: Command, kafka: Kafka) -> None
     add_seeds(kafka)
     on = [post for post in sample_posts() if is_on(post)]
     for post in on:
-        said = Post(str(post["id"]), "plain", str(post["text"]))
-        label = Label("on", "ferry", said, "anna", "2026-11-22T10:00:00Z", "learn")
+        message = Post(str(post["id"]), "plain", str(post["text"]))
+        label = Label("on", "ferry", message, "anna", "2026-11-22T10:00:00Z", "learn")
         kafka.send(LABELS, label.value, label.key)
     done = newsift("events", "learn", "ferry", "--background", "--labels", "--yes", "--json")
     (row,) = rows(done.out)
@@ -170,11 +170,11 @@ def test_stale_refused_and_bare_events_are_listed(
     kafka.send(SEEDS, profile_of(enc, "ferry", old).value(), KEY)
     kafka.send(SEEDS, b'{"text": "A dam overflows.", "event": "dam \\u001b[31m"}', b"dam")
     kafka.send(SEEDS, b"{}", b"profile|gone\x1b[2J")
-    found = {row["event"]: row for row in rows(newsift("events", "list", "--json").out)}
-    states = {name: row["profile"] for name, row in found.items()}
+    result = {row["event"]: row for row in rows(newsift("events", "list", "--json").out)}
+    states = {name: row["profile"] for name, row in result.items()}
     assert states == {"ferry": "stale", "dam \x1b[31m": "none", "gone\x1b[2J": "refused"}
-    assert found["ferry"]["why"] == "seeds: 'fire' has changed since"
-    assert len(found["ferry"]["thresholds"]) == 2
+    assert result["ferry"]["why"] == "seeds: 'fire' has changed since"
+    assert len(result["ferry"]["thresholds"]) == 2
     shown = newsift("events", "list").out + newsift("events", "show", "gone\x1b[2J").out
     assert "\x1b" not in shown
     assert "stale: seeds: 'fire' has changed since" in shown
@@ -212,7 +212,7 @@ def test_hostile_posts_steer_no_terminal(newsift: Command, kafka: Kafka) -> None
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["learn", "gone", "--yes"], "event 'gone': there is none of this name"),
         (["learn", "ferry"], "learn asks before it publishes"),
@@ -224,11 +224,11 @@ def test_hostile_posts_steer_no_terminal(newsift: Command, kafka: Kafka) -> None
         (["forget", "ferry"], "forget asks before it publishes"),
     ],
 )
-def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], said: str) -> None:
+def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], message: str) -> None:
     add_seeds(kafka)
     kafka.send(SEEDS, b"{}", b"profile|paused")
     done = newsift("events", *args)
-    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
     assert done.err.count("\n") == 1
     assert published(kafka) is None
 

@@ -40,12 +40,12 @@ def test_it_learns_and_is_the_same_each_time(newsift: Command, folder: Path) -> 
     plain = rows(newsift(*args).out)
     first, again = newsift(*args, "--learn"), newsift(*args, "--learn")
     assert first.code == 0, first.err
-    found = rows(first.out)
-    assert ids(found) == ids(rows(again.out))
-    assert {match["seed_id"] for row in found for match in row["matches"]} == {"profile|ferry"}
+    result = rows(first.out)
+    assert ids(result) == ids(rows(again.out))
+    assert {match["seed_id"] for row in result for match in row["matches"]} == {"profile|ferry"}
     on = {str(post["id"]) for post in sample_posts() if is_on(post)}
-    wrong = [len({row["post"]["id"] for row in each} - on) for each in (plain, found)]
-    right = [len({row["post"]["id"] for row in each} & on) for each in (plain, found)]
+    wrong = [len({row["post"]["id"] for row in each} - on) for each in (plain, result)]
+    right = [len({row["post"]["id"] for row in each} & on) for each in (plain, result)]
     assert wrong[1] < wrong[0]
     assert right[1] >= right[0] - 1
     assert "event ferry: learned from" in first.err
@@ -58,8 +58,8 @@ def test_it_learns_what_it_would_from_the_topic(
     add_posts(kafka)
     args = ["filter", folder / "posts.jsonl", "--seeds", folder / "seeds"]
     (row,) = rows(newsift("events", "learn", "ferry", "--yes", "--json").out)
-    found = rows(newsift(*args, "--learn").out)
-    versions = {match["seed_version"] for each in found for match in each["matches"]}
+    result = rows(newsift(*args, "--learn").out)
+    versions = {match["seed_version"] for each in result for match in each["matches"]}
     assert versions == {row["version"]}
 
 
@@ -73,7 +73,7 @@ def test_another_file_teaches(newsift: Command, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["-", "--learn"], "--learn reads the posts twice, and standard input can be read once"),
         (["-", "--learn-from", "-"], "--learn-from -: standard input can be read once"),
@@ -81,10 +81,10 @@ def test_another_file_teaches(newsift: Command, folder: Path) -> None:
     ],
 )
 def test_what_can_be_read_once_is_refused(
-    newsift: Command, folder: Path, args: list[str], said: str
+    newsift: Command, folder: Path, args: list[str], message: str
 ) -> None:
     done = newsift("filter", *args, "--seeds", folder / "seeds", stdin=b"a post\n")
-    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
 
 def test_an_export_with_profiles_filters_as_the_worker_does(

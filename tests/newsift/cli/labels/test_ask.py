@@ -24,20 +24,20 @@ def test_matches_are_asked_about_in_the_order_of_their_hashes(kafka: Kafka) -> N
     begin(kafka, "0")
     order = drawn(names)
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
-        said = terminal.hears(KEYS)
+        message = terminal.hears(KEYS)
         assert (
             f"0.500 (threshold 0.250)  x  2026-03-01T10:00:00Z  https://x.example/{order[0]}"
-            in said
+            in message
         )
-        assert f"  rain[0.40] {order[0]}" in said
-        assert "  second line" in said
-        assert "19 more, if none is wrong" in said
-        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)
+        assert f"  rain[0.40] {order[0]}" in message
+        assert "  second line" in message
+        assert "19 more, if none is wrong" in message
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(message)
         for key, verdict in zip("ynuz", ("on", "off", "unsure", "undone"), strict=True):
             terminal.press("x" + key)
             terminal.hears(verdict)
-            said = terminal.hears(KEYS)
-        assert f"https://x.example/{order[2]}" in said
+            message = terminal.hears(KEYS)
+        assert f"https://x.example/{order[2]}" in message
         terminal.press("q")
         assert terminal.ends() == 0
         assert "2 labels given" in terminal.shown
@@ -140,15 +140,15 @@ def test_learn_asks_around_the_threshold_in_turn(kafka: Kafka) -> None:
     Thread(target=server.serve_forever, daemon=True).start()
     workers = f"127.0.0.1:{server.server_port},127.0.0.1:1"
     first = next(n for n in names if not certifies_only(("x", n)))
-    asked = "labels", "ask", "storm", "--queue", "learn"
-    with AtTerminal(*asked, "--by", "ann", NEWSIFT_DESK__WORKERS=workers) as terminal:
-        said = terminal.hears(KEYS)
-        assert "127.0.0.1:1: tells of no near misses (ConnectionRefusedError)" in said
-        assert f"https://x.example/{first}\r\n" in said
+    requests = "labels", "ask", "storm", "--queue", "learn"
+    with AtTerminal(*requests, "--by", "ann", NEWSIFT_DESK__WORKERS=workers) as terminal:
+        message = terminal.hears(KEYS)
+        assert "127.0.0.1:1: tells of no near misses (ConnectionRefusedError)" in message
+        assert f"https://x.example/{first}\r\n" in message
         terminal.press("n")
-        said = terminal.hears(KEYS)
-        assert "0.240 (below the threshold)" in said
-        assert f"https://x.example/{near}" in said
+        message = terminal.hears(KEYS)
+        assert "0.240 (below the threshold)" in message
+        assert f"https://x.example/{near}" in message
         terminal.press("yq")
         assert terminal.ends() == 0
     server.shutdown()

@@ -31,9 +31,9 @@ def write(file: Path, *rows: dict[str, Any]) -> Path:
 
 def stored(kafka: Kafka) -> list[Label]:
     """The labels in the topic, each as a reader takes it."""
-    found = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
-    assert all(isinstance(label, Label) for label in found)
-    return [label for label in found if isinstance(label, Label)]
+    result = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
+    assert all(isinstance(label, Label) for label in result)
+    return [label for label in result if isinstance(label, Label)]
 
 
 @pytest.mark.parametrize("name", ["l.jsonl", "l.csv", "l.tsv.gz", "l.json", "l.txt"])
@@ -81,20 +81,20 @@ def test_matches_in_a_table_with_a_column_of_labels(
         kafka.send(MATCHES, json.dumps(record).encode())
     out = newsift("matches", "--no-follow", "--csv").out
     rows = list(csv.DictReader(io.StringIO(out, newline="")))
-    said = {"7": "On", "8": " off ", "9": ""}
+    message = {"7": "On", "8": " off ", "9": ""}
     file = tmp_path / "matches.csv"
     with file.open("w", newline="", encoding="utf-8") as table:
         writer = csv.DictWriter(table, [*rows[0], "label"])
         writer.writeheader()
-        writer.writerows(row | {"label": said[row["post_id"]]} for row in rows)
+        writer.writerows(row | {"label": message[row["post_id"]]} for row in rows)
     assert newsift("labels", "import", file, "--by", "ben").code == 0
-    found = {label.post.id: label for label in stored(kafka)}
-    assert {name: label.label for name, label in found.items()} == {"7": "on", "8": "off"}
-    assert (found["7"].by, found["7"].score, found["7"].post.text) == ("ben", 0.5, EVIL)
+    result = {label.post.id: label for label in stored(kafka)}
+    assert {name: label.label for name, label in result.items()} == {"7": "on", "8": "off"}
+    assert (result["7"].by, result["7"].score, result["7"].post.text) == ("ben", 0.5, EVIL)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.jsonl", b"", "holds no label"),
         ("a.jsonl", b"\n\n[[1]]\n", "item 1: is not {"),
@@ -139,7 +139,7 @@ def test_matches_in_a_table_with_a_column_of_labels(
     ],
 )
 def test_a_file_is_refused_before_anything_is_published(
-    newsift: Command, kafka: Kafka, tmp_path: Path, name: str, content: bytes, said: str
+    newsift: Command, kafka: Kafka, tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     file = tmp_path / name
     file.write_bytes(content)
@@ -149,7 +149,7 @@ def test_a_file_is_refused_before_anything_is_published(
     finally:
         csv.field_size_limit(limit)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert said in done.err
+    assert message in done.err
     assert kafka.records(LABELS) == []
 
 

@@ -25,8 +25,8 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None)
     follow = newsift.cli.seeds
     monkeypatch.setattr(follow, "PUBLIC_FEEDS", Bounds(allow=lambda _: True))
     monkeypatch.setattr(follow, "PoliteWeb", partial(PoliteWeb, pause=0.0))
-    with news_site() as found:
-        yield found
+    with news_site() as result:
+        yield result
 
 
 @pytest.fixture

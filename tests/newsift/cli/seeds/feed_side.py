@@ -73,8 +73,8 @@ class Site(ThreadingHTTPServer):
 
     def paths(self) -> list[str]:
         """What was asked for, but robots.txt, since this was called last."""
-        asked, self.asked = self.asked, []
-        return [path for path, _ in asked if path != "/robots.txt"]
+        requests, self.asked = self.asked, []
+        return [path for path, _ in requests if path != "/robots.txt"]
 
     def handle_error(self, *_: object) -> None:
         """A client that has had enough is what the tests are about."""
@@ -119,7 +119,7 @@ def news_site() -> Iterator[Site]:
 
 def seeds_of(kafka: Kafka) -> dict[str, Any]:
     """The latest record of each seed."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for record in kafka.records(SEEDS):
-        found[record.key.decode()] = json.loads(record.value) if record.value else None
-    return found
+        result[record.key.decode()] = json.loads(record.value) if record.value else None
+    return result

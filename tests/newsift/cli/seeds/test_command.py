@@ -3,8 +3,6 @@
 import json
 import os
 import subprocess
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +37,9 @@ def test_files_of_every_kind_become_records(newsift: Command, kafka: Kafka, tmp_
     done = newsift("seeds", "add", "--force", *files, "--event", "both words")
     assert done.code == 0
     assert "newsift: event 'both words' has 7 seeds: one profile of them all" in done.err
-    found = {record.key.decode(): json.loads(record.value) for record in kafka.records(SEEDS)}
+    result = {record.key.decode(): json.loads(record.value) for record in kafka.records(SEEDS)}
     event = {"event": "both words"}
-    assert found == {
+    assert result == {
         "plain": {"text": "Only a text."} | event,
         "marked": {"text": "The text – é.", "title": "The title"} | event,
         "one": {"text": "T", "url": "https://x.y", "threshold": 0.5} | event,
@@ -66,13 +64,13 @@ def test_a_folder_is_all_its_articles(newsift: Command, kafka: Kafka, tmp_path: 
 
 def test_what_was_there_before_is_told(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     file = article(tmp_path, "a.md", "# T\n\nOne.")
-    said = [newsift("seeds", "add", file, "--force").out.split()[2]]
-    said.append(newsift("seeds", "add", file, "--force").out.split()[2])
+    message = [newsift("seeds", "add", file, "--force").out.split()[2]]
+    message.append(newsift("seeds", "add", file, "--force").out.split()[2])
     article(tmp_path, "a.md", "# T\n\nTwo.")
-    said.append(newsift("seeds", "add", file, "--force").out.split()[2])
+    message.append(newsift("seeds", "add", file, "--force").out.split()[2])
     newsift("seeds", "remove", "a")
-    said.append(newsift("seeds", "add", file, "--force").out.split()[2])
-    assert said == ["new,", "unchanged,", "replaced,", "new,"]
+    message.append(newsift("seeds", "add", file, "--force").out.split()[2])
+    assert message == ["new,", "unchanged,", "replaced,", "new,"]
 
 
 def test_options_come_before_the_file(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
@@ -106,22 +104,22 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "said"), BAD_FILES)
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILES)
 def test_a_bad_file_is_refused_and_nothing_is_published(
-    newsift: Command, kafka: Kafka, tmp_path: Path, name: str, content: bytes, said: str
+    newsift: Command, kafka: Kafka, tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     good = article(tmp_path, "good.md", "# Fine\n\nFine.")
     bad = tmp_path / name
     bad.write_bytes(content)
     done = newsift("seeds", "add", "--force", good, bad)
     assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    assert message in done.err
     assert done.err.count("\n") == 1
     assert kafka.records(SEEDS) == []
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["add"], "give files, or --url"),
         (["add", "a.md", "--url", "https://x.y"], "give files, or --url"),
@@ -138,13 +136,13 @@ def test_a_bad_file_is_refused_and_nothing_is_published(
     ],
 )
 def test_what_is_refused(
-    newsift: Command, kafka: Kafka, tmp_path: Path, args: list[str], said: str
+    newsift: Command, kafka: Kafka, tmp_path: Path, args: list[str], message: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("a.md", "b.md"):
         article(tmp_path, name, "# T\n\nText.")
     done = newsift("seeds", *args)
-    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
 
 def test_list_shows_live_expired_and_refused(newsift: Command, kafka: Kafka) -> None:
@@ -154,11 +152,11 @@ def test_list_shows_live_expired_and_refused(newsift: Command, kafka: Kafka) -> 
     kafka.send(SEEDS, None, b"gone")
     kafka.send(SEEDS, b'{"text": "T", "threshold": 2}', b"odd")
     kafka.send(SEEDS, b"not json \x1b[31m", b"\xff")
-    found = {row["id"]: row for row in rows(newsift("seeds", "list", "--json").out)}
-    states = {name: row["state"] for name, row in found.items()}
+    result = {row["id"]: row for row in rows(newsift("seeds", "list", "--json").out)}
+    states = {name: row["state"] for name, row in result.items()}
     assert states == {"ferry-1": "live", "old": "expired", "odd": "refused", "\\xff": "refused"}
-    assert "threshold: a whole number" in found["odd"]["reason"]
-    assert found["ferry-1"] | {"event": "ferry", "title": "Fire"} == found["ferry-1"]
+    assert "threshold: a whole number" in result["odd"]["reason"]
+    assert result["ferry-1"] | {"event": "ferry", "title": "Fire"} == result["ferry-1"]
     table = newsift("seeds", "list").out
     assert [line.split()[0] for line in table.splitlines()] == [
         "id",
@@ -268,15 +266,6 @@ def test_an_article_without_an_end_is_refused(
     assert kafka.records(SEEDS) == []
 
 
-def write_slowly(pipe: Path, *parts: str) -> None:
-    time.sleep(0.1)
-    with pipe.open("w", encoding="utf-8") as file:
-        for part in parts:
-            time.sleep(0.1)
-            file.write(part)
-            file.flush()
-
-
 def test_a_pipe_that_nobody_writes_to_is_refused(
     newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,13 +274,3 @@ def test_a_pipe_that_nobody_writes_to_is_refused(
     done = newsift("seeds", "add", tmp_path / "pipe.md")
     assert (done.code, done.out) == (2, "")
     assert done.err.endswith("pipe.md: nobody writes to this pipe; give a file\n")
-
-
-def test_an_article_may_come_through_a_pipe(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
-    pipe = tmp_path / "ferry.md"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=write_slowly, args=(pipe, "# Fire\n\nA ferry", " burns."))
-    writer.start()
-    assert newsift("seeds", "add", pipe, "--force").code == 0
-    writer.join()
-    assert json.loads(kafka.records(SEEDS)[0].value) == {"title": "Fire", "text": "A ferry burns."}

@@ -28,16 +28,16 @@ def web() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["article", "gzip", "chunked", "latin", "meta", "hop/5"])
 def test_an_article_however_it_is_sent(web: str, name: str) -> None:
-    found = extracted(fetch(f"{web}/{name}", HERE))
-    assert found.title == "Fire on the ferry"
-    assert found.text.count("nine people are missing") == 8
-    assert "Café" in found.text
-    assert "Sport" not in found.text
-    assert found.url or "".startswith(f"{web}/{'article' if name == 'hop/5' else name}")
+    result = extracted(fetch(f"{web}/{name}", HERE))
+    assert result.title == "Fire on the ferry"
+    assert result.text.count("nine people are missing") == 8
+    assert "Café" in result.text
+    assert "Sport" not in result.text
+    assert result.url or "".startswith(f"{web}/{'article' if name == 'hop/5' else name}")
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("nothing", "answers 404 Not Found"),
         ("pdf", "is no page of text but application/pdf"),
@@ -59,9 +59,9 @@ def test_an_article_however_it_is_sent(web: str, name: str) -> None:
         ("menu", r"menu: looks like a cookie or consent notice \('Please accept our cookies"),
     ],
 )
-def test_what_no_article_can_be_taken_from(web: str, name: str, said: str) -> None:
+def test_what_no_article_can_be_taken_from(web: str, name: str, message: str) -> None:
     small = Bounds(size=2**20, allow=lambda _: True, seconds=0.5 if "drip" in name else 20.0)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         extracted(fetch(f"{web}/{name}", small)).require_article(name)
 
 
@@ -106,7 +106,7 @@ def test_what_never_ends_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("ftp://example.org/x", "is no address of the web"),
         ("file:///etc/passwd", "is no address of the web"),
@@ -117,11 +117,11 @@ def test_what_never_ends_is_given_up() -> None:
         ("http://me:secret@example.org/", "holds a login"),
     ],
 )
-def test_addresses_that_are_not_fetched(url: str, said: str) -> None:
+def test_addresses_that_are_not_fetched(url: str, message: str) -> None:
     def no_host_is_looked_up(host: str, port: int) -> list[str]:
         raise AssertionError(host)
 
-    with pytest.raises(InputError, match=said) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         fetch(url, Bounds(resolve=no_host_is_looked_up))
     assert "secret" not in str(caught.value)
 
@@ -141,16 +141,16 @@ def test_every_address_of_a_host_is_checked(web: str) -> None:
 
 def test_a_redirect_into_the_network_is_not_followed(web: str) -> None:
     """The first host may be asked, the second not."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def resolve(host: str, _: int) -> list[str]:
-        asked.append(host)
+        requests.append(host)
         return ["127.0.0.1"] if host == "127.0.0.1" else ["192.168.1.1"]
 
     limits = Bounds(resolve=resolve, allow=lambda address: address == "127.0.0.1")
     with pytest.raises(InputError, match=r"inside\.test is at 192\.168\.1\.1"):
         fetch(f"{web}/inside", limits)
-    assert asked == ["127.0.0.1", "inside.test"]
+    assert requests == ["127.0.0.1", "inside.test"]
 
 
 def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> None:

@@ -21,9 +21,9 @@ def test_each_article_is_a_seed(once: Any, site: Site, kafka: Kafka) -> None:
     done = once("--event", "ferry", "--keep", "7d")
     assert done.code == 0, done.err
     assert done.err.count("the control topic was read to offset 1, ") == 1
-    found = seeds_of(kafka)
-    assert found.keys() == {"fire-on-the-astrid", "fire-on-the-birka"}
-    astrid = found["fire-on-the-astrid"]
+    result = seeds_of(kafka)
+    assert result.keys() == {"fire-on-the-astrid", "fire-on-the-birka"}
+    astrid = result["fire-on-the-astrid"]
     assert astrid["url"] == f"{site.url}/a"
     assert (astrid["title"], astrid["event"]) == ("Fire on the Astrid", "ferry")
     assert "nine people are missing" in astrid["text"]
@@ -61,11 +61,11 @@ def test_who_asks_says_so(once: Any, site: Site) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"))}
     once()
     assert [path for path, _ in site.asked] == ["/robots.txt", "/feed", "/a"]
-    assert all("newsift" in asked["User-Agent"] for _, asked in site.asked)
+    assert all("newsift" in requests["User-Agent"] for _, requests in site.asked)
 
 
 @pytest.mark.parametrize(
-    ("sent", "asked"),
+    ("sent", "requests"),
     [
         ({"ETag": '"v1"'}, ("If-None-Match", '"v1"')),
         (
@@ -75,14 +75,14 @@ def test_who_asks_says_so(once: Any, site: Site) -> None:
     ],
 )
 def test_a_feed_that_is_the_same_is_not_sent_again(
-    once: Any, site: Site, kafka: Kafka, sent: dict[str, str], asked: tuple[str, str]
+    once: Any, site: Site, kafka: Kafka, sent: dict[str, str], requests: tuple[str, str]
 ) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"), **sent)}
     once()
     site.asked.clear()
     done = once()
     assert (done.code, done.out) == (0, "")
-    assert asked in site.asked[1][1].items()
+    assert requests in site.asked[1][1].items()
     assert site.paths() == ["/feed"]
     assert len(kafka.records(SEEDS)) == 1
 
@@ -142,8 +142,8 @@ def test_what_people_did_with_a_seed_stays(
     assert newsift("seeds", *done).code == 0
     mine = seeds_of(kafka)
     site.replies["/a"] = page("Astrid", "Correction: eleven people are missing, not nine. " * 5)
-    for said in ("Corrected", "Corrected again", "And again"):
-        site.replies["/feed"] = feed(item("/a", said=said))
+    for message in ("Corrected", "Corrected again", "And again"):
+        site.replies["/feed"] = feed(item("/a", said=message))
         assert once().out == ""
         assert seeds_of(kafka) == mine
 
@@ -203,11 +203,11 @@ def test_so_many_at_a_time_and_the_others_next_time(once: Any, site: Site, kafka
     entries = [item(name, days=day / 10) for day, name in enumerate(names)]
     site.replies |= {name: page(f"Ferry {name[1:]}") for name in names}
     site.replies["/feed"] = feed(*entries, ETag="x")
-    asked = []
+    requests = []
     for _ in range(4):
         assert once("--most", "2").code == 0
-        asked.append(site.paths()[1:])
-    assert asked == [names[:2], names[2:4], names[4:], []]
+        requests.append(site.paths()[1:])
+    assert requests == [names[:2], names[2:4], names[4:], []]
     assert len(seeds_of(kafka)) == 5
 
 

@@ -56,7 +56,7 @@ def test_a_feed_that_says_how_often_is_not_asked_more_often(once: Any, site: Sit
 
 
 @pytest.mark.parametrize(
-    ("reply", "code", "said"),
+    ("reply", "code", "message"),
     [
         (Reply(status=404), 2, "answers 404 Not Found"),
         (Reply(status=500), 1, "answers 500"),
@@ -75,12 +75,12 @@ def test_a_feed_that_says_how_often_is_not_asked_more_often(once: Any, site: Sit
     ],
 )  # fmt: skip
 def test_a_feed_that_cannot_be_read_is_one_line(
-    once: Any, site: Site, kafka: Kafka, reply: Reply, code: int, said: str
+    once: Any, site: Site, kafka: Kafka, reply: Reply, code: int, message: str
 ) -> None:
     site.replies["/feed"] = reply
     done = once()
     assert (done.code, done.out) == (code, "")
-    assert said in done.err.splitlines()[-1]
+    assert message in done.err.splitlines()[-1]
     assert len(done.err.splitlines()) == 2  # where it keeps what it knows, and this
 
 
@@ -113,8 +113,8 @@ def test_what_cannot_be_read_is_told_once_and_left(once: Any, site: Site, kafka:
     }  # fmt: skip
     done = once()
     assert done.code == 0
-    for _, said in LINKS:
-        assert said in done.err
+    for _, message in LINKS:
+        assert message in done.err
     assert "secret@" not in done.err
     assert seeds_of(kafka).keys() == {"fire-on-the-birka"}
     assert sorted(site.paths()) == ["/feed", "/gone", "/good", "/menu", "/pdf"]
@@ -159,20 +159,6 @@ def test_with_intranet_the_feed_s_own_host_may_be_inside_and_no_other(
     assert seeds_of(kafka).keys() == {"fire-on-the-astrid"}
 
 
-def test_robots_may_refuse_the_feed_itself(once: Any, site: Site) -> None:
-    site.replies["/robots.txt"] = Reply(b"User-agent: newsift\nDisallow: /", "text/plain")
-    done = once()
-    assert done.code == 2
-    assert "robots.txt asks programs not to read it" in done.err
-    assert site.paths() == []
-
-
-def test_no_robots_may_be_read_from_a_site_out_of_order(once: Any, site: Site) -> None:
-    site.replies |= {"/robots.txt": Reply(status=500), "/feed": feed()}
-    assert once().code == 1
-    assert site.paths() == []
-
-
 def test_a_page_that_fails_for_now_is_tried_again_later(
     once: Any, site: Site, kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -182,10 +168,10 @@ def test_a_page_that_fails_for_now_is_tried_again_later(
     assert once().code == 0
     assert seeds_of(kafka) == {}
     (state,) = (tmp_path / "state").glob("*.json")
-    known = json.loads(state.read_bytes())
-    for article in known["articles"].values():
+    existing = json.loads(state.read_bytes())
+    for article in existing["articles"].values():
         article["read"] -= 20 * 60_000
-    state.write_text(json.dumps(known))
+    state.write_text(json.dumps(existing))
     assert once().code == 0
     assert len(seeds_of(kafka)) == 1
 
@@ -200,7 +186,7 @@ def test_a_title_that_would_steer_a_terminal(once: Any, site: Site, kafka: Kafka
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"{", "is no state of a feed"),
         (b"\xff", "is no state of a feed"),
@@ -208,13 +194,13 @@ def test_a_title_that_would_steer_a_terminal(once: Any, site: Site, kafka: Kafka
     ],
 )
 def test_a_state_that_is_none_of_this_feed(
-    once: Any, site: Site, tmp_path: Path, content: bytes, said: str
+    once: Any, site: Site, tmp_path: Path, content: bytes, message: str
 ) -> None:
     file = tmp_path / "state.json"
     file.write_bytes(content)
     done = once("--state", file)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert file.read_bytes() == content
     assert site.asked == []
 

@@ -30,12 +30,12 @@ DAY = 86_400_000
 @pytest.fixture
 def tour(site: Site, kafka: Kafka) -> FollowLoop:
     web = PoliteWeb(Bounds(allow=lambda _: True), pause=0.0)
-    known, plan = (
+    existing, plan = (
         Followed(f"{site.url}/feed", f"{site.url}/feed"),
         FollowOptions("ferry", 14 * DAY, 20),
     )
     config = configuration(str(kafka.address), None)
-    return FollowLoop(Follower(web, known, plan, config, lambda: None, print), 60.0, once=False)
+    return FollowLoop(Follower(web, existing, plan, config, lambda: None, print), 60.0, once=False)
 
 
 def again(tour: FollowLoop) -> None:
@@ -70,8 +70,8 @@ def test_once_it_has_answered_no_answer_ends_it_but_gone(
     for reply in (Reply(b"<html>maintenance"), Reply(status=404), Reply(status=403)):
         site.replies["/feed"] = reply
         again(tour)
-    told = capsys.readouterr().err
-    assert told.count("tried again") == 3
+    output = capsys.readouterr().err
+    assert output.count("tried again") == 3
     site.replies["/feed"] = Reply(status=410)
     with pytest.raises(RunError, match="gone for good"):
         again(tour)
@@ -168,8 +168,8 @@ def test_sigterm_ends_it_and_the_next_goes_on_where_it_was(
             env={**os.environ, "PYTHONPATH": str(root)},
         )  # fmt: skip
         until(lambda count=count: len(seeds_of(kafka)) == count, 60)  # type: ignore[misc]
-        asked = len(site.asked)
-        until(lambda asked=asked: len(site.asked) > asked, 60)  # type: ignore[misc]
+        requests = len(site.asked)
+        until(lambda requests=requests: len(site.asked) > requests, 60)  # type: ignore[misc]
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err

@@ -67,14 +67,13 @@ def test_it_says_its_threshold_and_what_would_have_matched(
     assert done.code == 0, done.err
     cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
     assert f"new, automatic threshold {cut:.4f} (1 in 1,000 everyday posts reaches it)" in done.out
-    wanted = matched_by(enc, texts(), "fire")
-    head = (
-        f"'ferry': {len(wanted)} of {readable(enc)} posts of the last 24 hours would have matched:"
-    )
+    expected = matched_by(enc, texts(), "fire")
+    of = f"{len(expected)} of {readable(enc)} posts of the last 24 hours"
+    head = f"'ferry': {of} would have matched:"
     assert head in done.err
     shown = [line for line in done.err.splitlines() if line.startswith("newsift:   0.")]
     assert 0 < len(shown) <= BEST
-    assert float(shown[0].split()[1]) == pytest.approx(wanted[0], abs=0.0051)
+    assert float(shown[0].split()[1]) == pytest.approx(expected[0], abs=0.0051)
     assert "event 'ferry' has fewer than three articles: with three an event found" in done.err
     assert newsift("seeds", "list").out.splitlines()[1].split()[4:6] == ["auto", f"{cut:.4f}"]
 

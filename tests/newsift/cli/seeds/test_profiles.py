@@ -47,13 +47,13 @@ def learned(enc: Encoder, **changes: Any) -> Profile:
 def test_which_is_in_force(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
     send(kafka)
     kafka.send(SEEDS, learned(enc).value(), KEY)
-    found = listed(newsift)
-    assert {name: row["state"] for name, row in found.items()} == {
+    result = listed(newsift)
+    assert {name: row["state"] for name, row in result.items()} == {
         "cats": "live", "dam": "replaced", "rain": "replaced", "profile|flood": "live",
     }  # fmt: skip
-    assert found["profile|flood"]["seeds"] == ["dam", "rain"]
-    assert found["profile|flood"]["seed_version"] == learned(enc).version
-    assert found["dam"]["by"] == "profile|flood"
+    assert result["profile|flood"]["seeds"] == ["dam", "rain"]
+    assert result["profile|flood"]["seed_version"] == learned(enc).version
+    assert result["dam"]["by"] == "profile|flood"
     (line,) = [row for row in newsift("seeds", "list").out.splitlines() if "profile|" in row]
     assert line.split()[1] == "live"
     assert line.endswith("for dam, rain")
@@ -78,14 +78,14 @@ def test_a_stale_one_says_why(newsift: Command, kafka: Kafka, enc: Encoder) -> N
     send(kafka)
     kafka.send(SEEDS, learned(enc).value(), KEY)
     assert newsift("seeds", "set", "rain", "--paused").code == 0
-    found = listed(newsift)
-    assert (found["dam"]["state"], found["rain"]["state"]) == ("live", "paused")
-    assert (found["profile|flood"]["state"], found["profile|flood"]["reason"]) == (
+    result = listed(newsift)
+    assert (result["dam"]["state"], result["rain"]["state"]) == ("live", "paused")
+    assert (result["profile|flood"]["state"], result["profile|flood"]["reason"]) == (
         "stale", "seeds: 'rain' is paused",
     )  # fmt: skip
-    said = newsift("status").out
-    assert "2 live, 1 paused, 1 stale" in said
-    assert "stale         profile|flood: seeds: 'rain' is paused" in said
+    message = newsift("status").out
+    assert "2 live, 1 paused, 1 stale" in message
+    assert "stale         profile|flood: seeds: 'rain' is paused" in message
     assert "seeds: 'rain' is paused" in newsift("seeds", "list").out
     assert "stale" in newsift("seeds", "show", "profile|flood").out
 
@@ -103,11 +103,11 @@ def test_one_whose_rate_the_background_cannot_tell_lets_its_seeds_serve(
     model.start()
     model.wait()
     at_desk = {row["id"]: row["state"] for row in model.rows()}
-    found = listed(newsift)
-    assert {name: row["state"] for name, row in found.items()} == at_desk
+    result = listed(newsift)
+    assert {name: row["state"] for name, row in result.items()} == at_desk
     assert (at_desk["profile|flood"], at_desk["dam"]) == ("refused", "live")
-    assert found["profile|flood"]["reason"].startswith("matching.background_rate: ")
-    assert found["dam"]["auto_threshold"] > 0
+    assert result["profile|flood"]["reason"].startswith("matching.background_rate: ")
+    assert result["dam"]["auto_threshold"] > 0
     (row,) = map(json.loads, newsift("seeds", "show", "dam", "--json").out.splitlines())
     assert row["state"] == "live"
 
@@ -134,8 +134,8 @@ def test_another_model_s_and_a_refused_one(newsift: Command, kafka: Kafka, enc: 
     kafka.send(SEEDS, json.dumps(learned(enc).record() | {"model": "0" * 64}).encode(), KEY)
     assert listed(newsift)["profile|flood"]["reason"].startswith("model: learned with '0000")
     kafka.send(SEEDS, b'{"event": "flood"}', KEY)
-    found = listed(newsift)
-    assert (found["profile|flood"]["state"], found["dam"]["state"]) == ("refused", "live")
+    result = listed(newsift)
+    assert (result["profile|flood"]["state"], result["dam"]["state"]) == ("refused", "live")
     assert "1 refused" in newsift("status").out
 
 
@@ -150,9 +150,9 @@ def test_its_threshold_is_set_and_its_promise_lapses(
     last = kafka.records(SEEDS)[-1]
     assert last.headers == [("schema", b"newsift.profile/1")]
     record = json.loads(last.value)
-    wanted = given.record() | {"threshold": 0.5}
-    del wanted["promise"]
-    assert record == wanted
+    expected = given.record() | {"threshold": 0.5}
+    del expected["promise"]
+    assert record == expected
     refused = newsift("seeds", "set", "profile|flood", "--paused")
     assert (refused.code, "only the threshold can be set" in refused.err) == (2, True)
 

@@ -29,8 +29,8 @@ def publish(kafka: Kafka) -> None:
 
 
 def latest(kafka: Kafka) -> dict[Any, Any]:
-    found = {record.key: record.value for record in kafka.records(SEEDS)}
-    return {key: value for key, value in found.items() if value is not None}
+    result = {record.key: record.value for record in kafka.records(SEEDS)}
+    return {key: value for key, value in result.items() if value is not None}
 
 
 @pytest.mark.parametrize("name", ["seeds.jsonl", "seeds.json.gz"])
@@ -70,7 +70,7 @@ def test_standard_input_is_imported(newsift: Command, kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"", "holds no seed"),
         (b"{", "line 2: is not"),
@@ -86,13 +86,13 @@ def test_standard_input_is_imported(newsift: Command, kafka: Kafka) -> None:
     ],
 )
 def test_nothing_is_published_where_a_line_is_not_understood(
-    newsift: Command, kafka: Kafka, tmp_path: Path, line: bytes, said: str
+    newsift: Command, kafka: Kafka, tmp_path: Path, line: bytes, message: str
 ) -> None:
     file = tmp_path / "seeds.jsonl"
     first = b'{"key": "a", "value": "{}"}\n' if line else b"\n"
     file.write_bytes(first + line + b"\n")
     done = newsift("seeds", "import", file)
-    assert (done.code, done.out, said in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
     assert len(done.err.splitlines()) == 1
     assert kafka.records(SEEDS) == []
 

@@ -50,10 +50,10 @@ class Post:
     @property
     def is_signed(self) -> bool:
         """Whether it is signed, by the words of docs/watch.md."""
-        said = dict(part.split("=") for part in self.headers["Newsift-Signature"].split(","))
-        text = f"{said['t']}.{self.body.decode()}"
-        wanted = hmac.digest(SECRET.encode(), text.encode(), "sha256").hex()
-        return said["v1"] == wanted and abs(time.time() - int(said["t"])) < 300
+        message = dict(part.split("=") for part in self.headers["Newsift-Signature"].split(","))
+        text = f"{message['t']}.{self.body.decode()}"
+        expected = hmac.digest(SECRET.encode(), text.encode(), "sha256").hex()
+        return message["v1"] == expected and abs(time.time() - int(message["t"])) < 300
 
 
 @dataclass

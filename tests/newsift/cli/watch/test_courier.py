@@ -43,8 +43,8 @@ class FakeConsumer:
         self._maybe("getmany")
         if self.at is None:
             raise NoOffsetForPartitionError(PLACE)
-        found, self.records = self.records, []
-        return {PLACE: found}
+        result, self.records = self.records, []
+        return {PLACE: result}
 
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         self._maybe("end_offsets")

@@ -124,15 +124,15 @@ def test_so_many_events_wait_and_then_nothing_further_is_to_be_read(
 
 def test_what_a_receiver_raises_is_told_and_the_match_is_not_committed() -> None:
     async def story() -> None:
-        told: list[Exception] = []
+        output: list[Exception] = []
 
         async def refuse(_: Notice) -> None:
             raise OSError("gone")
 
-        queues = EventQueues(refuse, told.append)
+        queues = EventQueues(refuse, output.append)
         queues.take(PLACE, 7, {"a": notice(7)})
         await turns()
-        assert [str(error) for error in told] == ["gone"]
+        assert [str(error) for error in output] == ["gone"]
         assert queues.committable() == {PLACE: 7}
 
     asyncio.run(story())

@@ -37,24 +37,24 @@ class FakeReader:
         await asyncio.sleep(0)
         if lost := {place: at for place, at in self._at.items() if at < self.first}:
             raise OffsetOutOfRangeError(lost)
-        found = {}
+        result = {}
         for place, at in self._at.items():
-            found[place] = self.records[place][at : at + min(7, max_records)]
-            self._at[place] += len(found[place])
-        return found
+            result[place] = self.records[place][at : at + min(7, max_records)]
+            self._at[place] += len(result[place])
+        return result
 
 
 def topic(chance: random.Random, many: int) -> dict[TopicPartition, list[Any]]:
     """Records of three events in two partitions, some of several events."""
-    found: dict[TopicPartition, list[Any]] = {place: [] for place in TOPIC}
+    result: dict[TopicPartition, list[Any]] = {place: [] for place in TOPIC}
     for number in range(many):
         place = chance.choice(TOPIC)
         seeds = {name: 0.5 for name in "abc" if chance.random() < 0.6}
         value = record(str(number), "text", **seeds) if seeds else b"{"
-        found[place].append(
-            ConsumerRecord(*place, len(found[place]), 0, 0, None, value, None, -1, len(value), ())
+        result[place].append(
+            ConsumerRecord(*place, len(result[place]), 0, 0, None, value, None, -1, len(value), ())
         )
-    return found
+    return result
 
 
 async def turns(chance: random.Random) -> None:
@@ -80,8 +80,8 @@ def test_each_match_comes_once_and_in_order(dice: int, monkeypatch: pytest.Monke
         left = {place: list(some) for place, some in records.items()}
         while any(left.values()):
             place = chance.choice([place for place, some in left.items() if some])
-            found = left[place].pop(0)
-            queues.take(place, found.offset, notices_of(found, MatchFilter()) or {})
+            result = left[place].pop(0)
+            queues.take(place, result.offset, notices_of(result, MatchFilter()) or {})
             bound = {place: some[0].offset for place, some in left.items() if some}
             assert all(queues.committable().get(p, 0) <= at for p, at in bound.items())
             await turns(chance)
@@ -95,9 +95,11 @@ def test_each_match_comes_once_and_in_order(dice: int, monkeypatch: pytest.Monke
     asyncio.run(story(records))
     for place, some in records.items():
         for event in "abc":
-            wanted = [each.offset for each in some if f'"event of {event}"'.encode() in each.value]
+            expected = [
+                each.offset for each in some if f'"event of {event}"'.encode() in each.value
+            ]
             own = [p.offset for p in came if p.place == place and p.match_id.endswith(f"-{event}")]
-            assert own == wanted
+            assert own == expected
 
 
 def test_what_was_deleted_meanwhile_is_counted_and_passed_over(

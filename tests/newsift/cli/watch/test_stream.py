@@ -24,14 +24,14 @@ Event = tuple[str, str]  # its id, and the post's
 
 def port_of(command: Watching) -> int:
     """The port that it says it listens on."""
-    found: list[str] = []
+    result: list[str] = []
 
     def told() -> bool:
-        found[:] = re.findall(r"http://127\.0\.0\.1:([0-9]+)/metrics", command.said)
-        return bool(found)
+        result[:] = re.findall(r"http://127\.0\.0\.1:([0-9]+)/metrics", command.said)
+        return bool(result)
 
     command.until(told)
-    return int(found[0])
+    return int(result[0])
 
 
 @contextmanager
@@ -56,9 +56,9 @@ def fetched(port: int, path: str) -> str:
 
 def events(answer: http.client.HTTPResponse, many: int) -> list[Event]:
     """So many events, as a browser would take them in."""
-    found: list[Event] = []
+    result: list[Event] = []
     fields: dict[str, str] = {}
-    while len(found) < many:
+    while len(result) < many:
         line = answer.readline().decode().rstrip("\n")
         assert answer.fp is not None, "it is over"
         name, _, value = line.partition(":")
@@ -66,9 +66,9 @@ def events(answer: http.client.HTTPResponse, many: int) -> list[Event]:
             fields[name] = value.removeprefix(" ")
         elif not line and "data" in fields:
             assert fields["event"] == "match"
-            found.append((fields["id"], json.loads(fields["data"])["post"]["id"]))
+            result.append((fields["id"], json.loads(fields["data"])["post"]["id"]))
             fields = {}
-    return found
+    return result
 
 
 def fill(kafka: Kafka, start: int, end: int) -> None:
@@ -115,8 +115,8 @@ def test_who_has_seen_nothing_yet_comes_back_and_misses_nothing(
         assert parse_event_id(place) == {0: 2, 1: 2, 2: 2}
         fill(kafka, 6, 9)
         with listening(port, Last_Event_ID=place) as answer:
-            found = events(answer, 3)
-    assert sorted(name for _, name in found) == ["6", "7", "8"]
+            result = events(answer, 3)
+    assert sorted(name for _, name in result) == ["6", "7", "8"]
 
 
 @pytest.mark.slow
@@ -170,9 +170,11 @@ def test_a_port_that_is_taken_is_told_of_in_one_line(kafka: Kafka, tmp_path: Pat
     )
 
 
-@pytest.mark.parametrize("said", ["a", "1", "1-", "1-2,", "-1-2", "1-2;3-4", "١-2", "1-2," * 9_999])
-def test_a_place_of_a_strangers_making_is_refused(said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said[:20])):
-        parse_event_id(said)
+@pytest.mark.parametrize(
+    "message", ["a", "1", "1-", "1-2,", "-1-2", "1-2;3-4", "١-2", "1-2," * 9_999]
+)
+def test_a_place_of_a_strangers_making_is_refused(message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message[:20])):
+        parse_event_id(message)
     assert parse_event_id("0-12,1-5") == {0: 12, 1: 5}
     assert parse_event_id("") is None

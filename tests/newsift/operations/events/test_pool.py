@@ -35,8 +35,8 @@ def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) ->
     train = [post for post in posts if not certifies_only(("plain", post.id))]
     voices = AuthoredPosts.anonymous(enc.posts([post.text for post in train]))
     whole = voices.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
-    kept = pool.authored.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
-    assert [pool.posts[n].id for n in kept] == [train[n].id for n in whole]
+    stored = pool.authored.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
+    assert [pool.posts[n].id for n in stored] == [train[n].id for n in whole]
 
 
 def test_a_flood_does_not_push_others_out(enc: Encoder, start: EventVector) -> None:
@@ -49,10 +49,10 @@ def test_a_flood_does_not_push_others_out(enc: Encoder, start: EventVector) -> N
     pool = PostPool(start, enc.posts([]), most=40)
     shown(enc, pool, [*copies, *others, *one])
     best = pool.authored.best(start, 40, AuthoredPosts.anonymous(enc.posts([])))
-    heard = [pool.posts[n] for n in best]
-    assert sum(post.id.startswith("o") for post in heard) > 8
-    assert sum(post.author == "f" for post in heard) <= 1
-    assert sum(post.id.startswith("c") for post in heard) <= 1
+    received = [pool.posts[n] for n in best]
+    assert sum(post.id.startswith("o") for post in received) > 8
+    assert sum(post.author == "f" for post in received) <= 1
+    assert sum(post.id.startswith("c") for post in received) <= 1
     assert len(pool.posts) <= 80
 
 

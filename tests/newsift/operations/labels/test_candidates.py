@@ -28,14 +28,14 @@ class Topic:
 
 
 @pytest.mark.parametrize(
-    ("most", "room", "kept"), [(100, 2**20, 40), (7, 2**20, 7), (100, 2 * LARGE, 7)]
+    ("most", "room", "stored"), [(100, 2**20, 40), (7, 2**20, 7), (100, 2 * LARGE, 7)]
 )
 def test_the_newest_are_kept(
-    monkeypatch: pytest.MonkeyPatch, most: int, room: int, kept: int
+    monkeypatch: pytest.MonkeyPatch, most: int, room: int, stored: int
 ) -> None:
     monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)
     monkeypatch.setattr("newsift.operations.labels.MATCHES_BYTES", room)
-    with capture() as told:
-        found = read_event_matches(cast(TopicReader, Topic()), Config(), "ferry", 0)
-    assert [name for _, name in found] == [f"{n}" for n in range(40 - kept, 40)]
-    assert (told == []) == (kept == 40)
+    with capture() as output:
+        result = read_event_matches(cast(TopicReader, Topic()), Config(), "ferry", 0)
+    assert [name for _, name in result] == [f"{n}" for n in range(40 - stored, 40)]
+    assert (output == []) == (stored == 40)

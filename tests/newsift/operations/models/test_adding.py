@@ -84,10 +84,10 @@ def test_what_the_models_own_check_refuses_is_not_added(
     at = packed.index(b"vocabulary.txt\0") + 512
     bad = tmp_path / "bad.tar"
     bad.write_bytes(packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :])
-    with pytest.raises(ModelError) as told:
+    with pytest.raises(ModelError) as output:
         add(str(bad), None, None)
-    assert "vocabulary.txt: wrong digest" in str(told.value)
-    assert ".adding-" not in str(told.value)
+    assert "vocabulary.txt: wrong digest" in str(output.value)
+    assert ".adding-" not in str(output.value)
     assert visible(state) == set()
 
 

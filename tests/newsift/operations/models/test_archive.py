@@ -26,13 +26,13 @@ def member(name: str, content: bytes = b"x", kind: bytes = tarfile.REGTYPE) -> b
 def test_it_is_the_directory_for_any_tar_and_for_us(tmp_path: Path) -> None:
     digest = write_model(tmp_path / "m", small_model())
     (tmp_path / "m.md").write_text("# A card\n")
-    told = [pack(tmp_path / "m", tmp_path / f"{name}.tar") for name in "ab"]
+    output = [pack(tmp_path / "m", tmp_path / f"{name}.tar") for name in "ab"]
     content = (tmp_path / "a.tar").read_bytes()
-    assert told == [hashlib.sha256(content).hexdigest()] * 2
+    assert output == [hashlib.sha256(content).hexdigest()] * 2
     with tarfile.open(tmp_path / "a.tar", "r:") as tar:
         held = {name: file.read() for name in tar.getnames() if (file := tar.extractfile(name))}
-    wanted = {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()}
-    assert held == wanted | {"card.md": b"# A card\n"}
+    expected = {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()}
+    assert held == expected | {"card.md": b"# A card\n"}
     (tmp_path / "new").mkdir()
     unpack(io.BytesIO(content), tmp_path / "new")
     assert {f.name: f.read_bytes() for f in (tmp_path / "new").iterdir()} == held
@@ -117,12 +117,12 @@ def test_damage_is_refused_or_leaves_files_of_a_model_alone(
     content = content[: data.draw(st.integers(0, len(content)))]
     outer = tmp_path_factory.mktemp("wild")
     (outer / "into").mkdir()
-    told = ""
+    output = ""
     try:
         unpack(io.BytesIO(bytes(content)), outer / "into")
     except ModelError as error:
-        told = str(error)
-    assert told.isprintable()
+        output = str(error)
+    assert output.isprintable()
     assert [path.name for path in outer.iterdir()] == ["into"]
     held = list((outer / "into").iterdir())
     assert {path.name for path in held} <= FILES

@@ -60,18 +60,18 @@ def test_a_profile_belongs_to_its_event(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         ("dam/deep/one.txt", "articles/dam/deep: is deeper than the folder of an event"),
         ("empty/notes.pdf", "articles/empty: holds no seed (.txt,"),
     ],
 )
-def test_folders_that_are_no_events_are_refused(folder: Path, file: str, said: str) -> None:
+def test_folders_that_are_no_events_are_refused(folder: Path, file: str, message: str) -> None:
     (folder / file).parent.mkdir()
     (folder / file).write_text(TEXT)
     with pytest.raises(InputError) as refused:
         read_seed_files([folder])
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.md", "a.json", "a.html"])

@@ -32,13 +32,13 @@ def test_a_seed_is_paused_and_resumed(newsift: Command, kafka: Kafka) -> None:
 def test_no_time_ends_a_command(newsift: Command, kafka: Kafka) -> None:
     for name, time in (("late", "9999-12-31T23:59:59-01:00"), ("early", "0001-01-01T00:00:00Z")):
         kafka.send(SEEDS, json.dumps({"text": "A", "expires_at": time}).encode(), name.encode())
-    found = listed(newsift)
-    assert found["late"]["state"] == "refused"
-    assert found["late"]["reason"].startswith("expires_at: '9999-12-31T23:59:59-01:00'")
-    assert (found["early"]["state"], found["early"]["expires_at"]) == (
+    result = listed(newsift)
+    assert result["late"]["state"] == "refused"
+    assert result["late"]["reason"].startswith("expires_at: '9999-12-31T23:59:59-01:00'")
+    assert (result["early"]["state"], result["early"]["expires_at"]) == (
         "expired", "0001-01-01T00:00:00.000Z",
     )  # fmt: skip
-    for name in found:
+    for name in result:
         assert newsift("seeds", "show", name).code == 0
     assert newsift("status").code == 0
 
@@ -57,6 +57,6 @@ def test_seeds_beyond_the_limit_are_listed_as_refused(
     monkeypatch.setenv("NEWSIFT_LIMITS__SEEDS", "1")
     for name in ("b", "a"):
         kafka.send(SEEDS, b'{"text": "A"}', name.encode())
-    found = listed(newsift)
-    assert [found[name]["state"] for name in "ab"] == ["live", "refused"]
-    assert found["b"]["reason"].startswith("limits.seeds: ")
+    result = listed(newsift)
+    assert [result[name]["state"] for name in "ab"] == ["live", "refused"]
+    assert result["b"]["reason"].startswith("limits.seeds: ")
