@@ -22,7 +22,7 @@ from newsift.collect.source import (
     UNREACHABLE,
     LostError,
 )
-from newsift.web.addresses import MOST_CHARS, address, excerpt, retry_after
+from newsift.web.addresses import MOST_CHARS, excerpt, parse_address, retry_after
 from newsift.web.client import read_limited
 from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
@@ -38,8 +38,10 @@ class TooLargeError(LostError):
 
 def endpoint(url: str, *schemes: str) -> URL:
     """Parse --url. Raises InputError for other schemes."""
-    if (parsed := address(url, *schemes)) is None:
-        raise InputError(f"--url: {_bare(url)!r}; give an address with {' or '.join(schemes)}")
+    if (parsed := parse_address(url, *schemes)) is None:
+        raise InputError(
+            f"--url: {_without_secrets(url)!r}; give an address with {' or '.join(schemes)}"
+        )
     return parsed
 
 
@@ -50,7 +52,7 @@ def without_login(url: URL) -> URL:
     return url
 
 
-def needed_token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
+def read_token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
     """From a file, else from an environment variable."""
     if file is not None:
         return read_secret(file, "--token-file")
@@ -127,7 +129,7 @@ def connection_errors(place: str) -> Iterator[None]:
         raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error
 
 
-def _bare(url: str) -> str:
+def _without_secrets(url: str) -> str:
     """Without login and query, which may hold a token."""
     return url.partition("?")[0].rpartition("@")[2][:MOST_CHARS]
 

@@ -14,14 +14,14 @@ from newsift.files.documents import items
 from newsift.files.messages import FileMessage, FormatError, Maker, Oddities
 from newsift.files.parquet import MAGIC, ParquetTable
 from newsift.files.platforms import FORMATS as OF_OBJECTS
-from newsift.files.platforms import Objects, mended
+from newsift.files.platforms import Objects, mend_escapes
 from newsift.files.read import BOM, DASH, LONGEST_LINE, chunks, find_files, lines, peek
 from newsift.files.tables import (
     SIGN,
     TEXTS,
     WINDOWS,
     FileOptions,
-    Picked,
+    PostColumns,
     Table,
     likely_delimiter,
     text_messages,
@@ -50,7 +50,7 @@ LOOKED_AT = 2**16  # bytes of a line
 EXCERPT_CHARACTERS = 60  # letters
 
 
-class Whole(msgspec.Struct):
+class ExportKeys(msgspec.Struct):
     """The keys of exports, which are one document whatever their lines."""
 
     messages: msgspec.Raw = msgspec.Raw()
@@ -58,7 +58,7 @@ class Whole(msgspec.Struct):
     chats: msgspec.Raw = msgspec.Raw()
 
 
-WHOLE = msgspec.json.Decoder(Whole)
+WHOLE = msgspec.json.Decoder(ExportKeys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,13 @@ class Head:
         return self.ending in (".csv", ".tsv", ".tab")
 
 
-def read_head(file: Path, pieces: Iterator[bytes]) -> tuple[Head, Iterator[bytes]]:
+def read_start(file: Path, pieces: Iterator[bytes]) -> tuple[Head, Iterator[bytes]]:
     """The first line or more, and all chunks."""
     start, pieces = peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > LONGEST_LINE)
     return Head(file, start), pieces
 
 
-def recognised(head: Head, options: FileOptions) -> str:
+def recognise_format(head: Head, options: FileOptions) -> str:
     """The format of a file: jsonl, json, csv, tsv, parquet or lines."""
     start = head.start.removeprefix(BOM).lstrip()
     if start.startswith(MAGIC) and options.format in (AUTO, PARQUET):
@@ -130,7 +130,7 @@ def _of_objects(start: bytes) -> str:
     """Objects line by line, unless the first spans lines or is an export."""
     first, *more = [line for line in start.split(b"\n")[:9] if line.strip()]
     try:
-        document = WHOLE.decode(mended(first))
+        document = WHOLE.decode(mend_escapes(first))
     except (msgspec.MsgspecError, RecursionError):
         closed = first.rstrip().endswith(b"}") and all(line.startswith(b"{") for line in more[:1])
         others = bool(more) and all(map(_is_object, more[:2]))
@@ -269,8 +269,8 @@ class FileMessages:
             self.bytes_read += size
 
         pieces = chunks(self._file, count)
-        head, pieces = read_head(self._file, pieces)
-        kind = recognised(head, self._options)
+        head, pieces = read_start(self._file, pieces)
+        kind = recognise_format(head, self._options)
         if kind == PARQUET:
             return self._parquet()
         if kind == JSON:
@@ -334,15 +334,15 @@ class FileMessages:
     def _maker(self, unit: str = "line") -> Maker:
         return Maker(self.name, self._limits, unit, self._oddities)
 
-    def _picked(self, header: list[str], place: str = "") -> Picked:
-        picked = Picked.among(header, self._options, place)
+    def _picked(self, header: list[str], place: str = "") -> PostColumns:
+        picked = PostColumns.among(header, self._options, place)
         if not self.columns:
             self._tell(f"{self.name}: {picked.describe()}")
         self.columns = tuple(header)
         return picked
 
 
-def checked(
+def open_inputs(
     files: Iterable[Path], options: FileOptions, limits: Limits,
     tell: Callable[[str], None] = lambda _: None, blank: bool = False,
 ) -> list[FileMessages]:  # fmt: skip

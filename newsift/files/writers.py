@@ -11,9 +11,17 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.files.read import DASH
-from newsift.files.rows import Add, Cell, Layout, OutputRecord, csv_row, json_line, storable
+from newsift.files.rows import Add, Cell, Layout, OutputRecord, clean_cell, csv_row, json_line
 from newsift.files.sqlite import check_fts5, database
-from newsift.files.write import PACKERS, Guard, concluded, is_replaced, is_terminal, target, writing
+from newsift.files.write import (
+    PACKERS,
+    Guard,
+    end_on_interrupt,
+    is_replaced,
+    is_terminal,
+    open_output,
+    open_target,
+)
 from worker.errors import OutputError
 
 
@@ -86,7 +94,7 @@ def _with_columns(record: OutputRecord) -> bytes:
 
 
 def _encoded(cells: Mapping[str, Cell]) -> bytes:
-    return msgspec.json.encode({storable(name): storable(cell) for name, cell in cells.items()})
+    return msgspec.json.encode({clean_cell(name): clean_cell(cell) for name, cell in cells.items()})
 
 
 GROUP_CELLS = 2**18
@@ -133,7 +141,7 @@ class _RowGroup:
 
     def add(self, row: Sequence[Cell]) -> None:
         """Writes the group when it is large enough."""
-        self._rows.append([storable(cell) for cell in row])
+        self._rows.append([clean_cell(cell) for cell in row])
         self._characters += sum(len(cell) for cell in row if isinstance(cell, str))
         cells = len(self._rows) * len(row)
         if cells >= GROUP_CELLS or self._characters >= GROUP_CHARACTERS:
@@ -197,7 +205,7 @@ def check_ending(option: str, path: Path, endings: Collection[str] = tuple(FORMA
 def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
     """Writes JSON lines, or an array if the name ends in .json."""
     is_array = format_by_ending(path) is json_array
-    with writing(path) as out, _json_records(out, is_array) as add:
+    with open_output(path) as out, _json_records(out, is_array) as add:
         yield add
 
 
@@ -215,7 +223,7 @@ def check_format(option: str, path: Path) -> None:
         check_parquet(named)
 
 
-def keeping(
+def record_writer(
     path: Path, form: Format, layout: Layout, guard: Guard = nullcontext
 ) -> AbstractContextManager[Add]:
     """Adds records to a file, which is replaced at the end, or after Ctrl-C.
@@ -225,13 +233,13 @@ def keeping(
     """
     if not is_replaced(path):
         guard = nullcontext
-    return concluded(_open_writer(path, form, layout, guard), guard)
+    return end_on_interrupt(_open_writer(path, form, layout, guard), guard)
 
 
 @contextmanager
 def _open_writer(path: Path, form: Format, layout: Layout, guard: Guard) -> Iterator[Add]:
     try:
-        with target(path) as out, form(out, layout) as add:
+        with open_target(path) as out, form(out, layout) as add:
 
             def at_once(records: Sequence[OutputRecord]) -> None:
                 with guard():

@@ -49,8 +49,10 @@ class Robots:
     def allow(self, url: str) -> bool:
         """The longest matching pattern decides; of equals, the one that allows."""
         parts = urlsplit(url)
-        path = _spelt(parts.path or "/") + (f"?{_spelt(parts.query)}" if parts.query else "")
-        fits = [(len(rule), allows) for rule, allows in self.rules if _fits(rule, path)]
+        path = _normalise_path(parts.path or "/") + (
+            f"?{_normalise_path(parts.query)}" if parts.query else ""
+        )
+        fits = [(len(rule), allows) for rule, allows in self.rules if _matches(rule, path)]
         return max(fits, default=(0, True))[1]
 
 
@@ -64,7 +66,7 @@ class _RuleGroup:
             if SECONDS.fullmatch(value):
                 self.delays.append(min(float(value), LONGEST_DELAY))
         elif value and len(self.rules) < MOST_RULES:
-            self.rules.append((_spelt(value), key == "allow"))
+            self.rules.append((_normalise_path(value), key == "allow"))
 
 
 def _lines(body: bytes) -> list[tuple[str, str]]:
@@ -73,12 +75,12 @@ def _lines(body: bytes) -> list[tuple[str, str]]:
     return [(key.strip().lower(), value.strip()) for key, colon, value in pairs if colon]
 
 
-def _spelt(path: str) -> str:
+def _normalise_path(path: str) -> str:
     """A path in one spelling, whichever of its characters are written as %XX."""
     return quote(unquote(path), safe=SAFE_CHARACTERS)
 
 
-def _fits(rule: str, path: str) -> bool:
+def _matches(rule: str, path: str) -> bool:
     """* matches anything, $ at the end matches the end."""
     ends = rule.endswith("$")
     first, *others = rule.removesuffix("$").split("*")
