@@ -379,8 +379,8 @@ def _exported_records(file: Path) -> dict[bytes, bytes]:
 
 def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
     """The items of an array, or the lines that are not blank, with their places."""
-    head, pieces = read_start(file, chunks(file))
-    if head.start.removeprefix(BOM).lstrip().startswith(b"["):
+    start, pieces = read_start(chunks(file))
+    if start.removeprefix(BOM).lstrip().startswith(b"["):
         try:
             values = (item.value for batch in items(pieces) for item in batch)
             for number, value in enumerate(values, 1):

@@ -107,11 +107,8 @@ def _character(reference: re.Match[bytes]) -> bytes:
     """An invalid character reference becomes the replacement character."""
     digits = reference[1].lower()
     number = int(digits[1:], 16) if digits.startswith(b"x") else int(digits)
-    return reference[0] if _is_character(number) else b"&#65533;"
-
-
-def _is_character(number: int) -> bool:
-    return 0 < number < 0xD800 or 0xDFFF < number <= sys.maxunicode
+    is_character = 0 < number < 0xD800 or 0xDFFF < number <= sys.maxunicode
+    return reference[0] if is_character else b"&#65533;"
 
 
 def _entry(item: dict[str, Any], url: str) -> Entry:

@@ -222,19 +222,15 @@ def _extract(markup: str, url: str, everywhere: bool) -> Article:
     )  # fmt: skip
     title = one_line((document.title if document else None) or "")[:LONGEST_TITLE]
     whole = ((document.text if document else None) or "").strip()
-    whole = _without_lines(whole) if everywhere else whole
+    if everywhere:  # the cells of text tables, each on a line
+        cells = (cell.strip() for cell in whole.replace("|", "\n").split("\n"))
+        whole = "\n".join(cell for cell in cells if cell.strip("- "))
     bare = without_notices(whole)
     text = bare if words_in(bare) >= FEWEST else whole
     saved = SAVED_FROM.search(markup[:4096])
     place = address or (saved and saved[1]) or _address(document.url if document else None)
     beside = SCRIPT.sub(" ", markup[:BESIDE])
     return Article(title, text, place or None, rejection_reason(title, text, beside))
-
-
-def _without_lines(text: str) -> str:
-    """The cells of text tables, each on a line."""
-    cells = (cell.strip() for cell in text.replace("|", "\n").split("\n"))
-    return "\n".join(cell for cell in cells if cell.strip("- "))
 
 
 def _address(url: str | None) -> str | None:

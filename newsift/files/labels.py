@@ -69,10 +69,6 @@ def read_labels(file: Path, defaults: LabelDefaults, limits: Limits) -> dict[byt
     return labels
 
 
-def label_record(label: Label) -> bytes:
-    return json_line(label.value)
-
-
 def label_row(label: Label, delimiter: str = ",") -> bytes:
     judgement = [getattr(label, name) for name in NAMES]
     post = [label.post.platform, label.post.id, *(getattr(label.post, name) for name in OF_POST)]
@@ -86,7 +82,7 @@ def label_writer(file: Path) -> Iterator[Callable[[Label], object]]:
     form = format_by_ending(file)
     if form not in (csv_table, tsv_table):
         with json_file(file) as add:
-            yield lambda label: add(label_record(label))
+            yield lambda label: add(json_line(label.value))
         return
     delimiter = "," if form is csv_table else "\t"
     with open_output(file) as out:
@@ -97,8 +93,8 @@ def label_writer(file: Path) -> Iterator[Callable[[Label], object]]:
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows and their places. Raises InputError for the first that is invalid."""
     try:
-        head, pieces = read_start(file, chunks(file))
-        kind = recognise_format(head, ANY_TABLE)
+        start, pieces = read_start(chunks(file))
+        kind = recognise_format(file, start, ANY_TABLE)
         if kind == JSON:
             values = (item.value for batch in items(pieces) for item in batch)
             yield from _of_json("item", enumerate(values, 1))
@@ -112,7 +108,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             rows = enumerate(chain.from_iterable(parquet.batches()), 1)
             numbered = ((n, row or {}, "" if row else TOO_LONG) for n, row in rows)
             yield from _of_table("row", parquet.header, "", numbered)
-        elif head.start.strip():
+        elif start.strip():
             table = Table(lines(pieces))
             table_rows = chain.from_iterable(table.batches())
             numbered = ((row.number, row.cells, row.fault) for row in table_rows)
@@ -140,10 +136,7 @@ def _of_json(
 
 
 def _of_table(
-    unit: str,
-    header: Sequence[str],
-    place: str,
-    rows: Iterable[tuple[int, Mapping[str, str], str]],
+    unit: str, header: Sequence[str], place: str, rows: Iterable[tuple[int, Mapping[str, str], str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """`rows` are numbers, cells and faults. Empty cells and rows without a label are left out."""
     if missing := [name for name in NEEDED if name not in header]:

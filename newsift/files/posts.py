@@ -3,7 +3,6 @@
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -61,41 +60,17 @@ class ExportKeys(msgspec.Struct):
 WHOLE = msgspec.json.Decoder(ExportKeys)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The beginning of a file, at least one line."""
-
-    file: Path
-    start: bytes
-
-    @property
-    def ending(self) -> str:
-        """Without the ending of the compression."""
-        suffixes = [suffix.lower() for suffix in self.file.suffixes]
-        return next((suffix for suffix in reversed(suffixes) if suffix not in PACKERS), "")
-
-    @property
-    def is_text(self) -> bool:
-        """Plain text is possible: by its name, or because it comes through a pipe."""
-        return self.file == DASH or self.ending == ".txt"
-
-    @property
-    def is_table(self) -> bool:
-        return self.ending in (".csv", ".tsv", ".tab")
+def read_start(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first line that is not blank and what precedes it, or more; and all chunks."""
+    return peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > LONGEST_LINE)
 
 
-def read_start(file: Path, pieces: Iterator[bytes]) -> tuple[Head, Iterator[bytes]]:
-    """The first line or more, and all chunks."""
-    start, pieces = peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > LONGEST_LINE)
-    return Head(file, start), pieces
-
-
-def recognise_format(head: Head, options: FileOptions) -> str:
+def recognise_format(file: Path, whole_start: bytes, options: FileOptions) -> str:
     """The format of a file: jsonl, json, csv, tsv, parquet or lines."""
-    start = head.start.removeprefix(BOM).lstrip()
+    start = whole_start.removeprefix(BOM).lstrip()
     if start.startswith(MAGIC) and options.format in (AUTO, PARQUET):
         return PARQUET
-    _refuse_binary(head.start)
+    _refuse_binary(whole_start)
     if not start:
         return LINES  # of which there are none
     if options.format not in (AUTO, *OF_OBJECTS):
@@ -105,9 +80,9 @@ def recognise_format(head: Head, options: FileOptions) -> str:
     if ARRAY.match(start):
         return JSON
     if options.format == AUTO:
-        return _of_text(head, start, options)
+        return _of_text(file, start, options, first_line(whole_start))
     raise FormatError(f"is not understood ({_excerpt(start)}); --format {options.format} is JSON",
-                      first_line(head.start))  # fmt: skip
+                      first_line(whole_start))  # fmt: skip
 
 
 def first_line(start: bytes) -> str:
@@ -146,17 +121,19 @@ def _is_object(line: bytes) -> bool:
     return True
 
 
-def _of_text(head: Head, start: bytes, options: FileOptions) -> str:
-    """A table by its header, or plain text where that is possible."""
+def _of_text(file: Path, start: bytes, options: FileOptions, place: str) -> str:
+    """A table by its header, or plain text by the name or through a pipe."""
+    suffixes = [suffix.lower() for suffix in reversed(file.suffixes)]
+    ending = next((suffix for suffix in suffixes if suffix not in PACKERS), "")
     line = start.partition(b"\n")[0][:LOOKED_AT].decode("latin-1")
-    if head.is_table or options.names_columns or _is_header(line):
-        return TSV if head.ending in (".tsv", ".tab") and "\t" in line else CSV
-    if head.is_text:
+    if ending in (".csv", ".tsv", ".tab") or options.names_columns or _is_header(line):
+        return TSV if ending in (".tsv", ".tab") and "\t" in line else CSV
+    if file == DASH or ending == ".txt":
         return LINES
     message = (
         f"is not understood ({_excerpt(start)}); name what it is with --format, {LINES} for text"
     )
-    raise FormatError(message, first_line(head.start))
+    raise FormatError(message, place)
 
 
 def _is_header(line: str) -> bool:
@@ -269,8 +246,8 @@ class FileMessages:
             self.bytes_read += size
 
         pieces = chunks(self._file, count)
-        head, pieces = read_start(self._file, pieces)
-        kind = recognise_format(head, self._options)
+        start, pieces = read_start(pieces)
+        kind = recognise_format(self._file, start, self._options)
         if kind == PARQUET:
             return self._parquet()
         if kind == JSON:

@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -31,7 +31,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-MARK_BYTES = 4  # bytes
+ZEROS = {"utf-16-le": [False, True] * 2, "utf-16-be": [True, False] * 2}
+MARK_BYTES = 4
 Pieces = Iterator[bytes]
 
 
@@ -142,19 +143,12 @@ def _damaged(packer: str) -> DamagedError:
 
 
 def _in_utf8(pieces: Pieces) -> Pieces:
-    """UTF-16 and UTF-32 by their marks, UTF-16 also without."""
+    """UTF-16 and UTF-32 by their marks, UTF-16 also by the zeros of two letters."""
     head, pieces = peek(pieces, _has_mark)
-    marked = next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
-    name = marked or _utf16_by_zeros(head)
-    return pieces if name is None else _decode(pieces, name)
-
-
-def _utf16_by_zeros(head: bytes) -> str | None:
-    """UTF-16 without a mark, by the zeros of its first two letters."""
     zeros = [byte == 0 for byte in head[:MARK_BYTES]]
-    if zeros == [False, True, False, True]:
-        return "utf-16-le"
-    return "utf-16-be" if zeros == [True, False, True, False] else None
+    name = next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
+    name = name or next((name for name, pattern in ZEROS.items() if pattern == zeros), None)
+    return pieces if name is None else _decode(pieces, name)
 
 
 def _decode(pieces: Pieces, name: str) -> Pieces:
@@ -181,7 +175,11 @@ def chunks(file: Path, on_read: Callable[[int], object] = int) -> Iterator[bytes
     `on_read` is called with the number of bytes read from the file.
     """
     line = 0
-    with _opened(file) as raw:
+    try:
+        opened = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    with opened as raw:
         try:
             for chunk in unpacked_text(_reads(raw, on_read)):
                 yield chunk
@@ -267,16 +265,6 @@ def text_in(content: bytes, name: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: is not UTF-8 at byte {error.start + 1}; convert it") from error
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    try:
-        opened = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    with opened as raw:
-        yield raw
 
 
 def _reads(raw: BinaryIO, on_read: Callable[[int], object]) -> Iterator[bytes]:

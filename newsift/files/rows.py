@@ -53,17 +53,14 @@ def csv_row(
     both = [*cells, *own]
     visible = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in both]
     safe = [
-        cell if at >= len(cells) and is_number(cell) else escape_formulas(cell)
+        cell
+        if at >= len(cells) and isinstance(cell, str) and NUMBER.fullmatch(cell)
+        else escape_formulas(cell)
         for at, cell in enumerate(visible)
     ]
     line = io.StringIO(newline="")
     csv.writer(line, delimiter=delimiter).writerow(safe)  # \r\n at its end: a lone \r is quoted
     return line.getvalue()
-
-
-def is_number(cell: Cell) -> bool:
-    """A plain number is never run as a formula."""
-    return isinstance(cell, str) and NUMBER.fullmatch(cell) is not None
 
 
 def escape_formulas(cell: Cell) -> Cell:

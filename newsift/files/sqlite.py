@@ -87,7 +87,9 @@ class _Tables:
     def __init__(self, db: sqlite3.Connection, layout: Layout) -> None:
         self._db, self._layout = db, layout
         names = (*POST, *layout.place, *OF_RECORD, "post_digest", *layout.own_names)
-        columns = ", ".join(f"{_quote(name)} {_column_type(name)}" for name in names)
+        quoted = ('"' + name.replace('"', '""') + '"' for name in names)
+        kinds = ("INTEGER" if name in NUMBERS else "TEXT" for name in names)
+        columns = ", ".join(map(" ".join, zip(quoted, kinds, strict=True)))
         db.executescript(SETTINGS + TABLES.format(columns=columns))
         if layout.place == IN_TOPIC:
             db.execute(ONCE)
@@ -127,14 +129,6 @@ class _Tables:
             "INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             _clean([*row, *seed[:2], format_why(match)]),
         )
-
-
-def _column_type(name: str) -> str:
-    return "INTEGER" if name in NUMBERS else "TEXT"
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _clean(cells: Sequence[Cell]) -> list[Cell]:

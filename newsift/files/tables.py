@@ -143,8 +143,11 @@ class PostColumns:
         return cls(text, id, time, usual(AUTHORS), usual(LANGS), usual(URLS), utc)
 
     def post(self, row: Mapping[str, object], oddities: Oddities) -> bytes:
+        id = _cell_text(row, self.id)
+        if id is not None and oddities.is_rounded(id, self.id or ""):
+            id = None
         return plain_post(
-            str(row[self.text] or ""), self._id(row, oddities),
+            str(row[self.text] or ""), id,
             created_at=self._time(row, oddities),
             author=_cell_text(row, self.author), lang=_cell_text(row, self.lang),
             url=_cell_text(row, self.url),
@@ -155,10 +158,6 @@ class PostColumns:
         columns = {"text": self.text, "id": self.id, "time": self.time}
         sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
         return sources if self.id else f"{sources}, ids from the texts"
-
-    def _id(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
-        id_cell = _cell_text(row, self.id)
-        return None if id_cell is None or oddities.is_rounded(id_cell, self.id or "") else id_cell
 
     def _time(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
         value = None if self.time is None else row.get(self.time)

@@ -80,17 +80,13 @@ json_array = partial(_json, is_array=True)
 def _objects(records: Sequence[OutputRecord], layout: Layout) -> Iterator[bytes]:
     for each in records:
         if layout.per != "match":
-            yield json_line(_with_columns(each))
+            value = each.value
+            if each.columns:
+                value = value.rstrip()[:-1] + b',"columns":' + _encoded(each.columns) + b"}"
+            yield json_line(value)
             continue
         for row in layout.rows(each):
             yield json_line(_encoded(dict(zip(layout.names, row, strict=True))))
-
-
-def _with_columns(record: OutputRecord) -> bytes:
-    """The worker's record, with the post's columns added."""
-    if not record.columns:
-        return record.value
-    return record.value.rstrip()[:-1] + b',"columns":' + _encoded(record.columns) + b"}"
 
 
 def _encoded(cells: Mapping[str, Cell]) -> bytes:

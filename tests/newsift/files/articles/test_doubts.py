@@ -14,14 +14,7 @@ from newsift.files.article_checks import (
     words_in,
 )
 from newsift.files.articles import Article, WebPage, extract_here
-from tests.newsift.files.articles.pages import (
-    HEADLINES,
-    NO_STORIES,
-    NOTICE,
-    STORIES,
-    STORY,
-    TITLE,
-)
+from tests.newsift.files.articles.pages import HEADLINES, NO_STORIES, NOTICE, STORIES, STORY, TITLE
 from tests.worker.articles import ARTICLES
 
 NO_STORY = [(look, page) for look, pages in NO_STORIES.items() for page in pages]
