@@ -16,7 +16,7 @@ from newsift.cli.options import CONFIG, PATH, configuration, file_options, model
 from newsift.cli.output import Output, output_options, post_time
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
-from newsift.files.posts import FileMessages, open_inputs, columns_of, refuse_many_bad, share_read
+from newsift.files.posts import FileMessages, columns_of, open_inputs, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.rows import IN_FILE, Add, OutputRecord, read_match
 from newsift.files.tables import FileOptions

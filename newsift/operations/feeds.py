@@ -226,7 +226,9 @@ class Follower:
         kind = answer.content.get_content_type()
         if kind not in PAGES:
             raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
-        page = extract_article(WebPage(answer.url, answer.body, answer.content.get_content_charset()))
+        page = extract_article(
+            WebPage(answer.url, answer.body, answer.content.get_content_charset())
+        )
         text = page.require_seed(answer.url).text
         return {"text": text, "title": page.title or article.title, "url": clean_link(answer.url)}
 

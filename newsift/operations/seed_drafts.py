@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from encoder.errors import InputError
 from newsift.files.article_checks import too_few_words
-from newsift.files.articles import PAGES, Article, WebPage, extract_article, article_from, read_page
+from newsift.files.articles import PAGES, Article, WebPage, article_from, extract_article, read_page
 from newsift.files.read import DASH, text_in
 from newsift.operations.seed_topic import SeedTopic, key_of
 from newsift.web.client import Bounds, fetch
