@@ -30,7 +30,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinAnswer:
     code: Code
     member_id: str
     generation: int = -1
@@ -41,7 +41,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncAnswer:
     code: Code
     assignment: bytes = b""
     protocol_type: str | None = None
@@ -49,7 +49,7 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedOffset:
     """A committed offset and its metadata."""
 
     offset: int
@@ -63,8 +63,8 @@ class Member:
     join: Join
     active_at: float
     assignment: bytes = b""
-    answer_join: Callable[[Joined], None] | None = None
-    answer_sync: Callable[[Synced], None] | None = None
+    answer_join: Callable[[JoinAnswer], None] | None = None
+    answer_sync: Callable[[SyncAnswer], None] | None = None
     timer: TimerHandle | None = None
     has_synced: bool = False
 
@@ -73,12 +73,12 @@ class Member:
         """A member that waits for an answer does not time out."""
         return self.answer_join is not None or self.answer_sync is not None
 
-    def joined(self, answer: Joined) -> None:
+    def joined(self, answer: JoinAnswer) -> None:
         call, self.answer_join = self.answer_join, None
         if call is not None:
             call(answer)
 
-    def synced(self, answer: Synced) -> None:
+    def synced(self, answer: SyncAnswer) -> None:
         call, self.answer_sync = self.answer_sync, None
         if call is not None:
             call(answer)
@@ -97,7 +97,7 @@ class ConsumerGroup:
         self.protocol_type = ""
         self.protocol: str | None = None
         self.leader = ""
-        self.offsets: dict[tuple[str, int], Committed] = {}  # by topic and partition
+        self.offsets: dict[tuple[str, int], CommittedOffset] = {}  # by topic and partition
         self._loop = loop
         self._members: dict[str, Member] = {}
         self._reserved_ids: dict[
@@ -109,7 +109,7 @@ class ConsumerGroup:
     def members(self) -> list[Member]:
         return list(self._members.values())
 
-    def join(self, join: Join, answer: Callable[[Joined], None]) -> None:
+    def join(self, join: Join, answer: Callable[[JoinAnswer], None]) -> None:
         """`answer` is called once all members have joined."""
         if not join.protocol_type or not join.protocols:
             raise RequestError(Code.INCONSISTENT_GROUP_PROTOCOL, "a member needs a protocol")
@@ -128,13 +128,13 @@ class ConsumerGroup:
             self._join_again(self.member_of(join.member_id), join, answer)
 
     def sync(
-        self, member: Member, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
+        self, member: Member, assignments: Mapping[str, bytes], answer: Callable[[SyncAnswer], None]
     ) -> None:
         """`answer` is called once the leader has sent the assignments."""
         member.active_at = self._loop.time()
         if self.state is GroupState.PREPARING:
             raise RequestError(Code.REBALANCE_IN_PROGRESS, f"group {self.name} is rebalancing")
-        member.synced(Synced(Code.REBALANCE_IN_PROGRESS))
+        member.synced(SyncAnswer(Code.REBALANCE_IN_PROGRESS))
         member.answer_sync, member.has_synced = answer, True
         if self.state is GroupState.COMPLETING and member.id == self.leader:
             for each in self.members:
@@ -143,7 +143,9 @@ class ConsumerGroup:
             self._set_timer(None)
         if self.state is GroupState.STABLE:
             for each in self.members:
-                each.synced(Synced(Code.NONE, each.assignment, self.protocol_type, self.protocol))
+                each.synced(
+                    SyncAnswer(Code.NONE, each.assignment, self.protocol_type, self.protocol)
+                )
 
     def heartbeat(self, member: Member) -> Code:
         """REBALANCE_IN_PROGRESS tells the member to join again."""
@@ -178,13 +180,13 @@ class ConsumerGroup:
         self._set_timer(None)
         self.state, self.leader, self.protocol = GroupState.EMPTY, "", None
 
-    def _reserve_id(self, join: Join, answer: Callable[[Joined], None]) -> None:
+    def _reserve_id(self, join: Join, answer: Callable[[JoinAnswer], None]) -> None:
         """Without a reserved id, a client that retries would join twice."""
         member_id = new_member_id(join)
         self._reserved_ids[member_id] = self._loop.call_later(
             join.session_s, self._release_id, member_id
         )
-        answer(Joined(Code.MEMBER_ID_REQUIRED, member_id))
+        answer(JoinAnswer(Code.MEMBER_ID_REQUIRED, member_id))
 
     def _release_id(self, member_id: str) -> None:
         self._reserved_ids.pop(member_id).cancel()
@@ -200,7 +202,7 @@ class ConsumerGroup:
         self._watch(member, join.session_s)
         return member
 
-    def _join_again(self, member: Member, join: Join, answer: Callable[[Joined], None]) -> None:
+    def _join_again(self, member: Member, join: Join, answer: Callable[[JoinAnswer], None]) -> None:
         unchanged = dict(member.join.protocols) == dict(join.protocols)
         member.join, member.active_at = join, self._loop.time()
         settled = self.state is GroupState.STABLE and member.id != self.leader
@@ -209,15 +211,15 @@ class ConsumerGroup:
         else:
             self._wait(member, answer)
 
-    def _wait(self, member: Member, answer: Callable[[Joined], None]) -> None:
-        member.joined(Joined(Code.REBALANCE_IN_PROGRESS, member.id))
+    def _wait(self, member: Member, answer: Callable[[JoinAnswer], None]) -> None:
+        member.joined(JoinAnswer(Code.REBALANCE_IN_PROGRESS, member.id))
         member.answer_join = answer
         self._prepare()
         self._complete_if_all_joined()
 
-    def _current(self, member: Member) -> Joined:
+    def _current(self, member: Member) -> JoinAnswer:
         visible = self.members if member.id == self.leader else ()
-        return Joined(
+        return JoinAnswer(
             Code.NONE, member.id, self.generation, self.protocol_type, self.protocol, self.leader,
             tuple((each.id, each.join.protocols[self.protocol or ""]) for each in visible),
         )  # fmt: skip
@@ -225,7 +227,7 @@ class ConsumerGroup:
     def _prepare(self) -> None:
         if self.state is not GroupState.PREPARING:
             for member in self.members:
-                member.synced(Synced(Code.REBALANCE_IN_PROGRESS))
+                member.synced(SyncAnswer(Code.REBALANCE_IN_PROGRESS))
             self.state = GroupState.PREPARING
             self._set_timer(self._complete)
 
@@ -246,7 +248,7 @@ class ConsumerGroup:
             return
         if self.leader not in self._members:
             self.leader = self.members[0].id
-        self.protocol = vote([member.join.protocols for member in self.members])
+        self.protocol = choose_protocol([member.join.protocols for member in self.members])
         self.state = GroupState.COMPLETING
         self._set_timer(self._drop_unsynced)
         for member in self.members:
@@ -260,8 +262,8 @@ class ConsumerGroup:
 
     def _remove(self, member: Member) -> None:
         self._drop(member)
-        member.joined(Joined(Code.UNKNOWN_MEMBER_ID, member.id))
-        member.synced(Synced(Code.UNKNOWN_MEMBER_ID))
+        member.joined(JoinAnswer(Code.UNKNOWN_MEMBER_ID, member.id))
+        member.synced(SyncAnswer(Code.UNKNOWN_MEMBER_ID))
         if self.state in (GroupState.STABLE, GroupState.COMPLETING):
             self._prepare()
         self._complete_if_all_joined()
@@ -291,7 +293,7 @@ class ConsumerGroup:
         self._timer = None if call is None else self._loop.call_later(patience, call)
 
 
-def vote(protocols: list[Mapping[str, bytes]]) -> str:
+def choose_protocol(protocols: list[Mapping[str, bytes]]) -> str:
     """The protocol that most members prefer among those that all support."""
     common = set(protocols[0]).intersection(*protocols)
     votes = [next(name for name in names if name in common) for names in protocols]

@@ -143,7 +143,7 @@ OVERHEAD = 300  # bytes that Python keeps beside the data of a batch
 
 
 @dataclass(slots=True)
-class Budget:
+class MemoryBudget:
     """The memory that all logs of a broker share."""
 
     limit: int
@@ -157,7 +157,7 @@ class Budget:
 class Log:
     """An append-only list of record batches, trimmed at its start and compacted."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: MemoryBudget) -> None:
         self.start = 0
         self.end = 0
         self.size = 0
@@ -249,7 +249,7 @@ def compact(log: Log, now: int, delete_retention: int) -> None:
 
     The newest record always stays, as in Kafka: a consumer that reads to the end gets a record.
     """
-    contents = [_contents(batch) for batch in log.batches]
+    contents = [_readable_records(batch) for batch in log.batches]
     latest = {row.key: row.offset for rows in contents for row in rows}
     newest = contents[-1][-1] if contents and contents[-1] else None
     remaining = []
@@ -259,7 +259,7 @@ def compact(log: Log, now: int, delete_retention: int) -> None:
             for row in rows
             if row is newest or (row.key is not None and latest[row.key] == row.offset)
         ]
-        left = _thinned(batch, rows, needed, newest, now, delete_retention) if rows else batch
+        left = _compact_batch(batch, rows, needed, newest, now, delete_retention) if rows else batch
         if left is not None:
             remaining.append(left)
     log.replace(remaining)
@@ -271,7 +271,7 @@ def is_due(log: Log, now: int, dirty_ratio: float) -> bool:
     return over or (log.dirty > 0 and log.dirty >= dirty_ratio * log.size)
 
 
-def _contents(batch: StoredBatch) -> list[Any]:
+def _readable_records(batch: StoredBatch) -> list[Any]:
     """Empty for a batch that cannot be read; it is not compacted."""
     try:
         return read_records(batch.data)
@@ -279,7 +279,7 @@ def _contents(batch: StoredBatch) -> list[Any]:
         return []
 
 
-def _thinned(
+def _compact_batch(
     batch: StoredBatch, rows: list[Any], needed: list[Any], newest: Any, now: int, retention: int
 ) -> StoredBatch | None:
     """None if no record of the batch is needed."""
@@ -295,10 +295,10 @@ def _thinned(
         return None
     if len(needed) == len(rows):
         return StoredBatch(batch.base, batch.last, batch.max_timestamp, batch.data, horizon)
-    return _cut(batch, needed, horizon)
+    return _rebuild_batch(batch, needed, horizon)
 
 
-def _cut(batch: StoredBatch, rows: list[Any], horizon: int | None) -> StoredBatch:
+def _rebuild_batch(batch: StoredBatch, rows: list[Any], horizon: int | None) -> StoredBatch:
     """The base and last offset of the batch stay, so that the missing records are gaps."""
     codec = Header.of(batch.data).codec
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, LARGEST)

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from newsift.broker.codes import Code, RequestError
 from newsift.broker.groups import Groups
-from newsift.broker.log import Budget
+from newsift.broker.log import MemoryBudget
 from newsift.broker.topics import Topics
 from worker.errors import ConfigError
 
@@ -60,7 +60,7 @@ class Cluster:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        topics = Topics(Budget(settings.retention_bytes), settings.partitions, now_ms)
+        topics = Topics(MemoryBudget(settings.retention_bytes), settings.partitions, now_ms)
         return cls(settings, topics, Groups())
 
     def refusing(self, why: str) -> Self:

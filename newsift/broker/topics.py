@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from newsift.broker.codes import Code, RequestError, refuse_transactions
 from newsift.broker.log import (
     OVERHEAD,
-    Budget,
     Log,
+    MemoryBudget,
     compact,
     is_due,
     read_header,
@@ -125,7 +125,7 @@ class Topic:
 class Topics(dict[str, Topic]):
     """All topics by name, within the limit on memory."""
 
-    def __init__(self, budget: Budget, partitions: int, clock: Callable[[], int]) -> None:
+    def __init__(self, budget: MemoryBudget, partitions: int, clock: Callable[[], int]) -> None:
         super().__init__()
         self.budget = budget
         self.clock = clock

@@ -126,7 +126,8 @@ def read_call(frame: bytes, table: Table, client: Client) -> Call:
             return Call(api_key, 0, correlation_id, "", None, client, is_unsupported=True)
         raise BadFrameError(f"{api.request.name} version {version} is not served")
     try:
-        client_id, at = _client_id(frame, HEAD.size)
+        name, at = _read_bytes(frame, HEAD.size, 2, compact=False)
+        client_id = bytes(name or b"").decode()
         if compact := api.request.flexible_version_q(version):
             at = _skip_tags(frame, at)
         if api_key == PRODUCE:
@@ -232,14 +233,6 @@ def _fields(thing: Any) -> Iterator[tuple[str, Any, Any]]:
             value = getattr(each, name, None)
             yield name, kind, value
             yield from _fields(value)
-
-
-def _client_id(frame: bytes, at: int) -> tuple[str, int]:
-    (length,) = struct.unpack_from(">h", frame, at)
-    end = at + 2 + max(length, 0)
-    if end > len(frame):
-        raise ValueError(length)
-    return frame[at + 2 : end].decode(), end
 
 
 def _skip_tags(frame: bytes, at: int) -> int:

@@ -19,7 +19,7 @@ from encoder.errors import InputError, NewsiftError
 from newsift.cli.options import ONE_JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.files.messages import FileMessage
-from newsift.files.posts import checked, share_read
+from newsift.files.posts import open_inputs, share_read
 from newsift.files.read import DASH
 from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
@@ -73,7 +73,7 @@ def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
 
 
 def file_posts(files: Sequence[Path], config: Config) -> Source:
-    inputs = checked(files, FileOptions(), config.limits)
+    inputs = open_inputs(files, FileOptions(), config.limits)
     return Source(_readings(chain.from_iterable(inputs), config, "auto"), share_read(inputs))
 
 

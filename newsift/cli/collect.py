@@ -20,10 +20,10 @@ from newsift.cli.signals import on_interrupt
 from newsift.collect.bluesky import HOSTS, POSTS, Bluesky
 from newsift.collect.collector import Collector, Counts, PrintOutlet, TopicOutlet
 from newsift.collect.folder import FileLedger, Folder, scan_folder
-from newsift.collect.http import connection_errors, needed_token
+from newsift.collect.http import connection_errors, read_token
 from newsift.collect.mastodon import PATHS, Mastodon, stream_address
 from newsift.collect.source import LiveSource, SourceMark
-from newsift.collect.state import MemoryState, State, default_state, open_state, stored_state
+from newsift.collect.state import MemoryState, State, default_state, open_state, read_state
 from newsift.collect.x import STALL_S, STREAM, XStream
 from newsift.files.posts import FileMessages, refuse_many_bad
 from newsift.files.tables import FileOptions
@@ -94,7 +94,7 @@ def run_source(source: LiveSource, file: Path, dry_run: bool, config: Config) ->
     """Publish or print frames until a signal arrives or the source ends."""
     logs.set_up(config.log, None)
     if dry_run:
-        stored = stored_state(file, source.name)
+        stored = read_state(file, source.name)
         asyncio.run(print_frames(source, stored.mark if stored else None, config))
         return
     with open_state(file, source.name) as state_file:
@@ -213,7 +213,7 @@ def mastodon(
     are read from the timeline first: instances allow 300 pages in five minutes.
     """
     address = stream_address(url, stream, tag)
-    return Mastodon(address, needed_token(MASTODON_TOKEN, token_file), config.stream.stall_s)
+    return Mastodon(address, read_token(MASTODON_TOKEN, token_file), config.stream.stall_s)
 
 
 def list_rules_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -224,7 +224,7 @@ def list_rules_option(command: Callable[..., None]) -> Callable[..., None]:
     def list_or_collect(*args: Any, list_rules: bool, **options: Any) -> None:
         if list_rules or (options["dry_run"] and options["rules"]):
             source = XStream(
-                options["url"], needed_token(X_TOKEN, options["token_file"]), options["rules"]
+                options["url"], read_token(X_TOKEN, options["token_file"]), options["rules"]
             )
             asyncio.run(show_rules(source, list_rules))
             return
@@ -262,7 +262,7 @@ def x(
     The file of rules is the complete list: missing rules are added on X and others are removed, at
     the start and whenever the file changes. X allows 1,000 rules of 1,024 characters.
     """
-    token = needed_token(X_TOKEN, token_file)
+    token = read_token(X_TOKEN, token_file)
     return XStream(url, token, rules, limit, config.stream.stall_s)
 
 

@@ -15,7 +15,7 @@ from encoder.model.weights import F32
 from newsift.cli.options import PATH, file_options, model_options
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage, InputText, input_text
-from newsift.files.posts import FileMessages, checked, refuse_many_bad, share_read
+from newsift.files.posts import FileMessages, open_inputs, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
@@ -93,7 +93,7 @@ def embed(
         raise InputError(f"--out {out}: must end in .safetensors; JSON lines go to standard output")
     if file == DASH:
         prompt_for_text()
-    inputs = checked(files, file_options, DEFAULT_LIMITS, notify, blank=True)
+    inputs = open_inputs(files, file_options, DEFAULT_LIMITS, notify, blank=True)
     enc = encoder.load(model, device=device, threads=threads)
     texts = TextBatches(inputs, skip_bad)
     embedded_batches = ((batch, _embedded(enc, batch, articles)) for batch in texts)

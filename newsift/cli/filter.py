@@ -16,11 +16,11 @@ from newsift.cli.options import CONFIG, PATH, configuration, file_options, model
 from newsift.cli.output import Output, output_options, post_time
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
-from newsift.files.posts import FileMessages, checked, columns_of, refuse_many_bad, share_read
+from newsift.files.posts import FileMessages, columns_of, open_inputs, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.rows import IN_FILE, Add, OutputRecord, read_match
 from newsift.files.tables import FileOptions
-from newsift.files.write import writing
+from newsift.files.write import open_output
 from newsift.operations.events import events_of
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
@@ -96,16 +96,16 @@ def filter_posts(
     if event is not None:
         drafts = with_event(drafts, event)
     state = control_state({draft.key: draft.value for draft in drafts}, config.limits)
-    inputs = checked(sources, file_options, config.limits, notify)
+    inputs = open_inputs(sources, file_options, config.limits, notify)
     if learning:
         context = ModelContext(config)
-        posts = checked(learning, file_options, config.limits)
+        posts = open_inputs(learning, file_options, config.limits)
         state = state.with_profiles(_learn_profiles(posts, state, context))
     pipeline, seed_set = load_pipeline(state, config)
     for idle in idle_profiles(seed_set):
         notify(f"{idle}; its seeds serve")
     total = Totals(share_read(inputs))
-    letters = writing(rejected) if rejected else nullcontext()
+    letters = open_output(rejected) if rejected else nullcontext()
     moment = post_time if output.to_terminal else None
     with output.open(IN_FILE, moment, columns_of(inputs)) as show, letters as rejected_file:
         if rejected_file is not None and rejected_file.isatty():

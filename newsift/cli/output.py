@@ -27,7 +27,7 @@ from newsift.files.writers import (
     csv_table,
     format_by_ending,
     json_lines,
-    keeping,
+    record_writer,
 )
 from newsift.operations.messages import notify
 from worker.match.records import Match, MatchRecord
@@ -267,7 +267,7 @@ class Output:
         if moment and not (self.path or self.per or self._flag()):
             return nullcontext(LineView(moment).show)
         layout = Layout(place, self.per, own)
-        return keeping(self.path or DASH, self._format(), layout, defer_interrupts)
+        return record_writer(self.path or DASH, self._format(), layout, defer_interrupts)
 
     def tell(self, posts: int) -> None:
         if self.path and is_replaced(self.path):

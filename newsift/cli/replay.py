@@ -12,7 +12,7 @@ import click
 from newsift.cli.options import file_options, kafka_options
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
-from newsift.files.posts import FileMessages, checked, refuse_many_bad, share_read
+from newsift.files.posts import FileMessages, open_inputs, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.tables import FileOptions
 from newsift.operations.messages import ProgressLine, format_counts, notify
@@ -98,7 +98,7 @@ def replay(
     sources = find_files(files)
     if DASH in sources:
         prompt_for_text()
-    inputs = checked(sources, file_options, config.limits, notify)
+    inputs = open_inputs(sources, file_options, config.limits, notify)
     good = SendableRows(inputs)
     messages = islice(good, skip, None)
     if check:

@@ -16,7 +16,7 @@ from newsift.cli.signals import end_on_sigterm
 from newsift.cli.terminal import at_terminal, confirm_publish, require_yes
 from newsift.files.documents import items
 from newsift.files.messages import FormatError
-from newsift.files.posts import read_head
+from newsift.files.posts import read_start
 from newsift.files.read import BOM, DASH, chunks, lines
 from newsift.files.write import check_targets
 from newsift.files.writers import check_ending, json_file
@@ -379,8 +379,8 @@ def _exported_records(file: Path) -> dict[bytes, bytes]:
 
 def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
     """The items of an array, or the lines that are not blank, with their places."""
-    head, pieces = read_head(file, chunks(file))
-    if head.start.removeprefix(BOM).lstrip().startswith(b"["):
+    start, pieces = read_start(chunks(file))
+    if start.removeprefix(BOM).lstrip().startswith(b"["):
         try:
             values = (item.value for batch in items(pieces) for item in batch)
             for number, value in enumerate(values, 1):

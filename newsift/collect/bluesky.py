@@ -169,16 +169,14 @@ class Jetstream:
         key = did
         if did and change is not None and change.collection and change.rkey:
             key = f"at://{did}/{change.collection}/{change.rkey}"
-            if self._langs.wanted and change.record and not self._is_wanted(change.record):
-                return SourceFrame(b"", None, cursor, at)
+            if self._langs.wanted and change.record:
+                langs = LANGS.decode(change.record).langs
+                if langs and not any(map(self._langs.keep, langs)):
+                    return SourceFrame(b"", None, cursor, at)
         encoded = key.encode() if key else None
         return SourceFrame(
             value, encoded if encoded and len(encoded) <= KEY_BYTES else None, cursor, at
         )
-
-    def _is_wanted(self, record: msgspec.Raw) -> bool:
-        langs = LANGS.decode(record).langs
-        return not langs or any(map(self._langs.keep, langs))
 
 
 def time_cursor(at: float | None, later_s: float = -REWIND_S) -> int | None:

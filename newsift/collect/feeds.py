@@ -26,7 +26,7 @@ TRACKING = re.compile(
 PORTS = {"http": 80, "https": 443}
 
 
-def cleaned(link: str) -> str:
+def clean_link(link: str) -> str:
     """The link without its fragment and tracking parameters."""
     link = link.strip()
     try:
@@ -41,7 +41,7 @@ def cleaned(link: str) -> str:
 
 def link_identity(link: str) -> str:
     """The same for all spellings of one address."""
-    link = cleaned(link)
+    link = clean_link(link)
     try:
         parts = urlsplit(link)
         port = "" if parts.port in (None, PORTS.get(parts.scheme)) else f":{parts.port}"
@@ -107,11 +107,8 @@ def _character(reference: re.Match[bytes]) -> bytes:
     """An invalid character reference becomes the replacement character."""
     digits = reference[1].lower()
     number = int(digits[1:], 16) if digits.startswith(b"x") else int(digits)
-    return reference[0] if _is_character(number) else b"&#65533;"
-
-
-def _is_character(number: int) -> bool:
-    return 0 < number < 0xD800 or 0xDFFF < number <= sys.maxunicode
+    is_character = 0 < number < 0xD800 or 0xDFFF < number <= sys.maxunicode
+    return reference[0] if is_character else b"&#65533;"
 
 
 def _entry(item: dict[str, Any], url: str) -> Entry:
@@ -254,7 +251,7 @@ class Followed(msgspec.Struct):
                     article.mark, article.news = entry.mark, True
             elif (published := min(entry.published or now, now)) + keep > now:
                 fresh += 1
-                link = cleaned(entry.link)
+                link = clean_link(entry.link)
                 self.articles[name] = FollowedArticle(link, entry.title, published, entry.mark, now)
         self._forget(now - keep)
         return fresh

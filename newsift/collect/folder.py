@@ -27,7 +27,7 @@ from newsift.collect.source import (
     SourceMark,
 )
 from newsift.files.messages import FileMessage
-from newsift.files.read import files_inside, matching
+from newsift.files.read import files_inside, glob_files
 from worker.errors import RunError
 from worker.posts.outcome import Rejected
 
@@ -53,7 +53,7 @@ def scan_folder(place: str) -> list[FileVersion] | None:
     if Path(place).is_dir():
         paths = files_inside(place)
     elif glob.has_magic(place):
-        paths = matching(place)
+        paths = glob_files(place)
     else:
         return None
     files = [file for path in paths if (file := _file(path)) is not None]
@@ -363,7 +363,7 @@ class Folder:
                 self._warn_once(self.place, f"{self.place}: is not there; it is waited for")
             else:
                 self._warned.discard(self.place)
-                yield from _together(self._pieces(files, whole))
+                yield from _group_frames(self._pieces(files, whole))
             if self.once and not awaited:
                 return
             if not whole:
@@ -434,7 +434,7 @@ class Folder:
             log.warning("%s", message)
 
 
-def _together(pieces: Iterator[list[SourceFrame]]) -> Iterator[list[SourceFrame]]:
+def _group_frames(pieces: Iterator[list[SourceFrame]]) -> Iterator[list[SourceFrame]]:
     """Groups the frames of small files."""
     frames: list[SourceFrame] = []
     for piece in pieces:

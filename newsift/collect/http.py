@@ -13,16 +13,8 @@ from aiohttp import ClientWebSocketResponse, WebSocketError, WSMessage, WSMsgTyp
 from yarl import URL
 
 from encoder.errors import InputError, NewsiftError
-from newsift.collect.source import (
-    BUSY,
-    CLOSED,
-    LIMITED,
-    MALFORMED,
-    STALLED,
-    UNREACHABLE,
-    LostError,
-)
-from newsift.web.addresses import MOST_CHARS, address, excerpt, retry_after
+from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, UNREACHABLE, LostError
+from newsift.web.addresses import MOST_CHARS, excerpt, parse_address, retry_after
 from newsift.web.client import read_limited
 from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
@@ -37,9 +29,10 @@ class TooLargeError(LostError):
 
 
 def endpoint(url: str, *schemes: str) -> URL:
-    """Parse --url. Raises InputError for other schemes."""
-    if (parsed := address(url, *schemes)) is None:
-        raise InputError(f"--url: {_bare(url)!r}; give an address with {' or '.join(schemes)}")
+    """Parse --url. Raises InputError for other schemes; it hides login and query."""
+    if (parsed := parse_address(url, *schemes)) is None:
+        bare = url.partition("?")[0].rpartition("@")[2][:MOST_CHARS]
+        raise InputError(f"--url: {bare!r}; give an address with {' or '.join(schemes)}")
     return parsed
 
 
@@ -50,7 +43,7 @@ def without_login(url: URL) -> URL:
     return url
 
 
-def needed_token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
+def read_token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
     """From a file, else from an environment variable."""
     if file is not None:
         return read_secret(file, "--token-file")
@@ -125,11 +118,6 @@ def connection_errors(place: str) -> Iterator[None]:
         raise LostError(UNREACHABLE, f"{place}: {message}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error
-
-
-def _bare(url: str) -> str:
-    """Without login and query, which may hold a token."""
-    return url.partition("?")[0].rpartition("@")[2][:MOST_CHARS]
 
 
 LARGEST = 2**22  # bytes of a line

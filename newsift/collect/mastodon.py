@@ -136,8 +136,8 @@ def _stream_of(url: URL) -> PublicStream | None:
     return PublicStream(name, url.query.get("tag", "").removeprefix("#"))
 
 
-WRITTEN = ("update", "status.update")
-DELETED = "delete"
+STATUS_EVENTS = ("update", "status.update")
+DELETE_EVENT = "delete"
 IDENTITY = re.compile(r"[0-9A-Za-z]{1,64}")
 FIRST_SNOWFLAKE = 1_400_000_000_000 << 16  # ids before 2014 are none of Mastodon's
 REMEMBERED = 50_000
@@ -169,7 +169,7 @@ def id_before(id: str, seconds: float) -> str:
     return id if time is None else str(max(0, round((time - seconds) * 1000)) << 16)
 
 
-def status_identity(status: bytes) -> str | None:
+def read_status_id(status: bytes) -> str | None:
     """None if there is no valid id."""
     try:
         id = str(STATUS.decode(status).id)
@@ -180,7 +180,7 @@ def status_identity(status: bytes) -> str | None:
 
 def event_value(name: str, data: bytes) -> bytes:
     """A server-sent event as one JSON object; a payload that is no status stays a string."""
-    if name not in WRITTEN or status_identity(data) is None:
+    if name not in STATUS_EVENTS or read_status_id(data) is None:
         data = msgspec.json.encode(data.decode("utf-8", "replace"))
     return b'{"event":%b,"payload":%b}' % (msgspec.json.encode(name), data)
 
@@ -234,13 +234,13 @@ class Newest:
 
     def event(self, event: MastodonEvent) -> SourceFrame | None:
         """None for an event without a post, or with one that was sent before."""
-        if event.name == DELETED:
+        if event.name == DELETE_EVENT:
             deleted_id = event.data.decode("utf-8", "replace").strip()
             key = deleted_id.encode() if IDENTITY.fullmatch(deleted_id) else None
             return SourceFrame(event.value, key, self.cursor)
-        if event.name not in WRITTEN:
+        if event.name not in STATUS_EVENTS:
             return None
-        id = status_identity(event.data)
+        id = read_status_id(event.data)
         if id is not None and event.name == "update":
             return self.status(event.value, id)
         return SourceFrame(event.value, None if id is None else id.encode(), self.cursor)
@@ -316,16 +316,16 @@ class Timeline:
                 message = f"{url.host} answers 429 for its timeline"
                 raise LostError(LIMITED, message, max(reset, retry_after(answer.headers)))
             await check_answer(answer, TOKEN_REMEDY)
-            page = statuses(await read_body(answer, LARGEST_PAGE), f"{url.host}")
+            page = read_statuses(await read_body(answer, LARGEST_PAGE), f"{url.host}")
             left = answer.headers.get("X-RateLimit-Remaining", "")
             is_limited = left.isdigit() and int(left) <= RESERVE
             return StatusPage(page, len(page) >= most, reset if is_limited else 0.0)
 
 
-def statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
+def read_statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
     """Sorted, oldest first, with their ids."""
     items = [bytes(raw) for raw in decode_answer(RAW_LIST, body, f"{host}: its timeline")]
-    named = [(id, status) for status in items if (id := status_identity(status)) is not None]
+    named = [(id, status) for status in items if (id := read_status_id(status)) is not None]
     return sorted(named, key=lambda each: order(each[0]))
 
 

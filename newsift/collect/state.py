@@ -23,7 +23,7 @@ LATEST_S = 1e12  # beyond all years
 SCHEMA = "newsift.collect/1"
 
 
-class Stored(msgspec.Struct, forbid_unknown_fields=False):
+class StateFile(msgspec.Struct, forbid_unknown_fields=False):
     """The content of a state file."""
 
     schema: str
@@ -40,7 +40,7 @@ class Stored(msgspec.Struct, forbid_unknown_fields=False):
         return SourceMark(self.cursor, self.place, self.at)
 
 
-STORED = msgspec.json.Decoder(Stored)
+STATE_FILE = msgspec.json.Decoder(StateFile)
 
 
 def default_state(name: str) -> Path:
@@ -64,7 +64,7 @@ class State(MemoryState):
 
     def __init__(self, path: Path, source: str) -> None:
         self._path, self._source = path, source
-        stored = stored_state(path, source)
+        stored = read_state(path, source)
         super().__init__(stored.mark if stored else None)
         self._gaps, self._gap_seconds = (stored.gaps, stored.gap_seconds) if stored else (0, 0.0)
         if stored:
@@ -72,7 +72,7 @@ class State(MemoryState):
 
     def store(self, mark: SourceMark) -> None:
         now = rfc3339(round(time.time() * 1000))
-        stored = Stored(
+        stored = StateFile(
             SCHEMA, self._source, mark.cursor, mark.place, mark.at, now,
             self._gaps, self._gap_seconds,
         )  # fmt: skip
@@ -82,7 +82,7 @@ class State(MemoryState):
             raise RunError(f"{error}, and start again") from error
         self.mark = mark
 
-    def _write(self, stored: Stored) -> None:
+    def _write(self, stored: StateFile) -> None:
         try:
             write_atomically(self._path, msgspec.json.encode(stored) + b"\n", 0o600)
         except InputError as error:
@@ -96,18 +96,18 @@ class State(MemoryState):
 @contextmanager
 def open_state(path: Path, source: str) -> Iterator[State]:
     """Locked while the block lasts. `source` is the only source that may use the file."""
-    lock = locked(path)
+    lock = lock_state(path)
     try:
         yield State(path, source)
     finally:
         os.close(lock)
 
 
-def stored_state(path: Path, source: str | None = None) -> Stored | None:
+def read_state(path: Path, source: str | None = None) -> StateFile | None:
     """None if there is no file yet. Raises InputError for another source's file."""
     remedy = "give another, or delete it to begin with what is new"
     try:
-        stored = STORED.decode(read_regular(path, LARGEST))
+        stored = STATE_FILE.decode(read_regular(path, LARGEST))
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
@@ -120,7 +120,7 @@ def stored_state(path: Path, source: str | None = None) -> Stored | None:
     return stored
 
 
-def locked(path: Path) -> int:
+def lock_state(path: Path) -> int:
     """A lock file beside the state file, which is replaced at each write. Close it to unlock."""
     lock = -1
     try:
@@ -152,7 +152,7 @@ def list_collectors() -> Iterator[dict[str, Any]]:
     for name in sorted({file.name.removesuffix(LOCK) for file in files}):
         file = pattern.parent / name
         try:
-            stored = STORED.decode(read_regular(file, LARGEST))
+            stored = STATE_FILE.decode(read_regular(file, LARGEST))
         except (OSError, RecursionError, msgspec.MsgspecError):
             stored = None
         at = stored.at if stored else None

@@ -96,27 +96,27 @@ class Problem(msgspec.Struct):
         )
 
 
-class Delivered(msgspec.Struct):
+class DeliveredPost(msgspec.Struct):
     id: str | int
 
 
 class Line(Problem):
     """A line of the stream: a post under `data`, or a problem."""
 
-    data: Delivered | None = None
+    data: DeliveredPost | None = None
 
 
 LINE = msgspec.json.Decoder(Line)
 PROBLEM = msgspec.json.Decoder(Problem)
 
 
-def posted_at(id: str) -> float | None:
+def time_of_id(id: str) -> float | None:
     """Seconds since 1970, from the id; None if the id holds no time."""
     number = int(id) if id.isascii() and id.isdigit() else 0
     return ((number >> 22) + EPOCH_MS) / 1000 if number >= FIRST_SNOWFLAKE else None
 
 
-def delivered_id(line: bytes, place: str) -> str | None:
+def post_id(line: bytes, place: str) -> str | None:
     """None if the line holds no valid post.
 
     Raises LostError for a line that ends the connection.
@@ -133,7 +133,7 @@ def delivered_id(line: bytes, place: str) -> str | None:
     return None
 
 
-def turned_away(
+def refusal_error(
     status: int, headers: Mapping[str, str], body: bytes, place: str
 ) -> LostError | AccessError:
     """The error for an answer that is no stream: LostError if a retry may help."""
@@ -183,7 +183,7 @@ RULE = msgspec.json.Decoder(StreamRule)
 RULES = msgspec.json.Decoder(list[StreamRule])
 
 
-def rules_in(path: Path) -> list[StreamRule]:
+def read_rules(path: Path) -> list[StreamRule]:
     """The rules of a file: one a line with its tag after a tab, or JSON as X writes it.
 
     Empty lines are skipped, and those that start with "# ": a hashtag has no space.
@@ -244,7 +244,7 @@ def _check(where: str, rule: StreamRule) -> None:
         raise InputError(f"--rules: {where}: holds characters that cannot be seen; remove them")
 
 
-def difference(
+def compare_rules(
     current: Sequence[StreamRule], file_rules: Sequence[StreamRule]
 ) -> tuple[list[StreamRule], list[StreamRule]]:
     """The rules to add and to remove; a changed tag is both."""
@@ -262,7 +262,7 @@ LARGEST_ANSWER = 2**24  # bytes of an answer
 LOOK_S = 30.0  # between looks at the file
 MOST_REPORTED = 3  # refused rules that a message names
 DUPLICATE = "duplicate-rules"  # it is there already
-TRIED = (DUPLICATE, "rule-cap")  # nor is there room while none is removed
+IGNORED_IN_TRIAL = (DUPLICATE, "rule-cap")  # nor is there room while none is removed
 log = logging.getLogger("newsift.collect")
 
 
@@ -319,9 +319,9 @@ class RuleBook:
     ) -> tuple[list[StreamRule], list[StreamRule], list[StreamRule]]:
         """The current rules, those to add, and those to remove."""
         assert self.file is not None
-        file_rules = await asyncio.to_thread(rules_in, self.file)
+        file_rules = await asyncio.to_thread(read_rules, self.file)
         current = await self.listed(client)
-        return current, *difference(current, file_rules)
+        return current, *compare_rules(current, file_rules)
 
     async def synchronise(self, client: ClientSession) -> None:
         """At the start of a connection. After the first time errors are only logged."""
@@ -389,7 +389,7 @@ class RuleBook:
     ) -> None:
         new = [{"value": r.value} | ({"tag": r.tag} if r.tag else {}) for r in rules]
         answer = await self._request(client, "POST", query, {"add": new})
-        ignored = TRIED if query else (DUPLICATE,)
+        ignored = IGNORED_IN_TRIAL if query else (DUPLICATE,)
         bad = [e for e in answer.errors or () if not (e.type or "").endswith(ignored)]
         if bad:
             more = f", and {len(bad) - MOST_REPORTED} more" if len(bad) > MOST_REPORTED else ""
@@ -406,7 +406,7 @@ class RuleBook:
                 rules = decode_answer(ANSWER, content, f"{self._place}: what it says of rules")
                 if answer.status != 400 or any(error.value for error in rules.errors or ()):
                     return rules
-            raise turned_away(answer.status, answer.headers, content, self._place)
+            raise refusal_error(answer.status, answer.headers, content, self._place)
 
 
 def _parts(rules: Sequence[StreamRule]) -> list[Sequence[StreamRule]]:
@@ -509,7 +509,7 @@ class XStream:
             self.rules.forget()
             raise LostError(BUSY, f"{self.place}: has no rules any more")
         body = await read_body(answer, LARGEST_ERROR)
-        raise turned_away(answer.status, answer.headers, body, self.place)
+        raise refusal_error(answer.status, answer.headers, body, self.place)
 
     def _gap(self, mark: SourceMark | None) -> Gap | None:
         """X sends nothing twice, so what was published meanwhile is lost."""
@@ -540,9 +540,9 @@ class XStream:
         return SourceFrame(b"", None, self._newest or NO_POST, self._alive)
 
     def _frame(self, line: bytes) -> SourceFrame:
-        id = delivered_id(line, self.place)
+        id = post_id(line, self.place)
         if id is None:
             return SourceFrame(line, None, self._newest)
         if self._newest is None or (len(id), id) > (len(self._newest), self._newest):
             self._newest = id
-        return SourceFrame(line, id.encode(), self._newest, posted_at(id))
+        return SourceFrame(line, id.encode(), self._newest, time_of_id(id))

@@ -18,7 +18,7 @@ from newsift.desk.threads import TimedCache, lock_or_busy
 from newsift.files.labels import CSV_COLUMNS, label_row
 from newsift.files.rows import IN_TOPIC, Layout, OutputRecord, csv_row, read_match
 from newsift.files.sqlite import database
-from newsift.files.writers import FORMATS, check_format, keeping
+from newsift.files.writers import FORMATS, check_format, record_writer
 from newsift.statistics.labels import Label
 from worker.config import Config
 from worker.errors import OutputError
@@ -203,7 +203,7 @@ class Exports:
         writer = FORMATS[path.suffix]
         layout = Layout(IN_TOPIC, None, () if writer is database else (LABEL, JUDGES))
         columns = _label_columns(labels)
-        with connected(self._config) as cluster, keeping(path, writer, layout) as add:
+        with connected(self._config) as cluster, record_writer(path, writer, layout) as add:
             for batch in selection.rows(cluster, self._config):
                 add([replace(row, columns=columns.get(_post_id(row), {})) for row in batch])
                 if sum(file.stat().st_size for file in path.parent.iterdir()) > LARGEST:

@@ -14,7 +14,7 @@ import msgspec
 from encoder.errors import InputError, NewsiftError
 from encoder.support.files import read_regular, state_folder, write_atomically
 from newsift.collect.feeds import Followed
-from newsift.collect.state import locked
+from newsift.collect.state import lock_state
 from newsift.operations.feeds import (
     Follower,
     FollowLoop,
@@ -190,7 +190,7 @@ class Feeds:
                 raise InputError(f"{subscription.feed}: is followed already; stop that first")
             if len(self._feeds) >= MOST:
                 raise InputError(f"{MOST} feeds are followed; stop one first")
-            os.close(locked(default_feed_state(subscription.feed, self._config)))
+            os.close(lock_state(default_feed_state(subscription.feed, self._config)))
             self._remember(lambda subscriptions: [*subscriptions, subscription])
             self._begin(subscription)
         self._moved()
@@ -217,7 +217,7 @@ class Feeds:
 
     def _remember(self, change: Callable[[list[FeedSubscription]], list[FeedSubscription]]) -> None:
         """Change what is remembered, of which another desk may remember more."""
-        lock = locked(self._file)
+        lock = lock_state(self._file)
         try:
             subscriptions = change(self._remembered())
             write_atomically(self._file, msgspec.json.encode(subscriptions), 0o600)

@@ -64,7 +64,7 @@ MARKUP = re.compile(rb"<[a-z]\w*+[\s>]", re.IGNORECASE)
 END_TAG = re.compile(rb"</(?:p|div|a|article|section|span|li|h[1-6]|td|script)\s*>", re.IGNORECASE)
 ENOUGH_TAGS = 3
 # What browsers take these names for, as the pages that state them do.
-MEANT = {
+CHARSET_ALIASES = {
     **dict.fromkeys(
         ("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "iso_8859-1", "latin-1", "latin1"),
         "cp1252",
@@ -129,12 +129,12 @@ class WebPage:
         return "no text but bytes" if b"\0" in self.body[:HEAD] and not wide else None
 
 
-def decoded(page: WebPage) -> str:
+def decode_page(page: WebPage) -> str:
     """By byte order mark, header, `<meta>`, or as UTF-8."""
     for mark, charset in BOMS.items():
         if page.body.startswith(mark):
             return page.body.decode(charset, "replace")
-    stated = [charset for charset in _stated(page) if _is_charset(charset)]
+    stated = [charset for charset in _named_charsets(page) if _is_charset(charset)]
     for charset in (*stated, "utf-8"):
         try:
             return page.body.decode(charset)
@@ -144,7 +144,7 @@ def decoded(page: WebPage) -> str:
     return page.body.decode(stated[0] if stated else "cp1252", "replace")
 
 
-def _stated(page: WebPage) -> list[str]:
+def _named_charsets(page: WebPage) -> list[str]:
     """The character sets of the header and of the page, as browsers interpret them."""
     head = page.body[:STATED]
     named = XML_CHARSET.match(head) or META_CHARSET.search(head)
@@ -152,7 +152,7 @@ def _stated(page: WebPage) -> list[str]:
     if inside.startswith("utf-16"):
         inside = "utf-8"  # or the name could not have been read
     from_header = (page.charset or "").strip().lower()
-    return [MEANT.get(charset, charset) for charset in (from_header, inside) if charset]
+    return [CHARSET_ALIASES.get(charset, charset) for charset in (from_header, inside) if charset]
 
 
 def _is_charset(charset: str) -> bool:
@@ -177,7 +177,7 @@ SCRIPT = re.compile(
 )
 
 
-def article_of(page: WebPage, seconds: float = SECONDS) -> Article:
+def extract_article(page: WebPage, seconds: float = SECONDS) -> Article:
     """Extract the article in a subprocess, with limits on time and memory."""
     about = page.url, page.charset
     content = run_in_subprocess(article_in, page.body, *about, seconds=seconds, remedy=REMEDY)
@@ -185,14 +185,14 @@ def article_of(page: WebPage, seconds: float = SECONDS) -> Article:
 
 
 def article_in(body: bytes, url: str, charset: str | None) -> Article:
-    return extracted(WebPage(url, body, charset))
+    return extract_here(WebPage(url, body, charset))
 
 
-def extracted(page: WebPage) -> Article:
+def extract_here(page: WebPage) -> Article:
     """Raises InputError for a page without text."""
     if kind := page.other_kind:
         raise _refusal(page.url, f"is {kind}")
-    text = decoded(WebPage(page.url, PICTURE.sub(b"data:,", page.body), page.charset))
+    text = decode_page(WebPage(page.url, PICTURE.sub(b"data:,", page.body), page.charset))
     if "<" not in text:
         article = Article("", text.strip(), _address(page.url), rejection_reason("", text))
     else:
@@ -222,19 +222,15 @@ def _extract(markup: str, url: str, everywhere: bool) -> Article:
     )  # fmt: skip
     title = one_line((document.title if document else None) or "")[:LONGEST_TITLE]
     whole = ((document.text if document else None) or "").strip()
-    whole = _without_lines(whole) if everywhere else whole
+    if everywhere:  # the cells of text tables, each on a line
+        cells = (cell.strip() for cell in whole.replace("|", "\n").split("\n"))
+        whole = "\n".join(cell for cell in cells if cell.strip("- "))
     bare = without_notices(whole)
     text = bare if words_in(bare) >= FEWEST else whole
     saved = SAVED_FROM.search(markup[:4096])
     place = address or (saved and saved[1]) or _address(document.url if document else None)
     beside = SCRIPT.sub(" ", markup[:BESIDE])
     return Article(title, text, place or None, rejection_reason(title, text, beside))
-
-
-def _without_lines(text: str) -> str:
-    """The cells of text tables, each on a line."""
-    cells = (cell.strip() for cell in text.replace("|", "\n").split("\n"))
-    return "\n".join(cell for cell in cells if cell.strip("- "))
 
 
 def _address(url: str | None) -> str | None:
@@ -254,29 +250,29 @@ PAGES = (".html", ".htm", ".xhtml")
 
 def read_article(file: Path) -> Article:
     """Raises InputError if a page looks like no article."""
-    return possible_article(file).require_article(input_name(file))
+    return read_possible_article(file).require_article(input_name(file))
 
 
-def possible_article(file: Path) -> Article:
+def read_possible_article(file: Path) -> Article:
     """A page by its ending or content, else a text."""
-    return article_on(saved_page(file), is_page=file.suffix.lower() in PAGES)
+    return article_from(read_page(file), is_page=file.suffix.lower() in PAGES)
 
 
-def saved_page(file: Path) -> WebPage:
+def read_page(file: Path) -> WebPage:
     """Reads a file, a pipe or standard input."""
     return WebPage(input_name(file), read_whole(file))
 
 
-def article_on(page: WebPage, is_page: bool = False) -> Article:
+def article_from(page: WebPage, is_page: bool = False) -> Article:
     """With `is_page` markup may start anywhere."""
     if kind := page.other_kind:
         raise _refusal(page.url, f"is {kind}")
     if page.is_markup or (is_page and b"<" in page.body):
-        return article_of(page)
-    return _of_text(page)
+        return extract_article(page)
+    return _text_article(page)
 
 
-def _of_text(page: WebPage) -> Article:
+def _text_article(page: WebPage) -> Article:
     """A first line that starts with "# " is the title."""
     try:
         text = page.body.decode("utf-8-sig").strip()

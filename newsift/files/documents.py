@@ -145,15 +145,13 @@ class Documents:
                 self._conclude(at, items_out)
                 continue
             self._opens[depth] = at
-            if marks.signs[step] == LIST and self._holds_posts(at, depth):
+            before = max(0, at - KEY_BYTES)
+            if marks.signs[step] == LIST and (depth == 1 or LISTS.search(self._buffer, before, at)):
                 start = self._opens.get(depth - 1)
                 self._around = b"" if start is None else bytes(self._buffer[start:at])
                 self._level, self._start, self._first = depth, at + 1, True
                 return step + 1
         return len(marks)
-
-    def _holds_posts(self, at: int, depth: int) -> bool:
-        return depth == 1 or bool(LISTS.search(self._buffer, max(0, at - KEY_BYTES), at))
 
     def _conclude(self, at: int, items_out: list[Item]) -> None:
         """A document without a list of posts is an item itself."""

@@ -18,11 +18,11 @@ from encoder.errors import InputError, one_line
 from newsift.files.documents import items
 from newsift.files.messages import FormatError
 from newsift.files.parquet import ParquetTable
-from newsift.files.posts import JSON, JSONL, PARQUET, read_head, recognised
+from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
 from newsift.files.read import chunks, lines, too_long
-from newsift.files.rows import OF_POST, csv_row, json_line, plain
+from newsift.files.rows import OF_POST, csv_row, json_line, unescape_formulas
 from newsift.files.tables import FileOptions, Table
-from newsift.files.write import writing
+from newsift.files.write import open_output
 from newsift.files.writers import TEXTS, csv_table, format_by_ending, json_file, tsv_table
 from newsift.statistics.labels import Label, Verdict, label_in
 from worker.config.limits import Limits
@@ -32,8 +32,8 @@ TOO_LONG = "is longer than 16 MiB"
 EXCERPT = 60  # letters of what is no label
 ENDINGS = TEXTS  # of files that labels are written to
 NAMES = ("event", "label", "by", "at")
-DRAWN = ("drawn", "probability", "score", "seed_set", "model")
-CSV_COLUMNS = (*NAMES, "platform", "post_id", *OF_POST, *DRAWN)
+DRAW_COLUMNS = ("drawn", "probability", "score", "seed_set", "model")
+CSV_COLUMNS = (*NAMES, "platform", "post_id", *OF_POST, *DRAW_COLUMNS)
 NEEDED = ("event", "label", "post_id")
 ANY_TABLE = FileOptions(text="label")  # what is no JSON has a header
 EXPECTED_ROW = (
@@ -69,14 +69,10 @@ def read_labels(file: Path, defaults: LabelDefaults, limits: Limits) -> dict[byt
     return labels
 
 
-def label_record(label: Label) -> bytes:
-    return json_line(label.value)
-
-
 def label_row(label: Label, delimiter: str = ",") -> bytes:
     judgement = [getattr(label, name) for name in NAMES]
     post = [label.post.platform, label.post.id, *(getattr(label.post, name) for name in OF_POST)]
-    rest = [getattr(label, name) for name in DRAWN]
+    rest = [getattr(label, name) for name in DRAW_COLUMNS]
     return csv_row([*judgement, *post, *rest], delimiter=delimiter).encode("utf-8", "replace")
 
 
@@ -86,10 +82,10 @@ def label_writer(file: Path) -> Iterator[Callable[[Label], object]]:
     form = format_by_ending(file)
     if form not in (csv_table, tsv_table):
         with json_file(file) as add:
-            yield lambda label: add(label_record(label))
+            yield lambda label: add(json_line(label.value))
         return
     delimiter = "," if form is csv_table else "\t"
-    with writing(file) as out:
+    with open_output(file) as out:
         out.write(csv_row(CSV_COLUMNS, delimiter=delimiter).encode())
         yield lambda label: out.write(label_row(label, delimiter))
 
@@ -97,8 +93,8 @@ def label_writer(file: Path) -> Iterator[Callable[[Label], object]]:
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows and their places. Raises InputError for the first that is invalid."""
     try:
-        head, pieces = read_head(file, chunks(file))
-        kind = recognised(head, ANY_TABLE)
+        start, pieces = read_start(chunks(file))
+        kind = recognise_format(file, start, ANY_TABLE)
         if kind == JSON:
             values = (item.value for batch in items(pieces) for item in batch)
             yield from _of_json("item", enumerate(values, 1))
@@ -112,7 +108,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             rows = enumerate(chain.from_iterable(parquet.batches()), 1)
             numbered = ((n, row or {}, "" if row else TOO_LONG) for n, row in rows)
             yield from _of_table("row", parquet.header, "", numbered)
-        elif head.start.strip():
+        elif start.strip():
             table = Table(lines(pieces))
             table_rows = chain.from_iterable(table.batches())
             numbered = ((row.number, row.cells, row.fault) for row in table_rows)
@@ -140,10 +136,7 @@ def _of_json(
 
 
 def _of_table(
-    unit: str,
-    header: Sequence[str],
-    place: str,
-    rows: Iterable[tuple[int, Mapping[str, str], str]],
+    unit: str, header: Sequence[str], place: str, rows: Iterable[tuple[int, Mapping[str, str], str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """`rows` are numbers, cells and faults. Empty cells and rows without a label are left out."""
     if missing := [name for name in NEEDED if name not in header]:
@@ -153,12 +146,12 @@ def _of_table(
     for number, cells, fault in rows:
         if fault:
             raise FormatError(f"{fault}; mend it", f"{unit} {number}")
-        values = {name: plain(cell) for name, cell in cells.items() if cell}
+        values = {name: unescape_formulas(cell) for name, cell in cells.items() if cell}
         if values.get("label", "").strip():
-            yield f"{unit} {number}", _nested(values)
+            yield f"{unit} {number}", _nest(values)
 
 
-def _nested(cells: dict[str, str]) -> dict[str, Any]:
+def _nest(cells: dict[str, str]) -> dict[str, Any]:
     post: dict[str, Any] = {name: cells[name] for name in OF_POST if name in cells}
     post |= {"id": cells.get("post_id", ""), "platform": cells.get("platform")}
     row: dict[str, Any] = {name: cells[name] for name in CSV_COLUMNS if name in cells}

@@ -21,7 +21,7 @@ import msgspec
 from newsift.files.apart import command, environment
 from newsift.files.messages import FormatError
 from newsift.files.read import DASH, LONGEST_LINE
-from newsift.files.tables import MOST_COLUMNS, listed
+from newsift.files.tables import MOST_COLUMNS, list_names
 
 MAGIC = b"PAR1"
 BATCH_ROWS = 1024
@@ -54,7 +54,9 @@ class ParquetTable:
     def __init__(self, file: Path) -> None:
         if file == DASH or not file.is_file():
             raise FormatError("Parquet is read from its end; give it as a file, unpacked")
-        _refuse_packed(file)
+        with file.open("rb") as raw:
+            if raw.read(len(MAGIC)) != MAGIC:
+                raise FormatError("is no Parquet, or it is packed; give it unpacked")
         if find_spec("pyarrow") is None:
             message = "Parquet needs pyarrow; install newsift with its extra: newsift[parquet]"
             raise FormatError(message)
@@ -66,7 +68,7 @@ class ParquetTable:
             raise FormatError(header.fault)
         self.header, self.rows, self._nested = header.names, header.rows, header.nested
         if len(self.header) > MOST_COLUMNS or len(set(self.header)) < len(self.header):
-            many = f"{len(self.header):,} columns ({listed(self.header)})"
+            many = f"{len(self.header):,} columns ({list_names(self.header)})"
             raise FormatError(f"has {many}, too many or two of one name; write fewer")
 
     def refuse_nested(self, name: str) -> None:
@@ -185,12 +187,6 @@ def _batch_rows(table: Any, batch_rows: int, batch_bytes: int) -> int:
 
 def _damage(error: Exception) -> str:
     return f"the Parquet is damaged or cut off ({error}); write it anew"
-
-
-def _refuse_packed(file: Path) -> None:
-    with file.open("rb") as raw:
-        if raw.read(len(MAGIC)) != MAGIC:
-            raise FormatError("is no Parquet, or it is packed; give it unpacked")
 
 
 def _small_texts(file: Any, batch_bytes: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from newsift.files.messages import OBJECT, FileMessage, FormatError, Maker, plain_post, text_id
-from newsift.files.tables import FileOptions, Picked
+from newsift.files.tables import FileOptions, PostColumns
 from worker.posts.checks import diagnosis, refusal
 from worker.posts.outcome import NO_POST, PassedOver, Post, Reason, Rejected
 from worker.posts.shape import shape
@@ -196,7 +196,7 @@ def message_of(message: bytes, around: bytes) -> bytes | PassedOver:
     return plain_post(text, name, author=author, created_at=created_at)
 
 
-def mended(message: bytes) -> bytes:
+def mend_escapes(message: bytes) -> bytes:
     """Escapes of control characters as JSON has them."""
     if rb"\x" not in message:
         return message
@@ -252,7 +252,7 @@ def tweets_of(page: bytes) -> Iterator[bytes]:
         yield _alone(tweet, author, others)
 
 
-def enveloped(tweet: bytes) -> bytes:
+def wrap_tweet(tweet: bytes) -> bytes:
     """A tweet alone, in an envelope that no other platform has."""
     return b'{"data":' + tweet + b"}"
 
@@ -264,7 +264,7 @@ def _alone(tweet: Raw, author: Raw | None, others: list[Raw]) -> bytes:
     if others:
         brought["tweets"] = others
     if not brought:
-        return enveloped(bytes(tweet))
+        return wrap_tweet(bytes(tweet))
     return msgspec.json.encode({"data": tweet, "includes": brought})
 
 
@@ -322,7 +322,7 @@ class Objects:
 
     def messages(self, value: bytes, number: int, around: bytes = b"") -> Iterator[FileMessage]:
         """An object without a post gives a message that says why."""
-        value = mended(value) if around else value
+        value = mend_escapes(value) if around else value
         if self._options.names_columns:
             yield self._by_columns(value, number)
             return
@@ -370,7 +370,7 @@ class Objects:
                 value = msgspec.json.encode(whole)
                 read = self._maker.post(value, read.offset + 1, read.raw)
         if self._only == "twarc" and _platform(read) == "plain":
-            read = self._maker.post(enveloped(read.raw), read.offset + 1, read.raw)
+            read = self._maker.post(wrap_tweet(read.raw), read.offset + 1, read.raw)
         return self._allowed(read, PLATFORMS.get(_platform(read)))
 
     def _allowed(self, read: FileMessage, kind: str | None) -> FileMessage:
@@ -387,7 +387,7 @@ class Objects:
             return self._maker.message(bad, b"", number, value)
         try:
             row = ANYTHING.decode(value)
-            picked = Picked.among(list(row), self._options)
+            picked = PostColumns.among(list(row), self._options)
             if not isinstance(row[picked.text], str | None):
                 raise FormatError(f"{picked.text}: is no text; name another with --text-column")
             post = picked.post(row, self._maker.oddities)

@@ -3,7 +3,6 @@
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -14,14 +13,14 @@ from newsift.files.documents import items
 from newsift.files.messages import FileMessage, FormatError, Maker, Oddities
 from newsift.files.parquet import MAGIC, ParquetTable
 from newsift.files.platforms import FORMATS as OF_OBJECTS
-from newsift.files.platforms import Objects, mended
+from newsift.files.platforms import Objects, mend_escapes
 from newsift.files.read import BOM, DASH, LONGEST_LINE, chunks, find_files, lines, peek
 from newsift.files.tables import (
     SIGN,
     TEXTS,
     WINDOWS,
     FileOptions,
-    Picked,
+    PostColumns,
     Table,
     likely_delimiter,
     text_messages,
@@ -50,7 +49,7 @@ LOOKED_AT = 2**16  # bytes of a line
 EXCERPT_CHARACTERS = 60  # letters
 
 
-class Whole(msgspec.Struct):
+class ExportKeys(msgspec.Struct):
     """The keys of exports, which are one document whatever their lines."""
 
     messages: msgspec.Raw = msgspec.Raw()
@@ -58,44 +57,20 @@ class Whole(msgspec.Struct):
     chats: msgspec.Raw = msgspec.Raw()
 
 
-WHOLE = msgspec.json.Decoder(Whole)
+WHOLE = msgspec.json.Decoder(ExportKeys)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The beginning of a file, at least one line."""
-
-    file: Path
-    start: bytes
-
-    @property
-    def ending(self) -> str:
-        """Without the ending of the compression."""
-        suffixes = [suffix.lower() for suffix in self.file.suffixes]
-        return next((suffix for suffix in reversed(suffixes) if suffix not in PACKERS), "")
-
-    @property
-    def is_text(self) -> bool:
-        """Plain text is possible: by its name, or because it comes through a pipe."""
-        return self.file == DASH or self.ending == ".txt"
-
-    @property
-    def is_table(self) -> bool:
-        return self.ending in (".csv", ".tsv", ".tab")
+def read_start(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first line that is not blank and what precedes it, or more; and all chunks."""
+    return peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > LONGEST_LINE)
 
 
-def read_head(file: Path, pieces: Iterator[bytes]) -> tuple[Head, Iterator[bytes]]:
-    """The first line or more, and all chunks."""
-    start, pieces = peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > LONGEST_LINE)
-    return Head(file, start), pieces
-
-
-def recognised(head: Head, options: FileOptions) -> str:
+def recognise_format(file: Path, whole_start: bytes, options: FileOptions) -> str:
     """The format of a file: jsonl, json, csv, tsv, parquet or lines."""
-    start = head.start.removeprefix(BOM).lstrip()
+    start = whole_start.removeprefix(BOM).lstrip()
     if start.startswith(MAGIC) and options.format in (AUTO, PARQUET):
         return PARQUET
-    _refuse_binary(head.start)
+    _refuse_binary(whole_start)
     if not start:
         return LINES  # of which there are none
     if options.format not in (AUTO, *OF_OBJECTS):
@@ -105,9 +80,9 @@ def recognised(head: Head, options: FileOptions) -> str:
     if ARRAY.match(start):
         return JSON
     if options.format == AUTO:
-        return _of_text(head, start, options)
+        return _of_text(file, start, options, first_line(whole_start))
     raise FormatError(f"is not understood ({_excerpt(start)}); --format {options.format} is JSON",
-                      first_line(head.start))  # fmt: skip
+                      first_line(whole_start))  # fmt: skip
 
 
 def first_line(start: bytes) -> str:
@@ -130,7 +105,7 @@ def _of_objects(start: bytes) -> str:
     """Objects line by line, unless the first spans lines or is an export."""
     first, *more = [line for line in start.split(b"\n")[:9] if line.strip()]
     try:
-        document = WHOLE.decode(mended(first))
+        document = WHOLE.decode(mend_escapes(first))
     except (msgspec.MsgspecError, RecursionError):
         closed = first.rstrip().endswith(b"}") and all(line.startswith(b"{") for line in more[:1])
         others = bool(more) and all(map(_is_object, more[:2]))
@@ -146,17 +121,19 @@ def _is_object(line: bytes) -> bool:
     return True
 
 
-def _of_text(head: Head, start: bytes, options: FileOptions) -> str:
-    """A table by its header, or plain text where that is possible."""
+def _of_text(file: Path, start: bytes, options: FileOptions, place: str) -> str:
+    """A table by its header, or plain text by the name or through a pipe."""
+    suffixes = [suffix.lower() for suffix in reversed(file.suffixes)]
+    ending = next((suffix for suffix in suffixes if suffix not in PACKERS), "")
     line = start.partition(b"\n")[0][:LOOKED_AT].decode("latin-1")
-    if head.is_table or options.names_columns or _is_header(line):
-        return TSV if head.ending in (".tsv", ".tab") and "\t" in line else CSV
-    if head.is_text:
+    if ending in (".csv", ".tsv", ".tab") or options.names_columns or _is_header(line):
+        return TSV if ending in (".tsv", ".tab") and "\t" in line else CSV
+    if file == DASH or ending == ".txt":
         return LINES
     message = (
         f"is not understood ({_excerpt(start)}); name what it is with --format, {LINES} for text"
     )
-    raise FormatError(message, first_line(head.start))
+    raise FormatError(message, place)
 
 
 def _is_header(line: str) -> bool:
@@ -269,8 +246,8 @@ class FileMessages:
             self.bytes_read += size
 
         pieces = chunks(self._file, count)
-        head, pieces = read_head(self._file, pieces)
-        kind = recognised(head, self._options)
+        start, pieces = read_start(pieces)
+        kind = recognise_format(self._file, start, self._options)
         if kind == PARQUET:
             return self._parquet()
         if kind == JSON:
@@ -334,15 +311,15 @@ class FileMessages:
     def _maker(self, unit: str = "line") -> Maker:
         return Maker(self.name, self._limits, unit, self._oddities)
 
-    def _picked(self, header: list[str], place: str = "") -> Picked:
-        picked = Picked.among(header, self._options, place)
+    def _picked(self, header: list[str], place: str = "") -> PostColumns:
+        picked = PostColumns.among(header, self._options, place)
         if not self.columns:
             self._tell(f"{self.name}: {picked.describe()}")
         self.columns = tuple(header)
         return picked
 
 
-def checked(
+def open_inputs(
     files: Iterable[Path], options: FileOptions, limits: Limits,
     tell: Callable[[str], None] = lambda _: None, blank: bool = False,
 ) -> list[FileMessages]:  # fmt: skip

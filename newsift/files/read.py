@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -31,7 +31,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-MARK_BYTES = 4  # bytes
+ZEROS = {"utf-16-le": [False, True] * 2, "utf-16-be": [True, False] * 2}
+MARK_BYTES = 4
 Pieces = Iterator[bytes]
 
 
@@ -142,22 +143,15 @@ def _damaged(packer: str) -> DamagedError:
 
 
 def _in_utf8(pieces: Pieces) -> Pieces:
-    """UTF-16 and UTF-32 by their marks, UTF-16 also without."""
+    """UTF-16 and UTF-32 by their marks, UTF-16 also by the zeros of two letters."""
     head, pieces = peek(pieces, _has_mark)
-    marked = next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
-    name = marked or _unmarked(head)
-    return pieces if name is None else _decoded(pieces, name)
-
-
-def _unmarked(head: bytes) -> str | None:
-    """UTF-16 without a mark, by the zeros of its first two letters."""
     zeros = [byte == 0 for byte in head[:MARK_BYTES]]
-    if zeros == [False, True, False, True]:
-        return "utf-16-le"
-    return "utf-16-be" if zeros == [True, False, True, False] else None
+    name = next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
+    name = name or next((name for name, pattern in ZEROS.items() if pattern == zeros), None)
+    return pieces if name is None else _decode(pieces, name)
 
 
-def _decoded(pieces: Pieces, name: str) -> Pieces:
+def _decode(pieces: Pieces, name: str) -> Pieces:
     decoder = codecs.getincrementaldecoder(name)()
     try:
         for piece in pieces:
@@ -181,7 +175,11 @@ def chunks(file: Path, on_read: Callable[[int], object] = int) -> Iterator[bytes
     `on_read` is called with the number of bytes read from the file.
     """
     line = 0
-    with _opened(file) as raw:
+    try:
+        opened = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    with opened as raw:
         try:
             for chunk in unpacked_text(_reads(raw, on_read)):
                 yield chunk
@@ -207,10 +205,10 @@ def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
             continue
         *rows, last = (bytes(rest) + chunk).split(b"\n")
         rest = bytearray(last)
-        yield number, _bare(rows, number)
+        yield number, _without_ends(rows, number)
         number += len(rows)
     if rest:
-        yield number, _bare([bytes(rest)], number)
+        yield number, _without_ends([bytes(rest)], number)
 
 
 def too_long(line: bytes) -> str | None:
@@ -269,23 +267,13 @@ def text_in(content: bytes, name: str) -> str:
         raise InputError(f"{name}: is not UTF-8 at byte {error.start + 1}; convert it") from error
 
 
-@contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    try:
-        opened = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    with opened as raw:
-        yield raw
-
-
 def _reads(raw: BinaryIO, on_read: Callable[[int], object]) -> Iterator[bytes]:
     while chunk := raw.read1(CHUNK):  # type: ignore[attr-defined]
         on_read(len(chunk))
         yield chunk
 
 
-def _bare(rows: list[bytes], number: int) -> list[bytes]:
+def _without_ends(rows: list[bytes], number: int) -> list[bytes]:
     if number == 1:
         rows[0] = rows[0].removeprefix(BOM)
     return [row.removesuffix(b"\r") for row in rows]
@@ -306,10 +294,10 @@ SUFFIXES = tuple(ending + packed for ending in ENDINGS for packed in PACKED)
 
 
 def find_files(paths: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(file for path in paths for file in _meant(path))
+    return tuple(file for path in paths for file in _expand(path))
 
 
-def matching(pattern: str) -> Iterator[str]:
+def glob_files(pattern: str) -> Iterator[str]:
     """The paths of a pattern; ** does not follow links, which may form a circle."""
     before, *after = DEEP.split(pattern, 1)
     if not after:
@@ -318,16 +306,16 @@ def matching(pattern: str) -> Iterator[str]:
     for folder in glob.iglob(before) if before else ["."]:  # noqa: PTH207
         for place, folders, _ in os.walk(folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            yield from matching(f"{glob.escape(place)}/{after[0] or '*'}")
+            yield from glob_files(f"{glob.escape(place)}/{after[0] or '*'}")
 
 
-def _meant(path: Path) -> Iterator[Path]:
+def _expand(path: Path) -> Iterator[Path]:
     if path != DASH and not path.exists() and glob.has_magic(str(path)):
-        matches = sorted(set(map(Path, matching(str(path)))))
+        matches = sorted(set(map(Path, glob_files(str(path)))))
         if not matches:
             raise InputError(f"{path}: there is no such file; mend the pattern")
         for each in matches:
-            yield from _meant(each)
+            yield from _expand(each)
     elif path != DASH and path.is_dir():
         files = sorted(map(Path, files_inside(str(path))))
         if not files:

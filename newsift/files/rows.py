@@ -53,7 +53,9 @@ def csv_row(
     both = [*cells, *own]
     visible = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in both]
     safe = [
-        cell if at >= len(cells) and is_number(cell) else harmless(cell)
+        cell
+        if at >= len(cells) and isinstance(cell, str) and NUMBER.fullmatch(cell)
+        else escape_formulas(cell)
         for at, cell in enumerate(visible)
     ]
     line = io.StringIO(newline="")
@@ -61,26 +63,21 @@ def csv_row(
     return line.getvalue()
 
 
-def is_number(cell: Cell) -> bool:
-    """A plain number is never run as a formula."""
-    return isinstance(cell, str) and NUMBER.fullmatch(cell) is not None
-
-
-def harmless(cell: Cell) -> Cell:
+def escape_formulas(cell: Cell) -> Cell:
     """The cell with an apostrophe before each formula in it."""
     if not isinstance(cell, str):
         return cell
-    quiet = BEFORE_A_FORMULA.sub(_quoted, cell)
+    quiet = BEFORE_A_FORMULA.sub(_with_apostrophe, cell)
     return f"'{quiet}" if quiet.startswith(BLANK) else quiet
 
 
-def plain(cell: str) -> str:
+def unescape_formulas(cell: str) -> str:
     """Undoes the apostrophe of `harmless`."""
     bare = cell.removeprefix("'")
-    return bare if bare != cell and harmless(bare) == cell else cell
+    return bare if bare != cell and escape_formulas(bare) == cell else cell
 
 
-def _quoted(match: re.Match[str]) -> str:
+def _with_apostrophe(match: re.Match[str]) -> str:
     """An apostrophe where a cell of a spreadsheet starts."""
     before = match[0]
     start = max(map(before.rfind, CUTS)) + 1
@@ -157,7 +154,7 @@ class Layout:
         rest += self.own_cells(record_row)
         for match in best if self.per == "post" else record_row.matches:
             own = (getattr(match, name) for name in OF_MATCH)
-            yield [*own, *of_post(record_row.record), why(match), *rest]
+            yield [*own, *of_post(record_row.record), format_why(match), *rest]
 
     def own_cells(self, record_row: OutputRecord) -> list[Cell]:
         """In the order of the columns."""
@@ -182,11 +179,11 @@ def of_record(record: MatchRecord) -> list[Cell]:
     return [getattr(record, name) for name in OF_RECORD]
 
 
-def why(match: Match) -> str:
+def format_why(match: Match) -> str:
     return " ".join(f"{word}[{part:.2f}]" for word, part in match.why)
 
 
-def storable(cell: Cell) -> Cell:
+def clean_cell(cell: Cell) -> Cell:
     """A cell that every format can hold: valid UTF-8, and numbers of 64 bits."""
     if isinstance(cell, str):
         return cell.encode("utf-8", "replace").decode()

@@ -17,11 +17,11 @@ from newsift.files.rows import (
     Cell,
     Layout,
     OutputRecord,
+    clean_cell,
+    format_why,
     of_place,
     of_post,
     of_record,
-    storable,
-    why,
 )
 from worker.match.records import Match
 from worker.seeds.record import digest
@@ -87,7 +87,9 @@ class _Tables:
     def __init__(self, db: sqlite3.Connection, layout: Layout) -> None:
         self._db, self._layout = db, layout
         names = (*POST, *layout.place, *OF_RECORD, "post_digest", *layout.own_names)
-        columns = ", ".join(f"{_quoted(name)} {_kind(name)}" for name in names)
+        quoted = ('"' + name.replace('"', '""') + '"' for name in names)
+        kinds = ("INTEGER" if name in NUMBERS else "TEXT" for name in names)
+        columns = ", ".join(map(" ".join, zip(quoted, kinds, strict=True)))
         db.executescript(SETTINGS + TABLES.format(columns=columns))
         if layout.place == IN_TOPIC:
             db.execute(ONCE)
@@ -104,14 +106,14 @@ class _Tables:
         """Insert a post unless it was delivered before. Returns its key."""
         record, layout = finding.record, self._layout
         post = record.post
-        name = digest([storable(part) for part in (post.platform, post.id, post.text)])[:32]
+        name = digest([clean_cell(part) for part in (post.platform, post.id, post.text)])[:32]
         cells = [*of_post(record), *of_place(record, layout.place), *of_record(record)]
-        row = _stored([*cells, name, *layout.own_cells(finding)])
+        row = _clean([*cells, name, *layout.own_cells(finding)])
         done = self._db.execute(self._insert, row)
         if done.rowcount:
             key = int(done.lastrowid or 0)
             self._db.execute(
-                "INSERT INTO posts_text (rowid, text) VALUES (?, ?)", _stored([key, post.text])
+                "INSERT INTO posts_text (rowid, text) VALUES (?, ?)", _clean([key, post.text])
             )
             return key
         selected_row = self._db.execute("SELECT post_key FROM posts WHERE post_digest = ?", [name])
@@ -120,23 +122,15 @@ class _Tables:
     def _match(self, key: int, match: Match) -> None:
         seed = [match.seed_id, match.seed_version, match.event]
         self._db.execute(
-            "INSERT OR IGNORE INTO seeds VALUES (?, ?, ?, ?)", _stored([*seed, match.title])
+            "INSERT OR IGNORE INTO seeds VALUES (?, ?, ?, ?)", _clean([*seed, match.title])
         )
         row: list[Cell] = [match.match_id, key, match.score, match.threshold, match.event]
         self._db.execute(
             "INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            _stored([*row, *seed[:2], why(match)]),
+            _clean([*row, *seed[:2], format_why(match)]),
         )
 
 
-def _kind(name: str) -> str:
-    return "INTEGER" if name in NUMBERS else "TEXT"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _stored(cells: Sequence[Cell]) -> list[Cell]:
-    whole = map(storable, cells)
+def _clean(cells: Sequence[Cell]) -> list[Cell]:
+    whole = map(clean_cell, cells)
     return [cell.replace("\0", NO_TEXT) if isinstance(cell, str) else cell for cell in whole]

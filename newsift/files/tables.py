@@ -105,7 +105,7 @@ class FileOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class PostColumns:
     """The columns that a post is read from."""
 
     text: str
@@ -117,7 +117,7 @@ class Picked:
     is_utc: bool
 
     @classmethod
-    def among(cls, header: Sequence[str], options: FileOptions, place: str = "") -> "Picked":
+    def among(cls, header: Sequence[str], options: FileOptions, place: str = "") -> "PostColumns":
         """By the usual names, or by those of the options."""
         by_sign = {SIGN.sub("", name).lower(): name for name in reversed(header)}
 
@@ -126,13 +126,13 @@ class Picked:
 
         def named(option: str, name: str | None, names: Sequence[str]) -> str | None:
             if name is not None and name not in header:
-                message = f"has no column {name!r} ({listed(header)}); mend {option}"
+                message = f"has no column {name!r} ({list_names(header)}); mend {option}"
                 raise FormatError(message, place)
             return name if name is not None else usual(names)
 
         text = named("--text-column", options.text, TEXTS)
         if text is None:
-            message = f"has no column of texts ({listed(header)}); name it with --text-column, "
+            message = f"has no column of texts ({list_names(header)}); name it with --text-column, "
             message += "or what this is with --format"
             raise FormatError(message, place)
         id, time = (
@@ -143,8 +143,11 @@ class Picked:
         return cls(text, id, time, usual(AUTHORS), usual(LANGS), usual(URLS), utc)
 
     def post(self, row: Mapping[str, object], oddities: Oddities) -> bytes:
+        id = _cell_text(row, self.id)
+        if id is not None and oddities.is_rounded(id, self.id or ""):
+            id = None
         return plain_post(
-            str(row[self.text] or ""), self._id(row, oddities),
+            str(row[self.text] or ""), id,
             created_at=self._time(row, oddities),
             author=_cell_text(row, self.author), lang=_cell_text(row, self.lang),
             url=_cell_text(row, self.url),
@@ -156,10 +159,6 @@ class Picked:
         sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
         return sources if self.id else f"{sources}, ids from the texts"
 
-    def _id(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
-        id_cell = _cell_text(row, self.id)
-        return None if id_cell is None or oddities.is_rounded(id_cell, self.id or "") else id_cell
-
     def _time(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
         value = None if self.time is None else row.get(self.time)
         value = value.strip() if isinstance(value, str) else value
@@ -168,7 +167,7 @@ class Picked:
         return oddities.time(value, self.time or "", self.is_utc)
 
 
-def listed(header: Sequence[str]) -> str:
+def list_names(header: Sequence[str]) -> str:
     """As many as fit a line."""
     more = f" and {len(header) - MOST_LISTED:,} more" if len(header) > MOST_LISTED else ""
     return ", ".join(repr(name[:40]) for name in header[:MOST_LISTED]) + more
@@ -279,7 +278,7 @@ class Table:
             self._feed.refuse(f"{self._feed.fault}, and should be a header")
         if len(cells) > MOST_COLUMNS:
             self._feed.refuse(f"has {len(cells):,} columns, more than {MOST_COLUMNS:,}")
-        return unique(cells)
+        return unique_names(cells)
 
     def _cells(self) -> list[str] | None:
         """Empty for a row that is no CSV; the feed then has the fault."""
@@ -317,7 +316,7 @@ def likely_delimiter(header: str) -> str:
     return max(DELIMITERS, key=bare.count)
 
 
-def unique(header: Sequence[str]) -> list[str]:
+def unique_names(header: Sequence[str]) -> list[str]:
     """The names of columns; empty and repeated ones are numbered."""
     names: dict[str, None] = {}
     for number, cell in enumerate(header, 1):

@@ -29,7 +29,7 @@ PACKERS: Mapping[str, Packer] = {
 
 def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
     """Raises InputError for what cannot be written, is an input, or is named twice."""
-    real = {option: _real(path) for option, path in targets.items()}
+    real = {option: _resolve(path) for option, path in targets.items()}
     for option, path in real.items():
         if is_replaced(path):
             _check_folder(option, path)
@@ -48,13 +48,13 @@ def is_terminal(out: IO[bytes]) -> bool:
     return (sys.stdout if out is sys.stdout.buffer else out).isatty()
 
 
-def writing(path: Path) -> AbstractContextManager[IO[bytes]]:
+def open_output(path: Path) -> AbstractContextManager[IO[bytes]]:
     """The file is replaced if all went well, or after Ctrl-C."""
-    return concluded(target(path))
+    return end_on_interrupt(open_target(path))
 
 
 @contextmanager
-def concluded(inner: AbstractContextManager[T], guard: Guard = nullcontext) -> Iterator[T]:
+def end_on_interrupt(inner: AbstractContextManager[T], guard: Guard = nullcontext) -> Iterator[T]:
     """A block that Ctrl-C ends as if all had gone well; then the interrupt goes on.
 
     `guard` is entered while `inner` ends, so that a second Ctrl-C does not interrupt that.
@@ -71,17 +71,21 @@ def concluded(inner: AbstractContextManager[T], guard: Guard = nullcontext) -> I
 
 
 @contextmanager
-def target(path: Path) -> Iterator[IO[bytes]]:
+def open_target(path: Path) -> Iterator[IO[bytes]]:
     """The file is replaced if all went well; compressed by its ending."""
     if path == DASH:
         yield sys.stdout.buffer
         return
     pack = PACKERS.get(path.suffix.lower(), nullcontext)
-    with _raw(_real(path)) as raw, io.BufferedWriter(_Named(raw, path)) as file, pack(file) as out:
+    with (
+        _raw(_resolve(path)) as raw,
+        io.BufferedWriter(_NamedFile(raw, path)) as file,
+        pack(file) as out,
+    ):
         yield out
 
 
-class _Named(io.RawIOBase):
+class _NamedFile(io.RawIOBase):
     """A file whose errors name it, and which knows its position even if it is a pipe."""
 
     def __init__(self, file: io.FileIO, path: Path) -> None:
@@ -108,7 +112,7 @@ class _Named(io.RawIOBase):
         return written or 0
 
 
-def _real(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     """The target of a link; a device or a pipe is not resolved."""
     try:
         return path.resolve() if is_replaced(path) else path

@@ -11,9 +11,17 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.files.read import DASH
-from newsift.files.rows import Add, Cell, Layout, OutputRecord, csv_row, json_line, storable
+from newsift.files.rows import Add, Cell, Layout, OutputRecord, clean_cell, csv_row, json_line
 from newsift.files.sqlite import check_fts5, database
-from newsift.files.write import PACKERS, Guard, concluded, is_replaced, is_terminal, target, writing
+from newsift.files.write import (
+    PACKERS,
+    Guard,
+    end_on_interrupt,
+    is_replaced,
+    is_terminal,
+    open_output,
+    open_target,
+)
 from worker.errors import OutputError
 
 
@@ -72,21 +80,17 @@ json_array = partial(_json, is_array=True)
 def _objects(records: Sequence[OutputRecord], layout: Layout) -> Iterator[bytes]:
     for each in records:
         if layout.per != "match":
-            yield json_line(_with_columns(each))
+            value = each.value
+            if each.columns:
+                value = value.rstrip()[:-1] + b',"columns":' + _encoded(each.columns) + b"}"
+            yield json_line(value)
             continue
         for row in layout.rows(each):
             yield json_line(_encoded(dict(zip(layout.names, row, strict=True))))
 
 
-def _with_columns(record: OutputRecord) -> bytes:
-    """The worker's record, with the post's columns added."""
-    if not record.columns:
-        return record.value
-    return record.value.rstrip()[:-1] + b',"columns":' + _encoded(record.columns) + b"}"
-
-
 def _encoded(cells: Mapping[str, Cell]) -> bytes:
-    return msgspec.json.encode({storable(name): storable(cell) for name, cell in cells.items()})
+    return msgspec.json.encode({clean_cell(name): clean_cell(cell) for name, cell in cells.items()})
 
 
 GROUP_CELLS = 2**18
@@ -133,7 +137,7 @@ class _RowGroup:
 
     def add(self, row: Sequence[Cell]) -> None:
         """Writes the group when it is large enough."""
-        self._rows.append([storable(cell) for cell in row])
+        self._rows.append([clean_cell(cell) for cell in row])
         self._characters += sum(len(cell) for cell in row if isinstance(cell, str))
         cells = len(self._rows) * len(row)
         if cells >= GROUP_CELLS or self._characters >= GROUP_CHARACTERS:
@@ -197,7 +201,7 @@ def check_ending(option: str, path: Path, endings: Collection[str] = tuple(FORMA
 def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
     """Writes JSON lines, or an array if the name ends in .json."""
     is_array = format_by_ending(path) is json_array
-    with writing(path) as out, _json_records(out, is_array) as add:
+    with open_output(path) as out, _json_records(out, is_array) as add:
         yield add
 
 
@@ -215,7 +219,7 @@ def check_format(option: str, path: Path) -> None:
         check_parquet(named)
 
 
-def keeping(
+def record_writer(
     path: Path, form: Format, layout: Layout, guard: Guard = nullcontext
 ) -> AbstractContextManager[Add]:
     """Adds records to a file, which is replaced at the end, or after Ctrl-C.
@@ -225,13 +229,13 @@ def keeping(
     """
     if not is_replaced(path):
         guard = nullcontext
-    return concluded(_open_writer(path, form, layout, guard), guard)
+    return end_on_interrupt(_open_writer(path, form, layout, guard), guard)
 
 
 @contextmanager
 def _open_writer(path: Path, form: Format, layout: Layout, guard: Guard) -> Iterator[Add]:
     try:
-        with target(path) as out, form(out, layout) as add:
+        with open_target(path) as out, form(out, layout) as add:
 
             def at_once(records: Sequence[OutputRecord]) -> None:
                 with guard():

@@ -20,14 +20,14 @@ from newsift.collect.feeds import (
     Followed,
     FollowedArticle,
     NewsFeed,
-    cleaned,
+    clean_link,
     link_identity,
     read_feed,
     read_followed,
 )
-from newsift.collect.state import locked
+from newsift.collect.state import lock_state
 from newsift.files.apart import run_in_subprocess
-from newsift.files.articles import WebPage, article_of
+from newsift.files.articles import WebPage, extract_article
 from newsift.operations.messages import format_counts, notify, notify_version
 from newsift.operations.seed_drafts import SeedDraft, parse_seed, record_object, seed_id
 from newsift.operations.seed_topic import SeedTopic
@@ -226,9 +226,11 @@ class Follower:
         kind = answer.content.get_content_type()
         if kind not in PAGES:
             raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
-        page = article_of(WebPage(answer.url, answer.body, answer.content.get_content_charset()))
+        page = extract_article(
+            WebPage(answer.url, answer.body, answer.content.get_content_charset())
+        )
         text = page.require_seed(answer.url).text
-        return {"text": text, "title": page.title or article.title, "url": cleaned(answer.url)}
+        return {"text": text, "title": page.title or article.title, "url": clean_link(answer.url)}
 
     def _publish(
         self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic,
@@ -347,7 +349,7 @@ class FollowLoop:
 @contextmanager
 def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
     """The stored state of a feed, and a function that stores it; locked for other processes."""
-    lock = -1 if dry else locked(file)
+    lock = -1 if dry else lock_state(file)
     try:
         followed = _read(feed, file)
 

@@ -31,7 +31,7 @@ from encoder.model_directory import (
 from encoder.support.files import read_regular, replacing, without_waiting
 from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of
 from newsift.operations.messages import ProgressLine
-from newsift.web.addresses import literal
+from newsift.web.addresses import literal_address
 from newsift.web.client import REDIRECTS, Bounds, send, web_address
 
 FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
@@ -133,7 +133,7 @@ def download(url: str, file: BinaryIO, largest: int = LARGEST, seconds: float = 
 def is_secure(url: str, before: bool) -> bool:
     """Whether an address is https; raises unless it is, or all so far are of this machine."""
     parts = web_address(url)
-    address = literal(parts.hostname or "")
+    address = literal_address(parts.hostname or "")
     if parts.scheme == "https":
         return True
     if before or address is None or not ip_address(address.partition("%")[0]).is_loopback:

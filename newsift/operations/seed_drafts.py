@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from encoder.errors import InputError
 from newsift.files.article_checks import too_few_words
-from newsift.files.articles import PAGES, Article, WebPage, article_of, article_on, saved_page
+from newsift.files.articles import PAGES, Article, WebPage, article_from, extract_article, read_page
 from newsift.files.read import DASH, text_in
 from newsift.operations.seed_topic import SeedTopic, key_of
 from newsift.web.client import Bounds, fetch
@@ -121,7 +121,7 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
 
     def read(pair: tuple[Path, str]) -> list[SeedDraft]:
         path, event = pair
-        return list(drafts_in(saved_page(path), path, event))
+        return list(drafts_in(read_page(path), path, event))
 
     with ThreadPoolExecutor(THREADS) as pool:  # each page is parsed in a process of its own
         parts = pool.map(read, files) if len(files) > 1 else map(read, files)
@@ -168,11 +168,11 @@ def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]
         text = text_in(page.body, page.url)
         drafts = _from_json(text, file, name, by_line=suffix == ".jsonl")
     elif file != DASH:
-        drafts = iter([_draft_of(article_on(page, suffix in PAGES), name, str(file))])
+        drafts = iter([_draft_of(article_from(page, suffix in PAGES), name, str(file))])
     elif page.body.lstrip().startswith(b"{"):
         drafts = _from_json(page.body.decode("utf-8", "replace"), Path(page.url), name, False)
     else:
-        article = article_on(page)
+        article = article_from(page)
         drafts = iter([_draft_of(article, seed_id(article.title or article.text[:200]), page.url)])
     for draft in drafts:
         has_event = draft.record.get("event") or draft.id.startswith(PREFIX)
@@ -181,7 +181,7 @@ def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]
 
 def draft_of_url(url: str, bounds: Bounds) -> SeedDraft:
     page = fetch(url, bounds)
-    article = article_of(page)
+    article = extract_article(page)
     return _draft_of(article, seed_id(article.title, page.url), url)
 
 

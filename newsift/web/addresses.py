@@ -26,9 +26,9 @@ METADATA = (
 Address = IPv4Address | IPv6Address
 
 
-def is_public(address: str) -> bool:
+def is_public(parse_address: str) -> bool:
     """Not private, local, reserved or multicast."""
-    parsed = _embedded_address(address)
+    parsed = _embedded_address(parse_address)
     if isinstance(parsed, IPv6Address) and parsed.is_site_local:
         return False
     if _is_metadata(parsed):
@@ -36,9 +36,9 @@ def is_public(address: str) -> bool:
     return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved)
 
 
-def is_inside(address: str) -> bool:
+def is_inside(parse_address: str) -> bool:
     """An address of a private network or of this machine."""
-    parsed = _embedded_address(address)
+    parsed = _embedded_address(parse_address)
     if parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified or _is_metadata(parsed):
         return False
     if isinstance(parsed, IPv6Address):
@@ -52,16 +52,16 @@ class OwnNetwork:
     def __init__(self) -> None:
         self._left = False
 
-    def __call__(self, address: str) -> bool:
-        if is_public(address):
+    def __call__(self, parse_address: str) -> bool:
+        if is_public(parse_address):
             self._left = True
             return True
-        return not self._left and is_inside(address)
+        return not self._left and is_inside(parse_address)
 
 
-def _embedded_address(address: str) -> Address:
+def _embedded_address(parse_address: str) -> Address:
     """The IPv4 address in an IPv6 address, if there is one."""
-    parsed = ip_address(address.partition("%")[0])
+    parsed = ip_address(parse_address.partition("%")[0])
     if isinstance(parsed, IPv4Address):
         return parsed
     inner = parsed.ipv4_mapped or parsed.sixtofour
@@ -74,7 +74,7 @@ def _is_metadata(parsed: Address) -> bool:
     return any(parsed in network for network in METADATA)
 
 
-def address(url: str, *schemes: str) -> URL | None:
+def parse_address(url: str, *schemes: str) -> URL | None:
     """None for other schemes or an invalid address."""
     with suppress(ValueError):
         parsed = URL(url)
@@ -97,7 +97,7 @@ def environment_proxy(url: URL) -> URL | None:
     value = settings.get(scheme) or settings.get("all")
     if not value or proxy_bypass(f"{url.host_subcomponent}:{url.port}", settings):
         return None
-    if (proxy := address(value if "://" in value else f"http://{value}", "http")) is None:
+    if (proxy := parse_address(value if "://" in value else f"http://{value}", "http")) is None:
         key = f"{scheme.upper()}_PROXY"
         raise ConfigError(f"{key}: names no HTTP proxy; give one as http://host:port")
     return proxy
@@ -111,7 +111,7 @@ def proxy_login(proxy: URL) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {credentials}"}
 
 
-def literal(host: str) -> str | None:
+def literal_address(host: str) -> str | None:
     """The IP address that a host name already is, in any form that a resolver accepts."""
     bare = host if host.isascii() else host.encode("idna").decode()  # ① is 1 there
     bare = bare.rstrip(".").lower()

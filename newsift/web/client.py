@@ -23,7 +23,13 @@ from yarl import URL
 from encoder.errors import InputError, NewsiftError
 from newsift.files.articles import WebPage
 from newsift.files.read import DamagedError, gunzipped
-from newsift.web.addresses import environment_proxy, excerpt, is_public, literal, proxy_login
+from newsift.web.addresses import (
+    environment_proxy,
+    excerpt,
+    is_public,
+    literal_address,
+    proxy_login,
+)
 
 CONNECT_S = 20.0
 HEADER_BYTES = 2**16  # of a line, as in Python's own client
@@ -238,7 +244,7 @@ def send(
             resolver = CheckedAddresses(_checked_addresses(target, bounds))
         else:  # the proxy resolves and checks names
             host = target.raw_host or ""
-            bounds.check(host, literal(host) or BEYOND_A_PROXY)
+            bounds.check(host, literal_address(host) or BEYOND_A_PROXY)
         return asyncio.run(_send(target, url, bounds, headers, resolver, write))
     except NewsiftError:
         raise
@@ -251,7 +257,7 @@ def send(
 
 def _checked_addresses(target: URL, bounds: Bounds) -> list[str]:
     host = target.raw_host or ""
-    if host.replace(".", "").isdigit() and literal(host) is None:
+    if host.replace(".", "").isdigit() and literal_address(host) is None:
         raise InputError(f"{target}: is no address of the web; give one as https://…")
     addresses = bounds.resolve(host, target.port or 0)
     if not addresses:
@@ -280,7 +286,7 @@ async def _send(
         ):
             raise _too_large(url, bounds)
         coding = answer.headers.get("Content-Encoding", "identity").strip().lower()
-        body = _unpacked(url, b"".join(parts), coding, bounds) if parts else b""
+        body = _unpack(url, b"".join(parts), coding, bounds) if parts else b""
         return WebAnswer(url, answer.status, excerpt(answer.reason or ""), answer.headers, body)
 
 
@@ -299,7 +305,7 @@ async def read_limited(
     return True
 
 
-def _unpacked(url: str, body: bytes, coding: str, bounds: Bounds) -> bytes:
+def _unpack(url: str, body: bytes, coding: str, bounds: Bounds) -> bytes:
     """Raises InputError if it is too large."""
     if coding == "identity":
         return body

@@ -31,40 +31,36 @@ class Robots:
     @classmethod
     def read(cls, body: bytes, program: str) -> Self:
         """The rules for this program, or else those for all."""
-        groups: dict[str, _RuleGroup] = {}
-        naming: list[_RuleGroup] = []  # the groups that the lines stand in
-        has_rule = False  # whether they have a rule, so that the next name opens others
+        rules: dict[str, list[tuple[str, bool]]] = {EVERYONE: []}  # by program
+        delays: dict[str, float] = {}
+        names: list[str] = []  # the programs that the lines are for
+        has_rule = False  # whether they have a rule, so that the next name opens a new group
         for key, value in _lines(body[:LARGEST]):
             if key == "user-agent":
-                naming = naming if not has_rule else []
+                names = [] if has_rule else names
                 has_rule = False
-                naming.append(groups.setdefault(value.lower(), _RuleGroup([], [])))
-            elif key in ("allow", "disallow", "crawl-delay"):
+                names.append(value.lower())
+                rules.setdefault(value.lower(), [])
+            elif key in ("allow", "disallow"):
                 has_rule = True
-                for group in naming:
-                    group.add(key, value)
-        own = groups.get(program.lower()) or groups.get(EVERYONE) or _RuleGroup([], [])
-        return cls(tuple(own.rules), max(own.delays, default=0.0))
+                for own in (rules[name] for name in names if value):
+                    if len(own) < MOST_RULES:
+                        own.append((_normalise_path(value), key == "allow"))
+            elif key == "crawl-delay":
+                has_rule = True
+                seconds = min(float(value), LONGEST_DELAY) if SECONDS.fullmatch(value) else 0.0
+                delays |= {name: max(seconds, delays.get(name, 0.0)) for name in names}
+        name = program.lower() if program.lower() in rules else EVERYONE
+        return cls(tuple(rules[name]), delays.get(name, 0.0))
 
     def allow(self, url: str) -> bool:
         """The longest matching pattern decides; of equals, the one that allows."""
         parts = urlsplit(url)
-        path = _spelt(parts.path or "/") + (f"?{_spelt(parts.query)}" if parts.query else "")
-        fits = [(len(rule), allows) for rule, allows in self.rules if _fits(rule, path)]
+        path = _normalise_path(parts.path or "/") + (
+            f"?{_normalise_path(parts.query)}" if parts.query else ""
+        )
+        fits = [(len(rule), allows) for rule, allows in self.rules if _matches(rule, path)]
         return max(fits, default=(0, True))[1]
-
-
-@dataclass(frozen=True, slots=True)
-class _RuleGroup:
-    rules: list[tuple[str, bool]]
-    delays: list[float]
-
-    def add(self, key: str, value: str) -> None:
-        if key == "crawl-delay":
-            if SECONDS.fullmatch(value):
-                self.delays.append(min(float(value), LONGEST_DELAY))
-        elif value and len(self.rules) < MOST_RULES:
-            self.rules.append((_spelt(value), key == "allow"))
 
 
 def _lines(body: bytes) -> list[tuple[str, str]]:
@@ -73,12 +69,12 @@ def _lines(body: bytes) -> list[tuple[str, str]]:
     return [(key.strip().lower(), value.strip()) for key, colon, value in pairs if colon]
 
 
-def _spelt(path: str) -> str:
+def _normalise_path(path: str) -> str:
     """A path in one spelling, whichever of its characters are written as %XX."""
     return quote(unquote(path), safe=SAFE_CHARACTERS)
 
 
-def _fits(rule: str, path: str) -> bool:
+def _matches(rule: str, path: str) -> bool:
     """* matches anything, $ at the end matches the end."""
     ends = rule.endswith("$")
     first, *others = rule.removesuffix("$").split("*")

@@ -64,8 +64,8 @@ def test_it_finds_what_the_worker_and_filter_find(newsift: Command) -> None:
         assert row["matched"] == (row["score"] >= row["threshold"])
         if row["matched"]:
             first = records[row["id"]]["matches"][0]
-            told = {key: first[key] for key in ("score", "threshold", "event")}
-            assert {key: row[key] for key in told} == told
+            fields = {key: first[key] for key in ("score", "threshold", "event")}
+            assert {key: row[key] for key in fields} == fields
             assert [list(pair) for pair in row["why"]] == first["why"]
         else:
             assert (row["event"], row["why"]) == (None, [])
@@ -98,11 +98,11 @@ def test_a_match_goes_before_a_higher_score_that_is_none(find: Callable[..., Any
 
 
 def test_posts_are_texts_dicts_or_anything_that_yields_them(find: Callable[..., Any]) -> None:
-    wanted = find(POSTS)
+    expected = find(POSTS)
     digest = hashlib.sha256(b"match game music").hexdigest()[:16]
-    assert wanted[1]["id"] == f"sha256:{digest}"
+    assert expected[1]["id"] == f"sha256:{digest}"
     for posts in (iter(POSTS), np.array(POSTS), [{"text": text} for text in POSTS]):
-        assert find(posts) == wanted
+        assert find(posts) == expected
     named = [{"key": i, "said": text} for i, text in enumerate(POSTS)]
     assert [row["id"] for row in find(named, text="said", id="key")] == [0, 1, 2, 3, 4]
     assert find([]) == []
@@ -163,15 +163,17 @@ def test_a_table_comes_back_as_a_table(find: Callable[..., Any]) -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     rows = find(POSTS)
     table = pandas.DataFrame({"said": POSTS}, index=[f"row {i}" for i in range(5)])
-    found = find(table, text="said")
-    assert isinstance(found, pandas.DataFrame)
-    assert [*found.columns] == KEYS
+    result = find(table, text="said")
+    assert isinstance(result, pandas.DataFrame)
+    assert [*result.columns] == KEYS
     assert (
-        found.assign(event=found.event.astype(object).where(found.matched, None)).to_dict("records")
+        result.assign(event=result.event.astype(object).where(result.matched, None)).to_dict(
+            "records"
+        )
         == rows
     )
-    assert found.matched.dtype == bool
-    assert [*table.join(found).columns] == ["said", *KEYS]
+    assert result.matched.dtype == bool
+    assert [*table.join(result).columns] == ["said", *KEYS]
     named = table.assign(id=range(5))
     assert find(named, text="said")["id"].tolist() == [0, 1, 2, 3, 4]
     assert find(table.assign(key=list("vwxyz")), text="said", id="key")["id"].tolist() == [*"vwxyz"]
@@ -199,8 +201,8 @@ def test_a_table_of_another_library_comes_back_as_a_list(find: Callable[..., Any
 
 
 def test_importing_newsift_loads_nothing_else() -> None:
-    told = "import sys, newsift; print({'encoder', 'numpy', 'worker', 'torch'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    code = "import sys, newsift; print({'encoder', 'numpy', 'worker', 'torch'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
     with pytest.raises(AttributeError, match="no attribute 'mach'"):
         _ = face.mach

@@ -15,12 +15,20 @@ from kafka.protocol.consumer import (
 )
 
 from newsift.broker.codes import Code, RequestError, code_of
-from newsift.broker.groups import Committed, ConsumerGroup, GroupState, Join, Joined, Member, Synced
+from newsift.broker.groups import (
+    CommittedOffset,
+    ConsumerGroup,
+    GroupState,
+    Join,
+    JoinAnswer,
+    Member,
+    SyncAnswer,
+)
 from newsift.broker.settings import Cluster
 from newsift.broker.wire import Call
 
 MOST_METADATA = 4096
-NOTHING = Committed(-1)
+NOTHING = CommittedOffset(-1)
 CLASSIC = "classic"
 COMMITTED = OffsetCommitResponse.OffsetCommitResponseTopic
 DESCRIBED = DescribeGroupsResponse.DescribedGroup
@@ -110,7 +118,7 @@ def _commit(cluster: Cluster, group: str, topic: str, item: Any) -> None:
     metadata = item.committed_metadata or ""
     if len(metadata.encode()) > MOST_METADATA:
         raise RequestError(Code.OFFSET_METADATA_TOO_LARGE, f"more than {MOST_METADATA} bytes")
-    cluster.groups.get_or_create(group).offsets[topic, item.partition_index] = Committed(
+    cluster.groups.get_or_create(group).offsets[topic, item.partition_index] = CommittedOffset(
         item.committed_offset, item.committed_leader_epoch, metadata
     )
 
@@ -176,9 +184,9 @@ async def join_group(cluster: Cluster, call: Call) -> Any:
     try:
         join = _read_join(cluster, call)
         group = cluster.groups.get_or_create(call.body.group_id)
-        joined: Joined = await _answer(lambda answer: group.join(join, answer))
+        joined: JoinAnswer = await _answer(lambda answer: group.join(join, answer))
     except RequestError as error:
-        joined = Joined(error.code, call.body.member_id)
+        joined = JoinAnswer(error.code, call.body.member_id)
     kind = JoinGroupResponse.JoinGroupResponseMember
     return JoinGroupResponse(
         version=call.version, error_code=joined.code, generation_id=joined.generation,
@@ -202,9 +210,9 @@ async def sync_group(cluster: Cluster, call: Call) -> Any:
                 Code.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {group.protocol}"
             )
         assignments = {each.member_id: each.assignment or b"" for each in body.assignments}
-        synced: Synced = await _answer(lambda answer: group.sync(member, assignments, answer))
+        synced: SyncAnswer = await _answer(lambda answer: group.sync(member, assignments, answer))
     except RequestError as error:
-        synced = Synced(error.code)
+        synced = SyncAnswer(error.code)
     return SyncGroupResponse(
         version=call.version, error_code=synced.code, protocol_type=synced.protocol_type,
         protocol_name=synced.protocol, assignment=synced.assignment,

@@ -41,16 +41,11 @@ async def cluster_metadata(cluster: Cluster, call: Call) -> Any:
 
 async def find_coordinator(cluster: Cluster, call: Call) -> Any:
     """This node coordinates every group; there are no transactions."""
-    coordinator = {
-        "node_id": NODE, "host": call.client.host, "port": call.client.port,
-        "error_code": Code.NONE, "error_message": None,
-    }  # fmt: skip
+    node: tuple[Any, ...] = (NODE, call.client.host, call.client.port, Code.NONE, None)
     if call.body.key_type != GROUP_KEY:
-        code = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        coordinator = {
-            "node_id": -1, "host": "", "port": -1, "error_code": code,
-            "error_message": NO_TRANSACTIONS,
-        }  # fmt: skip
+        node = (-1, "", -1, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
+    names = ("node_id", "host", "port", "error_code", "error_message")
+    coordinator = dict(zip(names, node, strict=True))
     kind = FindCoordinatorResponse.Coordinator
     coordinators = [kind(key=key, **coordinator) for key in call.body.coordinator_keys]
     return FindCoordinatorResponse(version=call.version, coordinators=coordinators, **coordinator)

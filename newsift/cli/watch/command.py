@@ -18,7 +18,7 @@ from newsift.cli.watch.records import WatchCounts
 from newsift.cli.watch.stream import MatchStream
 from newsift.cli.watch.webhook import Webhook, signing_secret
 from newsift.operations.messages import notify
-from newsift.web.addresses import address
+from newsift.web.addresses import parse_address
 from worker import log
 from worker.config import Config, WebConfig
 from worker.kafka.reading import connected
@@ -90,7 +90,7 @@ def watch(
 
 
 def receiver(url: str) -> URL:
-    if (url_parts := address(url, "http", "https")) is None:
+    if (url_parts := parse_address(url, "http", "https")) is None:
         raise InputError("--webhook: is no address; give one as https://newsroom.example/matches")
     return url_parts
 

@@ -38,9 +38,11 @@ def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
         with KafkaAdminClient(bootstrap_servers=address) as admin:
             assert admin.list_topics() == []
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, message = process.communicate(timeout=60)
         assert process.returncode == 0
-        assert said == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"
+        assert (
+            message == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"
+        )
 
 
 def test_help_states_the_limits() -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from newsift.broker.codes import Code, RequestError
-from newsift.broker.groups import ConsumerGroup, GroupState, Join, Joined, Synced
+from newsift.broker.groups import ConsumerGroup, GroupState, Join, JoinAnswer, SyncAnswer
 from tests.newsift.broker.clock import Clock
 
 SESSION, REBALANCE = 10.0, 60.0
@@ -21,8 +21,8 @@ class Consumer:
     id: str = ""
     protocols: dict[str, bytes] = field(default_factory=lambda: {"range": b"", "sticky": b""})
     asks_for_id: bool = False
-    heard: list[Joined] = field(default_factory=list)
-    got: list[Synced] = field(default_factory=list)
+    joins: list[JoinAnswer] = field(default_factory=list)
+    syncs: list[SyncAnswer] = field(default_factory=list)
 
     def join(self) -> "Consumer":
         self.group.join(
@@ -30,26 +30,26 @@ class Consumer:
                 self.id, "test", "/127.0.0.1", SESSION, REBALANCE, "consumer", self.protocols,
                 self.asks_for_id,
             ),
-            self._told,
+            self._note,
         )  # fmt: skip
         return self
 
-    def _told(self, answer: Joined) -> None:
-        self.heard.append(answer)
+    def _note(self, answer: JoinAnswer) -> None:
+        self.joins.append(answer)
         self.id = answer.member_id
 
     def sync(self, given: dict[str, bytes] | None = None, generation: int | None = None) -> None:
-        at = self.heard[-1].generation if generation is None else generation
+        at = self.joins[-1].generation if generation is None else generation
         member = self.group.member_of(self.id, at)
-        self.group.sync(member, given or {}, self.got.append)
+        self.group.sync(member, given or {}, self.syncs.append)
 
     def beat(self) -> Code:
-        generation = self.heard[-1].generation
+        generation = self.joins[-1].generation
         return self.group.heartbeat(self.group.member_of(self.id, generation))
 
     @property
-    def last(self) -> Joined:
-        return self.heard[-1]
+    def last(self) -> JoinAnswer:
+        return self.joins[-1]
 
 
 def refusal(call: Callable[[], object]) -> Code:
@@ -90,7 +90,7 @@ def test_one_consumer_leads_its_own_group(group: ConsumerGroup) -> None:
     assert [member for member, _ in alone.last.members] == [alone.id]
     assert group.state.value == "CompletingRebalance"
     alone.sync({alone.id: b"all"})
-    assert alone.got == [Synced(Code.NONE, b"all", "consumer", "range")]
+    assert alone.syncs == [SyncAnswer(Code.NONE, b"all", "consumer", "range")]
     assert group.state is GroupState.STABLE
 
 
@@ -124,7 +124,7 @@ def test_a_leader_that_never_assigns_is_dropped(group: ConsumerGroup, clock: Clo
         clock.advance(SESSION / 2)
         if first.id in {member.id for member in group.members}:
             first.beat()
-    assert second.got[-1].code == third.got[-1].code == Code.REBALANCE_IN_PROGRESS
+    assert second.syncs[-1].code == third.syncs[-1].code == Code.REBALANCE_IN_PROGRESS
     assert first.id not in {member.id for member in group.members}
 
 
@@ -135,7 +135,7 @@ def test_protocols_must_be_shared(group: ConsumerGroup) -> None:
     assert refusal(Consumer(group, protocols={}).join) == Code.INCONSISTENT_GROUP_PROTOCOL
     narrow = Consumer(group, protocols={"sticky": b""}).join()
     assert group.state is GroupState.PREPARING
-    assert narrow.heard == []
+    assert narrow.joins == []
 
 
 def test_the_protocol_is_one_that_all_have(group: ConsumerGroup) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from newsift.broker.codes import Code, RequestError
-from newsift.broker.groups import ConsumerGroup, GroupState, Join, Joined, Synced
+from newsift.broker.groups import ConsumerGroup, GroupState, Join, JoinAnswer, SyncAnswer
 from tests.newsift.broker.clock import Clock
 
 SESSION, REBALANCE = 10, 30
@@ -22,7 +22,7 @@ class Walker:
     group: ConsumerGroup
     asks_for_id: bool
     id: str = ""
-    joined: Joined | None = None
+    joined: JoinAnswer | None = None
     assignment: bytes | None = None
     is_waiting: bool = False
     is_alive: bool = True
@@ -55,12 +55,12 @@ class Walker:
             self.asks_for_id,
         )  # fmt: skip
         try:
-            self.group.join(wish, self._told)
+            self.group.join(wish, self._note)
         except RequestError:
             self.is_waiting = False
             raise
 
-    def _told(self, answer: Joined) -> None:
+    def _note(self, answer: JoinAnswer) -> None:
         self.is_waiting = False
         self.id = answer.member_id
         if answer.code == Code.NONE:
@@ -68,7 +68,7 @@ class Walker:
         else:
             self._again(answer.code)
 
-    def _sync(self, joined: Joined) -> None:
+    def _sync(self, joined: JoinAnswer) -> None:
         given = {member: member.encode() for member, _ in joined.members}
         member = self._member(joined)
         self.is_waiting = True
@@ -78,7 +78,7 @@ class Walker:
             self.is_waiting = False
             raise
 
-    def _assigned(self, answer: Synced) -> None:
+    def _assigned(self, answer: SyncAnswer) -> None:
         self.is_waiting = False
         if answer.code == Code.NONE:
             self.assignment = answer.assignment
@@ -90,7 +90,7 @@ class Walker:
         if code == Code.UNKNOWN_MEMBER_ID:
             self.id = ""
 
-    def _member(self, joined: Joined):  # type: ignore[no-untyped-def]
+    def _member(self, joined: JoinAnswer):  # type: ignore[no-untyped-def]
         return self.group.member_of(self.id, joined.generation)
 
 

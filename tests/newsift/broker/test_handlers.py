@@ -122,12 +122,12 @@ def test_no_one_coordinates_transactions(broker: Asking, version: int) -> None:
     request = metadata.FindCoordinatorRequest
     keys = {"coordinator_keys": ["x"]} if version >= 4 else {"key": "x"}
     group = broker.ask(request(**keys), version)
-    found = group.coordinators[0] if version >= 4 else group
-    assert (found.error_code, found.host, found.port) == (0, "broker.test", 9092)
+    result = group.coordinators[0] if version >= 4 else group
+    assert (result.error_code, result.host, result.port) == (0, "broker.test", 9092)
     if version:
         other = broker.ask(request(key_type=TRANSACTION, **keys), version)
-        found = other.coordinators[0] if version >= 4 else other
-        assert found.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        result = other.coordinators[0] if version >= 4 else other
+        assert result.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_there_is_no_login(broker: Asking) -> None:
@@ -195,8 +195,8 @@ def test_offsets_by_time(broker: Asking) -> None:
             partition_index=0, timestamp=timestamp, current_leader_epoch=-1
         )
         request = consumer.ListOffsetsRequest(topics=[kind(name="t", partitions=[part])])
-        found = broker.ask(request).topics[0].partitions[0]
-        return found.error_code, found.timestamp, found.offset
+        result = broker.ask(request).topics[0].partitions[0]
+        return result.error_code, result.timestamp, result.offset
 
     assert [ask(n) for n in (-1, -2)] == [(0, -1, 3), (0, -1, 0)]
     assert [ask(n) for n in (0, 11, 31)] == [(0, 10, 0), (0, 30, 1), (0, -1, -1)]

@@ -141,8 +141,8 @@ def test_of_a_request_that_names_more_than_there_can_be_the_first_is_taken(versi
 
     assert len(body(100, MOST_NAMED // 100 - 1).topic_data[99].partition_data) == 99
     for topics, rows in ((100, MOST_NAMED // 100), (1, MOST_NAMED), (MOST_NAMED + 1, 0)):
-        found = body(topics, rows).topic_data
-        assert [len(topic.partition_data) for topic in found] == [1][: min(rows, 1)]
+        result = body(topics, rows).topic_data
+        assert [len(topic.partition_data) for topic in result] == [1][: min(rows, 1)]
 
 
 def test_a_question_has_a_length_and_a_number_of_names() -> None:
@@ -161,25 +161,25 @@ def test_a_question_with_too_many_names_is_answered_with_a_code(broker: Address)
     names = [f"n{n}" for n in range(MOST_NAMED + 1)]
     parts = range(MOST_NAMED)
     with Wire(broker) as wire:
-        told = wire.ask(MetadataRequest(version=9, topics=[topic(name=name) for name in names]))
-        assert [each.error_code for each in told.topics] == [Code.INVALID_REQUEST]
+        answer = wire.ask(MetadataRequest(version=9, topics=[topic(name=name) for name in names]))
+        assert [each.error_code for each in answer.topics] == [Code.INVALID_REQUEST]
         topics = [made(name, 1, 1, [], []) for name in names]
-        told = wire.ask(CreateTopicsRequest(version=4, topics=topics, timeout_ms=1))
-        assert [each.error_code for each in told.topics] == [Code.INVALID_REQUEST]
+        answer = wire.ask(CreateTopicsRequest(version=4, topics=topics, timeout_ms=1))
+        assert [each.error_code for each in answer.topics] == [Code.INVALID_REQUEST]
         rows = [listed.ListOffsetsPartition(partition_index=n, timestamp=-1) for n in parts]
-        told = wire.ask(ListOffsetsRequest(version=2, topics=[listed(name="t", partitions=rows)]))
-        assert told.topics[0].partitions[0].error_code == Code.INVALID_REQUEST
+        answer = wire.ask(ListOffsetsRequest(version=2, topics=[listed(name="t", partitions=rows)]))
+        assert answer.topics[0].partitions[0].error_code == Code.INVALID_REQUEST
         rows = [fetched.FetchPartition(partition=n, partition_max_bytes=9) for n in parts]
-        told = wire.ask(
+        answer = wire.ask(
             FetchRequest(version=11, max_wait_ms=9, topics=[fetched(topic="t", partitions=rows)])
         )
-        assert told.responses[0].partitions[0].error_code == Code.INVALID_REQUEST
-        told = wire.ask(DescribeGroupsRequest(version=1, groups=names))
-        assert [each.error_code for each in told.groups] == [Code.INVALID_REQUEST]
+        assert answer.responses[0].partitions[0].error_code == Code.INVALID_REQUEST
+        answer = wire.ask(DescribeGroupsRequest(version=1, groups=names))
+        assert [each.error_code for each in answer.groups] == [Code.INVALID_REQUEST]
         rows = [ProduceRequest.TopicProduceData.PartitionProduceData(index=n) for n in parts]
         named = [ProduceRequest.TopicProduceData(name="t", partition_data=rows)]
-        told = wire.ask(ProduceRequest(version=8, acks=-1, topic_data=named))
-        [part] = told.responses[0].partition_responses
+        answer = wire.ask(ProduceRequest(version=8, acks=-1, topic_data=named))
+        [part] = answer.responses[0].partition_responses
         assert part.error_code == Code.INVALID_REQUEST
         assert "names more than 10000" in part.error_message
         assert is_served(broker)

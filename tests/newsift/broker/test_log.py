@@ -11,8 +11,8 @@ from newsift.broker.codes import Code, RequestError
 from newsift.broker.log import (
     OVERHEAD,
     REMEMBERED_PRODUCERS,
-    Budget,
     Log,
+    MemoryBudget,
     Sequences,
     compact,
     read_header,
@@ -49,8 +49,8 @@ def test_records_are_those_that_kafka_python_reads(
 ) -> None:
     data = with_offset(batch(records, codec=codec), offset)
     read_header(data)
-    found = [(r.offset, r.timestamp, r.key, r.value is None) for r in read_records(data)]
-    assert found == [(r.offset, r.timestamp, r.key, r.value is None) for r in rows(data)]
+    result = [(r.offset, r.timestamp, r.key, r.value is None) for r in read_records(data)]
+    assert result == [(r.offset, r.timestamp, r.key, r.value is None) for r in rows(data)]
     assert [row.offset for row in rows(data)] == list(range(offset, offset + len(records)))
 
 
@@ -147,14 +147,14 @@ values = st.none() | st.binary(max_size=30)
 
 def read_all(log: Log, offset: int) -> list[Row]:
     """Fetch after fetch, as a consumer does, one small answer at a time."""
-    found: list[Row] = []
+    result: list[Row] = []
     while offset < log.end:
         answer = log.read(offset, 100, at_least_one=True)
-        found += [row for row in rows(answer) if row.offset >= offset]
+        result += [row for row in rows(answer) if row.offset >= offset]
         if not answer:
             break
         offset = position_after(answer)
-    return found
+    return result
 
 
 @dataclass
@@ -170,7 +170,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.budget = Budget(MANY)
+        self.budget = MemoryBudget(MANY)
         self.log = Log(self.budget)
         self.model = Model()
         self.start = 0
@@ -222,8 +222,8 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.start >= self.start
         self.start = self.log.start
         assert self.log.end == self.model.end
-        found = read_all(self.log, self.log.start)
-        assert [(r.offset, r.key, r.value) for r in found] == [
+        result = read_all(self.log, self.log.start)
+        assert [(r.offset, r.key, r.value) for r in result] == [
             (r.offset, r.key, r.value) for r in self.visible()
         ]
 
@@ -245,15 +245,15 @@ LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20,
 TestLog = LogMachine.TestCase
 
 
-def made(*counts: int) -> Log:
-    log = Log(Budget(MANY))
+def make_log(*counts: int) -> Log:
+    log = Log(MemoryBudget(MANY))
     for count in counts:
         append(log, numbered(count))
     return log
 
 
 def test_a_read_gives_one_batch_even_where_it_does_not_fit() -> None:
-    log = made(3, 2)
+    log = make_log(3, 2)
     assert len(log.read(0, 1, at_least_one=True)) == 1
     assert log.read(0, 1, at_least_one=False) == []
     assert len(log.read(0, log.size, at_least_one=False)) == 2
@@ -264,7 +264,7 @@ def test_a_read_gives_one_batch_even_where_it_does_not_fit() -> None:
     st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4), max_size=5), st.integers(0, 55)
 )
 def test_offset_by_time_is_the_first_record_not_older(times: list[list[int]], wanted: int) -> None:
-    log = Log(Budget(MANY))
+    log = Log(MemoryBudget(MANY))
     for each in times:
         append(log, batch([(b"k", b"v")] * len(each), times=each))
     flat = [time for each in times for time in each]
@@ -273,7 +273,7 @@ def test_offset_by_time_is_the_first_record_not_older(times: list[list[int]], wa
 
 
 def test_the_newest_record_stays_so_that_a_reader_finds_the_end() -> None:
-    log = Log(Budget(MANY))
+    log = Log(MemoryBudget(MANY))
     append(log, batch([(b"a", b"1")]))
     append(log, batch([(b"a", None)]))
     for now in (0, 1, 1000):

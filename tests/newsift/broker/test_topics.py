@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from newsift.broker.codes import Code, RequestError
-from newsift.broker.log import OVERHEAD, Budget
+from newsift.broker.log import OVERHEAD, MemoryBudget
 from newsift.broker.topics import SETTINGS, TopicConfig, Topics
 from tests.newsift.broker.batches import batch, numbered, rows
 
@@ -18,7 +18,7 @@ class Book:
 
     def __init__(self, limit: int = 2**30) -> None:
         self.now = NOW
-        self.budget = Budget(limit)
+        self.budget = MemoryBudget(limit)
         self.topics = Topics(self.budget, 2, lambda: self.now)
 
     def create(self, name: str = "t", partitions: int = -1, **overrides: str) -> None:

@@ -77,7 +77,7 @@ def test_a_call_is_read_or_a_bad_frame(key: int, version: int, rest: bytes) -> N
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (struct.pack(">i", 2**31 - 1), "not within"),
         (struct.pack(">i", -1), "not within"),
@@ -97,13 +97,13 @@ def test_a_call_is_read_or_a_bad_frame(key: int, version: int, rest: bytes) -> N
     ],
 )  # fmt: skip
 def test_one_line_says_why_a_connection_was_closed(
-    broker: Address, caplog: pytest.LogCaptureFixture, data: bytes, said: str
+    broker: Address, caplog: pytest.LogCaptureFixture, data: bytes, message: str
 ) -> None:
     with caplog.at_level(logging.WARNING, "newsift.broker"):
         assert exchange(broker, data) == b""
         assert is_alive(broker)
     assert len(caplog.records) == 1
-    assert said in caplog.text
+    assert message in caplog.text
     assert "127.0.0.1: " in caplog.text
 
 

@@ -17,7 +17,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass
-class Kept(MemoryState):
+class FakeOutlet(MemoryState):
     """An outlet that keeps what is delivered, the marks too, and can be held up."""
 
     mark: SourceMark | None = None
@@ -59,7 +59,7 @@ class Collecting:
     """A collector that runs."""
 
     collector: Collector
-    outlet: Kept
+    outlet: FakeOutlet
     counts: Counts
     task: asyncio.Task[None]
 
@@ -87,7 +87,7 @@ async def collecting(
     source: LiveSource, mark: SourceMark | None = None, size: StreamConfig | None = None
 ) -> AsyncIterator[Collecting]:
     """Run a collector while the block lasts; it leaves in order at the end."""
-    outlet, counts = Kept(mark), Counts(source.name)
+    outlet, counts = FakeOutlet(mark), Counts(source.name)
     collector = Collector(source, outlet, counts, size or StreamConfig(), outlet)
     async with client_session(limits(60)) as client:
         task = asyncio.create_task(collector.run(client))

@@ -10,12 +10,12 @@ from newsift.web.client import client_session, limits
 PATIENCE_S = 60.0
 
 
-class Followed:
+class Follower:
     """What a source gave."""
 
     def __init__(self) -> None:
         self.frames: list[SourceFrame] = []
-        self.noted: list[SourceFrame] = []  # cursors alone
+        self.cursor_frames: list[SourceFrame] = []  # cursors alone
         self.gaps: list[Gap] = []
         self.lost: list[LostError] = []
 
@@ -48,12 +48,12 @@ async def first_of(source: LiveSource) -> Sequence[SourceFrame] | Gap:
 
 
 @asynccontextmanager
-async def following(source: LiveSource, mark: SourceMark | None = None) -> AsyncIterator[Followed]:
+async def follow(source: LiveSource, mark: SourceMark | None = None) -> AsyncIterator[Follower]:
     """Follow a source through all its connections while the block lasts, without pauses."""
-    seen = Followed()
-    task = asyncio.create_task(_follow(source, mark, seen))
+    follower = Follower()
+    task = asyncio.create_task(_follow(source, mark, follower))
     try:
-        yield seen
+        yield follower
     finally:
         if not task.done():
             task.cancel()
@@ -61,16 +61,16 @@ async def following(source: LiveSource, mark: SourceMark | None = None) -> Async
             await task
 
 
-async def _follow(source: LiveSource, mark: SourceMark | None, seen: Followed) -> None:
+async def _follow(source: LiveSource, mark: SourceMark | None, follower: Follower) -> None:
     async with client_session(limits(PATIENCE_S)) as client:
         while True:
             try:
-                async for found in source.arrivals(client, seen.mark(source.place) or mark):
-                    if isinstance(found, Gap):
-                        seen.gaps.append(found)
+                async for result in source.arrivals(client, follower.mark(source.place) or mark):
+                    if isinstance(result, Gap):
+                        follower.gaps.append(result)
                     else:
-                        seen.noted += [frame for frame in found if not frame.value]
-                        seen.frames += [frame for frame in found if frame.value]
+                        follower.cursor_frames += [frame for frame in result if not frame.value]
+                        follower.frames += [frame for frame in result if frame.value]
             except LostError as lost:
-                seen.lost.append(lost)
+                follower.lost.append(lost)
                 await asyncio.sleep(0.01)

@@ -38,9 +38,9 @@ def event(number: int, version: int, langs: list[str] | None = None) -> str:
     if version == 1:
         return json.dumps({"did": did, "time_us": at, "kind": "commit", "commit": commit})
     time = datetime.fromtimestamp(at / 1e6, UTC).isoformat(timespec="microseconds")
-    said = {"$type": f"{LEXICON}commit", "seq": number + 1, "did": did,
+    payload = {"$type": f"{LEXICON}commit", "seq": number + 1, "did": did,
             "time": time.replace("+00:00", "Z")}  # fmt: skip
-    return json.dumps({"$type": "message", "payload": said | commit})
+    return json.dumps({"$type": "message", "payload": payload | commit})
 
 
 class JetstreamSide:
@@ -51,7 +51,7 @@ class JetstreamSide:
         self.events = [event(number, version) for number in range(count)]
         self.floor = 0  # the oldest event that it still has
         self.faults: deque[Fault] = deque()
-        self.asked: list[MultiDict[str]] = []
+        self.requests: list[MultiDict[str]] = []
         self.port = self.sent = 0  # of the events so many were sent in this visit
 
     @property
@@ -62,7 +62,7 @@ class JetstreamSide:
     @property
     def cursors(self) -> list[int | None]:
         """The cursors that it was asked for."""
-        return [int(one["cursor"]) if "cursor" in one else None for one in self.asked]
+        return [int(one["cursor"]) if "cursor" in one else None for one in self.requests]
 
     def cursor_of(self, number: int) -> int:
         """What resumes at an event, inclusive."""
@@ -79,7 +79,7 @@ class JetstreamSide:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer as the documents say, or as the next fault does."""
         if "Upgrade" in request.headers:
-            self.asked.append(MultiDict(request.query))
+            self.requests.append(MultiDict(request.query))
             if self.faults:
                 return await self.faults.popleft()(self, request)
         given = request.query.get("cursor")
@@ -87,9 +87,9 @@ class JetstreamSide:
         first = self.start_of(cursor)
         clamped = first < self.floor
         if clamped and self.version == 2 and cursor is not None and cursor < 10**15:
-            said = f"subscribe: cursor too old: cursor {cursor} below lookback floor "
-            said += f"{self.floor + 1}; re-backfill from your last seq"
-            return web.json_response({"error": "CursorTooOld", "message": said}, status=400)
+            payload = f"subscribe: cursor too old: cursor {cursor} below lookback floor "
+            payload += f"{self.floor + 1}; re-backfill from your last seq"
+            return web.json_response({"error": "CursorTooOld", "message": payload}, status=400)
         socket = await opened(request)
         if clamped and self.version == 2:
             info = {"$type": f"{LEXICON}info", "name": "OutdatedCursor", "message": "resumed"}
@@ -120,7 +120,7 @@ async def opened(request: web.Request) -> web.WebSocketResponse:
     return socket
 
 
-def refusing(status: int, **headers: str) -> Fault:
+def refuse_with(status: int, **headers: str) -> Fault:
     """Answer with a status."""
 
     async def refuse(_side: JetstreamSide, _request: web.Request) -> web.StreamResponse:
@@ -146,7 +146,7 @@ def after(
     return cut
 
 
-def say(*texts: str) -> End:
+def send_and_close(*texts: str) -> End:
     """Send these, and close the connection as it should be closed."""
 
     async def end(_request: web.Request, socket: web.WebSocketResponse) -> None:

@@ -5,47 +5,43 @@ https://docs.joinmastodon.org/methods/streaming/ (forms of events, errors), /met
 writes, byte for byte, is that of streaming/index.js of github.com/mastodon/mastodon.
 """
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from yarl import URL
 
+from tests.newsift.collect.platform_side import FIRST, FakePlatform, Json, serve
+
 TOKEN = "a-user-token"
-FIRST = 1_790_000_000_000  # milliseconds; ids of Mastodon hold the time
-Json = dict[str, Any]
 
 
 def status_id(second: float) -> str:
     return str(round(FIRST + 1000 * second) << 16)
 
 
-def status(id: str, text: str = "A ferry burns", **more: Any) -> Json:
+def make_status(id: str, text: str = "A ferry burns", **more: Any) -> Json:
     account = {"id": "7", "acct": "anna@example.org"}
     made = {"id": id, "created_at": "2026-09-22T12:00:00.000Z", "uri": f"https://x/{id}"}
     return {**made, "content": f"<p>{text}</p>", "language": "en", "account": account, **more}
 
 
-class FakeInstance:
-    """The server's side: its statuses by their coming, its open streams, and what it is to do."""
+class FakeInstance(FakePlatform):
+    """Statuses in the order of their arrival."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.statuses: list[Json] = []
-        self.streams: list[web.StreamResponse] = []
-        self.sockets: list[web.WebSocketResponse] = []
-        self.asked: list[web.BaseRequest] = []
-        self.answers: list[tuple[str, web.Response]] = []  # by path, each given once
         self.access: Any = {"local": "public", "remote": "authenticated"}
         self.document: Json | None = {}
         self.left = 300
         self.hidden: set[str] = set()  # from this account, once a page is made up
-        self.opened = asyncio.Event()
-        self.url = URL()
+
+    @property
+    def sockets(self) -> list[web.WebSocketResponse]:
+        return [each for each in self.streams if isinstance(each, web.WebSocketResponse)]
 
     def app(self) -> web.Application:
         made = web.Application()
@@ -56,12 +52,12 @@ class FakeInstance:
         return made
 
     def urls(self, start: str) -> list[URL]:
-        return [request.url for request in self.asked if request.path.startswith(start)]
+        return [request.url for request in self.requests if request.path.startswith(start)]
 
     async def post(self, *ids: str, name: str = "update") -> None:
         """Make statuses, and tell every open stream."""
         for id in ids:
-            made = status(id)
+            made = make_status(id)
             self.statuses.append(made)
             await self.tell(name, json.dumps(made))
 
@@ -70,44 +66,26 @@ class FakeInstance:
         for socket in self.sockets:
             await socket.send_json({"stream": ["public"], "event": name, "payload": data})
 
-    async def write(self, part: bytes) -> None:
-        for stream in self.streams:
-            await stream.write(part)
-
-    def cut(self) -> None:
-        """End every open stream as a network does: with a reset."""
-        for stream in [*self.streams, *self.sockets]:
-            transport = stream._req.transport if stream._req else None
-            if transport is not None:
-                transport.abort()
-        self.end()
-
-    def end(self) -> None:
-        """End every open stream in order."""
-        self.streams.clear()
-        self.sockets.clear()
-        self.opened.clear()
-
     async def _about(self, request: web.Request) -> web.Response:
-        if (early := self._early(request)) is not None:
+        if (early := self.early(request)) is not None:
             return early
         if self.document is None:
             return web.json_response({"error": "Not Found"}, status=404)
         access = {"live_feeds": self.access, "hashtag_feeds": self.access}
-        found: Json = {"urls": {"streaming": f"ws://{self.url.authority}"}}
+        result: Json = {"urls": {"streaming": f"ws://{self.url.authority}"}}
         return web.json_response(
-            {"configuration": {**found, "timelines_access": access}, **self.document}
+            {"configuration": {**result, "timelines_access": access}, **self.document}
         )
 
     async def _timeline(self, request: web.Request) -> web.Response:
-        if (early := self._early(request)) is not None:
+        if (early := self.early(request)) is not None:
             return early
         limit = min(int(request.query.get("limit", "20")), 40)
-        known = sorted(self.statuses, key=lambda each: int(each["id"]))
+        ordered = sorted(self.statuses, key=lambda each: int(each["id"]))
         if "min_id" in request.query:
-            page = [s for s in known if int(s["id"]) > int(request.query["min_id"])][:limit]
+            page = [s for s in ordered if int(s["id"]) > int(request.query["min_id"])][:limit]
         else:
-            page = known[-limit:]
+            page = ordered[-limit:]
         self.left -= 1
         page = [each for each in page if each["id"] not in self.hidden]
         return web.json_response(page[::-1], headers=self.limits())
@@ -117,21 +95,17 @@ class FakeInstance:
         return {"X-RateLimit-Remaining": str(self.left), "X-RateLimit-Reset": reset}
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        if (early := self._early(request)) is not None:
+        if (early := self.early(request)) is not None:
             return early
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return web.json_response({"error": "Invalid access token"}, status=401)
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
         await answer.write(b":)\n")
-        self.streams.append(answer)
-        self.opened.set()
-        while answer in self.streams:
-            await asyncio.sleep(0.01)
-        return answer
+        return await self.hold(answer)
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
-        if (early := self._early(request)) is not None:
+        if (early := self.early(request)) is not None:
             return early
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             told = {"X-Error-Message": "Invalid access token", "Content-Type": "text/plain"}
@@ -140,26 +114,8 @@ class FakeInstance:
         await socket.prepare(request)
         if request.query.get("stream") != "public":
             await socket.send_json({"error": "Unknown stream type", "status": 400})
-        self.sockets.append(socket)
-        self.opened.set()
-        while socket in self.sockets:
-            await asyncio.sleep(0.01)
-        return socket
-
-    def _early(self, request: web.Request) -> web.Response | None:
-        self.asked.append(request)
-        for index, (path, answer) in enumerate(self.answers):
-            if request.path.startswith(path):
-                del self.answers[index]
-                return answer
-        return None
+        return await self.hold(socket)
 
 
-@asynccontextmanager
-async def serve_instance() -> AsyncIterator[FakeInstance]:
-    """An instance on a port of its own."""
-    side = FakeInstance()
-    async with TestServer(side.app()) as server:
-        side.url = server.make_url("/")
-        yield side
-        side.end()
+def serve_instance() -> AbstractAsyncContextManager[FakeInstance]:
+    return serve(FakeInstance(), "/")

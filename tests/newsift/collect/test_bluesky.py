@@ -40,8 +40,8 @@ from tests.newsift.collect.jetstream_side import (
     fall_silent,
     half_a_frame,
     ping_in_silence,
-    refusing,
-    say,
+    refuse_with,
+    send_and_close,
     serve_jetstream,
 )
 from worker.errors import AccessError
@@ -84,28 +84,28 @@ def test_an_event_is_a_frame_with_its_address_its_cursor_and_its_time(version: i
 def test_other_events_are_frames_too(
     version: int, message: dict[str, Any], key: bytes | None, cursor: int | None
 ) -> None:
-    found = read(version, message)
-    assert isinstance(found, SourceFrame)
-    assert (found.key, found.cursor) == (key, cursor)
+    result = read(version, message)
+    assert isinstance(result, SourceFrame)
+    assert (result.key, result.cursor) == (key, cursor)
 
 
 def test_a_key_that_is_no_address_is_left_out() -> None:
-    found = read(1, {"did": "d" * (KEY_BYTES + 1), "time_us": 5})
-    assert isinstance(found, SourceFrame)
-    assert (found.key, found.cursor) == (None, 5)
+    result = read(1, {"did": "d" * (KEY_BYTES + 1), "time_us": 5})
+    assert isinstance(result, SourceFrame)
+    assert (result.key, result.cursor) == (None, 5)
 
 
 @pytest.mark.parametrize("langs", [[], ["EN-us", "de"], ["en"], None])
 def test_posts_in_a_language_or_in_none_are_wanted(langs: list[str] | None) -> None:
     message = json.loads(event(1, 1))
     message["commit"]["record"]["langs"] = langs
-    found = read(1, message, "en")
-    assert isinstance(found, SourceFrame)
-    assert found.value
+    result = read(1, message, "en")
+    assert isinstance(result, SourceFrame)
+    assert result.value
     other = read(1, message, "ja")
     assert isinstance(other, SourceFrame)
     assert bool(other.value) == (not langs)
-    assert other.cursor == found.cursor
+    assert other.cursor == result.cursor
 
 
 ODD = st.recursive(
@@ -128,17 +128,17 @@ def test_one_value_changed_does_no_harm(version: int, data: st.DataObject) -> No
             break
         place = place[key]
     value = json.dumps(message).encode()
-    found = read(version, value, "en")
-    if isinstance(found, SourceFrame):
-        assert found.value in (value, b"")
-        assert found.cursor is None or 0 <= int(found.cursor) <= LARGEST_CURSOR
+    result = read(version, value, "en")
+    if isinstance(result, SourceFrame):
+        assert result.value in (value, b"")
+        assert result.cursor is None or 0 <= int(result.cursor) <= LARGEST_CURSOR
 
 
 @given(st.sampled_from([1, 2]), st.binary(max_size=200))
 def test_bytes_of_any_kind_go_on_as_they_are(version: int, value: bytes) -> None:
-    found = read(version, value)
-    assert isinstance(found, SourceFrame)
-    assert found.value == value
+    result = read(version, value)
+    assert isinstance(result, SourceFrame)
+    assert result.value == value
 
 
 @pytest.mark.parametrize("cursor", ["", "abc", -1, 2**63, "5"])
@@ -162,30 +162,30 @@ def test_a_path_of_neither_interface_is_refused(url: str) -> None:
 def test_who_asks_to_stay_away_keeps_nobody_from_the_next() -> None:
     async def test(side: JetstreamSide) -> None:
         other = JetstreamSide(1, 0)
-        other.faults.append(refusing(429, **{"Retry-After": "3000"}))
+        other.faults.append(refuse_with(429, **{"Retry-After": "3000"}))
         side.faults.append(after(3, abort))
-        side.faults.append(refusing(503))  # the turn of the other, who is still to be let alone
+        side.faults.append(refuse_with(503))  # the turn of the other, who is still to be let alone
         async with serve_jetstream(other):
-            async with collecting(source_of(other.url, side.url)) as found:
-                await found.until(complete(found))
-                assert found.counted("reconnects_total", reason=LIMITED) == 1
-                assert found.counted("reconnects_total", reason=BUSY) == 1
-            assert len(other.asked) == 1
+            async with collecting(source_of(other.url, side.url)) as result:
+                await result.until(complete(result))
+                assert result.counted("reconnects_total", reason=LIMITED) == 1
+                assert result.counted("reconnects_total", reason=BUSY) == 1
+            assert len(other.requests) == 1
 
     run(test, 1)
 
 
 def test_two_hosts_that_refuse_end_it_and_one_that_is_not_there_does_not() -> None:
     async def test(side: JetstreamSide) -> None:
-        side.faults.extend([refusing(403)] * 2)
+        side.faults.extend([refuse_with(403)] * 2)
         nobody = "ws://127.0.0.1:9/subscribe"
-        async with collecting(source_of(side.url, nobody)) as found:
-            await found.until(complete(found))
-            assert found.counted("reconnects_total", reason=BUSY) == 2
-        side.faults.extend([refusing(403)] * 2)
+        async with collecting(source_of(side.url, nobody)) as result:
+            await result.until(complete(result))
+            assert result.counted("reconnects_total", reason=BUSY) == 2
+        side.faults.extend([refuse_with(403)] * 2)
         with pytest.raises(AccessError, match="answers 403"):
-            async with collecting(source_of(side.url, f"{side.url}?x=1")) as found:
-                await found.until(lambda: False)
+            async with collecting(source_of(side.url, f"{side.url}?x=1")) as result:
+                await result.until(lambda: False)
 
     run(test, 1)
 
@@ -210,10 +210,10 @@ def test_a_frame_that_cannot_be_read_is_passed_by_in_the_end(
 
     async def test(side: JetstreamSide) -> None:
         side.faults.extend([after(3, fault), *[after(1, fault)] * 2])
-        async with collecting(source_of(side.url)) as found:
-            await found.until(complete(found))
-            assert found.counted("reconnects_total", reason=MALFORMED) == 3
-            assert found.counted("gaps_total") == 1
+        async with collecting(source_of(side.url)) as result:
+            await result.until(complete(result))
+            assert result.counted("reconnects_total", reason=MALFORMED) == 3
+            assert result.counted("gaps_total") == 1
         mark = mark_of(side, 2)
         assert mark.at is not None
         assert side.cursors == [
@@ -225,27 +225,27 @@ def test_a_frame_that_cannot_be_read_is_passed_by_in_the_end(
 
 def test_one_frame_that_cannot_be_read_costs_nothing() -> None:
     async def test(side: JetstreamSide) -> None:
-        side.faults.extend([after(3, unreadable), after(3, unreadable), after(0, say())])
-        async with collecting(source_of(side.url)) as found:
-            await found.until(complete(found))
-            assert found.counted("gaps_total") == 0
+        side.faults.extend([after(3, unreadable), after(3, unreadable), after(0, send_and_close())])
+        async with collecting(source_of(side.url)) as result:
+            await result.until(complete(result))
+            assert result.counted("gaps_total") == 0
 
     run(test, 1)
 
 
 SLOW = '{"$type": "error", "error": "ConsumerTooSlow", "message": "too far behind"}'
 FAULTS: list[tuple[str, Fault]] = [
-    (CLOSED, after(5, say())),
+    (CLOSED, after(5, send_and_close())),
     (CLOSED, after(5, abort)),
     (CLOSED, after(5, half_a_frame)),
     (CLOSED, after(0, abort)),
     (STALLED, after(5, fall_silent)),
     (STALLED, after(5, ping_in_silence)),
     (MALFORMED, after(5, binary)),
-    (LIMITED, refusing(429)),
-    (LIMITED, refusing(429, **{"Retry-After": "1"})),
-    (BUSY, refusing(503)),
-    (BUSY, refusing(500, **{"Retry-After": "nonsense"})),
+    (LIMITED, refuse_with(429)),
+    (LIMITED, refuse_with(429, **{"Retry-After": "1"})),
+    (BUSY, refuse_with(503)),
+    (BUSY, refuse_with(500, **{"Retry-After": "nonsense"})),
 ]
 COUNT = 12
 
@@ -266,8 +266,8 @@ def source_of(*urls: str, langs: tuple[str, ...] = (), stall_s: float = 0.5) -> 
     return Bluesky(urls, (), langs, stall_s)
 
 
-def complete(found: Collecting, count: int = COUNT) -> Callable[[], bool]:
-    return lambda: {address(n) for n in range(count)} <= set(found.outlet.keys)
+def complete(result: Collecting, count: int = COUNT) -> Callable[[], bool]:
+    return lambda: {address(n) for n in range(count)} <= set(result.outlet.keys)
 
 
 def mark_of(side: JetstreamSide, number: int, place: str | None = None) -> SourceMark:
@@ -280,24 +280,24 @@ def mark_of(side: JetstreamSide, number: int, place: str | None = None) -> Sourc
 def test_nothing_is_missing_after_a_fault(version: int, reason: str, fault: Fault) -> None:
     async def test(side: JetstreamSide) -> None:
         side.faults.append(fault)
-        async with collecting(source_of(side.url)) as found:
-            await found.until(complete(found))
-            assert found.counted("reconnects_total", reason=reason) == 1
-            assert found.counted("gaps_total") == 0
+        async with collecting(source_of(side.url)) as result:
+            await result.until(complete(result))
+            assert result.counted("reconnects_total", reason=reason) == 1
+            assert result.counted("gaps_total") == 0
         last = side.cursors[1]  # the second visit goes on where the first was acknowledged
         assert last in (None, side.cursor_of(4))
-        assert found.outlet.marks[-1].cursor == side.cursor_of(COUNT - 1)
+        assert result.outlet.marks[-1].cursor == side.cursor_of(COUNT - 1)
 
     run(test, version)
 
 
 def test_an_error_frame_of_v2_ends_the_connection() -> None:
     async def test(side: JetstreamSide) -> None:
-        side.faults.append(after(5, say(SLOW)))
-        async with collecting(source_of(side.url)) as found:
-            await found.until(complete(found))
-            assert found.counted("reconnects_total", reason=ANNOUNCED) == 1
-        assert "$type" not in "".join(found.outlet.keys)
+        side.faults.append(after(5, send_and_close(SLOW)))
+        async with collecting(source_of(side.url)) as result:
+            await result.until(complete(result))
+            assert result.counted("reconnects_total", reason=ANNOUNCED) == 1
+        assert "$type" not in "".join(result.outlet.keys)
 
     run(test, 2)
 
@@ -306,11 +306,11 @@ def test_an_error_frame_of_v2_ends_the_connection() -> None:
 def test_it_goes_on_from_the_mark_inclusive(version: int) -> None:
     async def test(side: JetstreamSide) -> None:
         url = side.url + ("?compress=" if version == 1 else "")  # v1 may deflate what it sends
-        async with collecting(source_of(url), mark_of(side, 7)) as found:
-            await found.until(lambda: len(found.outlet.keys) == COUNT - 7)
-        assert found.outlet.keys == [address(n) for n in range(7, COUNT)]
+        async with collecting(source_of(url), mark_of(side, 7)) as result:
+            await result.until(lambda: len(result.outlet.keys) == COUNT - 7)
+        assert result.outlet.keys == [address(n) for n in range(7, COUNT)]
         assert side.cursors == [side.cursor_of(7)]
-        assert [frame.value for frame in found.outlet.frames] == [
+        assert [frame.value for frame in result.outlet.frames] == [
             text.encode() for text in side.events[7:]
         ]
 
@@ -321,11 +321,11 @@ def test_it_goes_on_from_the_mark_inclusive(version: int) -> None:
 def test_what_is_no_longer_there_is_a_gap(version: int) -> None:
     async def test(side: JetstreamSide) -> None:
         side.floor = 8
-        async with collecting(source_of(side.url), mark_of(side, 2)) as found:
-            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
-            assert found.counted("gaps_total") == 1
-            assert found.counted("gap_seconds_total") == 6 * STEP / 1e6
-        assert found.outlet.keys == [address(n) for n in range(8, COUNT)]
+        async with collecting(source_of(side.url), mark_of(side, 2)) as result:
+            await result.until(lambda: len(result.outlet.keys) == COUNT - 8)
+            assert result.counted("gaps_total") == 1
+            assert result.counted("gap_seconds_total") == 6 * STEP / 1e6
+        assert result.outlet.keys == [address(n) for n in range(8, COUNT)]
 
     run(test, version)
 
@@ -337,12 +337,12 @@ TOO_OLD_FRAME = {"$type": "error", "error": "CursorTooOld", "message": "cursor 3
 def test_a_frame_that_says_that_the_cursor_is_too_old_is_heeded_too(error: dict[str, str]) -> None:
     async def test(side: JetstreamSide) -> None:
         side.floor = 8
-        side.faults.append(after(0, say(json.dumps(error))))
-        async with collecting(source_of(side.url), mark_of(side, 2)) as found:
-            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
-            assert found.counted("gaps_total") == 1
-            assert found.counted("reconnects_total", reason=TOO_OLD) == 1
-        assert found.outlet.keys == [address(n) for n in range(8, COUNT)]
+        side.faults.append(after(0, send_and_close(json.dumps(error))))
+        async with collecting(source_of(side.url), mark_of(side, 2)) as result:
+            await result.until(lambda: len(result.outlet.keys) == COUNT - 8)
+            assert result.counted("gaps_total") == 1
+            assert result.counted("reconnects_total", reason=TOO_OLD) == 1
+        assert result.outlet.keys == [address(n) for n in range(8, COUNT)]
 
     run(test, 2)
 
@@ -351,10 +351,10 @@ def test_a_host_that_brings_nothing_for_a_time_is_asked_for_what_is_new() -> Non
     async def test(side: JetstreamSide) -> None:
         side.floor = 8
         wordless = TOO_OLD_FRAME | {"message": ""}
-        side.faults.extend([after(0, say(json.dumps(wordless))), after(0, fall_silent)])
-        async with collecting(source_of(side.url), mark_of(side, 2)) as found:
-            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
-            assert found.counted("gaps_total") == 1
+        side.faults.extend([after(0, send_and_close(json.dumps(wordless))), after(0, fall_silent)])
+        async with collecting(source_of(side.url), mark_of(side, 2)) as result:
+            await result.until(lambda: len(result.outlet.keys) == COUNT - 8)
+            assert result.counted("gaps_total") == 1
         assert side.cursors == [side.cursor_of(2), BASE + 2 * STEP - 10_000_000, None]
 
     run(test, 2)
@@ -364,11 +364,11 @@ def test_a_host_that_brings_nothing_for_a_time_is_asked_for_what_is_new() -> Non
 def test_another_host_is_asked_by_the_time_and_a_little_earlier(version: int) -> None:
     async def test(side: JetstreamSide) -> None:
         mark = mark_of(side, 5, "another.test:443/subscribe")
-        async with collecting(source_of(side.url), mark) as found:
-            await found.until(lambda: address(COUNT - 1) in found.outlet.keys)
-            assert found.counted("gaps_total") == 0
+        async with collecting(source_of(side.url), mark) as result:
+            await result.until(lambda: address(COUNT - 1) in result.outlet.keys)
+            assert result.counted("gaps_total") == 0
         assert side.cursors == [BASE + 5 * STEP - 10_000_000]
-        assert found.outlet.keys[0] == address(5)
+        assert result.outlet.keys[0] == address(5)
 
     run(test, version)
 
@@ -376,9 +376,9 @@ def test_another_host_is_asked_by_the_time_and_a_little_earlier(version: int) ->
 def test_another_host_that_brings_nothing_for_a_time_is_asked_for_what_is_new() -> None:
     async def test(side: JetstreamSide) -> None:
         side.faults.append(after(0, fall_silent))
-        async with collecting(source_of(side.url), mark_of(side, 5, "another.test/")) as found:
-            await found.until(complete(found))
-            assert found.counted("gaps_total") == 1
+        async with collecting(source_of(side.url), mark_of(side, 5, "another.test/")) as result:
+            await result.until(complete(result))
+            assert result.counted("gaps_total") == 1
         assert side.cursors == [BASE + 5 * STEP - 10_000_000, None]
 
     run(test, 2)
@@ -386,9 +386,9 @@ def test_another_host_that_brings_nothing_for_a_time_is_asked_for_what_is_new() 
 
 def test_a_number_of_another_instance_without_a_time_begins_with_what_is_new() -> None:
     async def test(side: JetstreamSide) -> None:
-        async with collecting(source_of(side.url), SourceMark(77, "another.test/")) as found:
-            await found.until(lambda: bool(found.outlet.keys))
-            assert found.counted("gaps_total") == 1
+        async with collecting(source_of(side.url), SourceMark(77, "another.test/")) as result:
+            await result.until(lambda: bool(result.outlet.keys))
+            assert result.counted("gaps_total") == 1
         assert side.cursors == [None]
 
     run(test, 2)
@@ -398,9 +398,9 @@ def test_a_number_of_another_instance_without_a_time_begins_with_what_is_new() -
 def test_an_older_time_from_another_host_is_clamped_and_told(version: int) -> None:
     async def test(side: JetstreamSide) -> None:
         side.floor = 8
-        async with collecting(source_of(side.url), mark_of(side, 2, "another.test/")) as found:
-            await found.until(lambda: len(found.outlet.keys) == COUNT - 8)
-            assert found.counted("gaps_total") == 1
+        async with collecting(source_of(side.url), mark_of(side, 2, "another.test/")) as result:
+            await result.until(lambda: len(result.outlet.keys) == COUNT - 8)
+            assert result.counted("gaps_total") == 1
 
     run(test, version)
 

@@ -20,8 +20,8 @@ from tests.newsift.collect.jetstream_side import (
     fall_silent,
     half_a_frame,
     ping_in_silence,
-    refusing,
-    say,
+    refuse_with,
+    send_and_close,
     serve_jetstream,
 )
 from worker.config import StreamConfig
@@ -32,21 +32,21 @@ SMALL = StreamConfig(batch_bytes=4096, in_flight=2, batch_posts=7, shutdown_s=2.
 
 def some_fault(chance: random.Random) -> Fault:
     """One of the faults, after some events."""
-    ends = (say(), abort, half_a_frame, fall_silent, ping_in_silence)
+    ends = (send_and_close(), abort, half_a_frame, fall_silent, ping_in_silence)
     some = after(chance.randrange(60), chance.choice(ends))
-    return chance.choice((some, some, some, refusing(429), refusing(503)))
+    return chance.choice((some, some, some, refuse_with(429), refuse_with(503)))
 
 
-async def until_crash(found: Collecting, chance: random.Random) -> None:
+async def until_crash(result: Collecting, chance: random.Random) -> None:
     """Let it go on until so many more frames are delivered, the broker now fast and now slow."""
-    wanted = len(found.outlet.frames) + chance.randrange(10, 60)
-    while len(found.outlet.frames) < wanted and address(COUNT - 1) not in found.outlet.keys:
+    count = len(result.outlet.frames) + chance.randrange(10, 60)
+    while len(result.outlet.frames) < count and address(COUNT - 1) not in result.outlet.keys:
         if chance.random() < 0.2:
-            found.outlet.free.clear()
+            result.outlet.free.clear()
             await asyncio.sleep(0.002)
-            found.outlet.free.set()
-        if found.task.done():
-            found.task.result()
+            result.outlet.free.set()
+        if result.task.done():
+            result.task.result()
         await asyncio.sleep(0.001)
 
 
@@ -67,18 +67,18 @@ def test_nothing_is_missing_whatever_happens(
             source = Bluesky((side.url,), (), (), 0.05)
             pauses = Backoff(0.001, 0.01)
             source.backoff = lambda _, pauses=pauses: pauses  # type: ignore[misc, method-assign]
-            async with collecting(source, mark, SMALL) as found:
+            async with collecting(source, mark, SMALL) as result:
                 if lap < ROUNDS:
-                    await until_crash(found, chance)
-                    found.outlet.free.clear()  # what is under way now is not acknowledged
+                    await until_crash(result, chance)
+                    result.outlet.free.clear()  # what is under way now is not acknowledged
                     await asyncio.sleep(0.02)
-                    found.outlet.crashed = True
-                    found.outlet.free.set()
+                    result.outlet.crashed = True
+                    result.outlet.free.set()
                 else:
-                    await found.until(lambda: address(COUNT - 1) in found.outlet.keys)
-            assert found.counts.gaps == 0
-            seen.update(found.outlet.keys)
-            mark = found.outlet.marks[-1] if found.outlet.marks else mark
+                    await result.until(lambda: address(COUNT - 1) in result.outlet.keys)
+            assert result.counts.gaps == 0
+            seen.update(result.outlet.keys)
+            mark = result.outlet.marks[-1] if result.outlet.marks else mark
             if mark is not None:  # all that it passes over was delivered
                 assert {address(n) for n in range(number[int(mark.cursor)] + 1)} <= seen
 

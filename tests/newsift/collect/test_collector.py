@@ -20,7 +20,7 @@ from newsift.collect.source import (
     SourceFrame,
     SourceMark,
 )
-from tests.newsift.collect.collecting import PATIENCE_S, Kept, collecting
+from tests.newsift.collect.collecting import PATIENCE_S, FakeOutlet, collecting
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import Config, KafkaConfig, StreamConfig
 from worker.errors import AccessError, BrokerError
@@ -138,12 +138,12 @@ def test_the_next_connection_begins_where_the_last_was_acknowledged() -> None:
     source = Played([frames(1, 2), frames(3)], [frames(3, 4), LostError(CLOSED, "gone")], [()])
 
     async def test() -> None:
-        async with collecting(source) as found:
-            await found.until(lambda: len(source.marks) == 3)
+        async with collecting(source) as result:
+            await result.until(lambda: len(source.marks) == 3)
         assert cursors(source.marks) == [None, 3, 4]
-        assert found.outlet.keys == ["1", "2", "3", "3", "4"]
-        assert found.counts.sent == 5
-        assert found.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
+        assert result.outlet.keys == ["1", "2", "3", "3", "4"]
+        assert result.counts.sent == 5
+        assert result.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
 
     run(test)
 
@@ -152,14 +152,14 @@ def test_nothing_is_marked_or_asked_again_before_it_is_acknowledged() -> None:
     source = Played([frames(1), LostError(CLOSED, "gone")], [()])
 
     async def test() -> None:
-        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as found:
-            found.outlet.free.clear()
-            await found.until(lambda: found.counted("reconnects_total") == 1)
-            await found.until(lambda: bool(found.outlet.tried))
+        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
+            result.outlet.free.clear()
+            await result.until(lambda: result.counted("reconnects_total") == 1)
+            await result.until(lambda: bool(result.outlet.tried))
             for _ in range(20):
                 await asyncio.sleep(0.002)
             assert len(source.marks) == 1
-        assert (found.outlet.marks, found.outlet.frames) == ([], [])  # it left without
+        assert (result.outlet.marks, result.outlet.frames) == ([], [])  # it left without
 
     run(test)
 
@@ -168,13 +168,13 @@ def test_leaving_waits_for_what_is_under_way() -> None:
     source = Played([frames(1, 2)])
 
     async def test() -> None:
-        async with collecting(source) as found:
-            found.outlet.free.clear()
-            await found.until(lambda: bool(found.outlet.tried))
-            found.collector.leave()
-            asyncio.get_running_loop().call_later(0.05, found.outlet.free.set)
-        assert found.outlet.keys == ["1", "2"]
-        assert cursors(found.outlet.marks) == [2]
+        async with collecting(source) as result:
+            result.outlet.free.clear()
+            await result.until(lambda: bool(result.outlet.tried))
+            result.collector.leave()
+            asyncio.get_running_loop().call_later(0.05, result.outlet.free.set)
+        assert result.outlet.keys == ["1", "2"]
+        assert cursors(result.outlet.marks) == [2]
 
     run(test)
 
@@ -183,37 +183,37 @@ def test_when_all_has_come_it_waits_for_the_broker_however_long() -> None:
     source = Played([frames(1, 2), EnoughError()])
 
     async def test() -> None:
-        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as found:
-            found.outlet.free.clear()
-            await found.until(lambda: bool(found.outlet.tried))
+        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
+            result.outlet.free.clear()
+            await result.until(lambda: bool(result.outlet.tried))
             await asyncio.sleep(0.3)  # longer than a shutdown may take
-            assert not found.task.done()
-            found.outlet.free.set()
+            assert not result.task.done()
+            result.outlet.free.set()
             async with asyncio.timeout(PATIENCE_S):
-                await found.task
-        assert cursors(found.outlet.marks) == [2]
+                await result.task
+        assert cursors(result.outlet.marks) == [2]
 
     run(test)
 
 
 def test_what_takes_long_at_the_start_is_left_when_it_is_told_to_leave() -> None:
     async def test() -> None:
-        async with collecting(Played([()])) as found:
+        async with collecting(Played([()])) as result:
 
             async def fast() -> None:
                 await asyncio.sleep(0)
 
             async def never() -> None:
-                found.collector.leave()
+                result.collector.leave()
                 await asyncio.Future()
 
             async def failing() -> None:
                 raise BrokerError("nobody listens there")
 
-            assert await found.collector.before_leaving(fast())
+            assert await result.collector.before_leaving(fast())
             with pytest.raises(BrokerError):
-                await found.collector.before_leaving(failing())
-            assert not await found.collector.before_leaving(never())
+                await result.collector.before_leaving(failing())
+            assert not await result.collector.before_leaving(never())
 
     run(test)
 
@@ -224,27 +224,27 @@ def test_a_slow_broker_holds_the_source_up_in_bounded_memory() -> None:
     source = Played([step] * 100)
 
     async def test() -> None:
-        async with collecting(source, size=size) as found:
-            found.outlet.free.clear()
-            await found.until(lambda: found.counted("in_flight_bytes") >= 2**15)
+        async with collecting(source, size=size) as result:
+            result.outlet.free.clear()
+            await result.until(lambda: result.counted("in_flight_bytes") >= 2**15)
             for _ in range(20):
                 await asyncio.sleep(0)
             assert source.yielded <= 2**15 // 2**12 + 2
-            assert found.counted("in_flight_bytes") <= 2**15 + 2 * size_of(step[0])
-            found.outlet.free.set()
-            await found.until(lambda: len(found.outlet.frames) == 100)
-            assert found.counted("in_flight_bytes") == 0
+            assert result.counted("in_flight_bytes") <= 2**15 + 2 * size_of(step[0])
+            result.outlet.free.set()
+            await result.until(lambda: len(result.outlet.frames) == 100)
+            assert result.counted("in_flight_bytes") == 0
 
     run(test)
 
 
 def test_a_frame_without_a_value_only_moves_the_mark() -> None:
     async def test() -> None:
-        async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as found:
-            await found.until(lambda: bool(found.outlet.frames))
-        assert found.outlet.keys == ["1"]
-        assert found.counts.sent == 1
-        assert cursors(found.outlet.marks) == [9]
+        async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as result:
+            await result.until(lambda: bool(result.outlet.frames))
+        assert result.outlet.keys == ["1"]
+        assert result.counts.sent == 1
+        assert cursors(result.outlet.marks) == [9]
 
     run(test)
 
@@ -252,10 +252,10 @@ def test_a_frame_without_a_value_only_moves_the_mark() -> None:
 def test_gaps_are_counted_with_their_seconds() -> None:
     async def test() -> None:
         script: list[Step] = [Gap("too old", 90.0), frames(1), Gap("unknown")]
-        async with collecting(Played(script)) as found:
-            await found.until(lambda: found.counts.gaps == 2)
-            assert found.counted("gap_seconds_total") == 90
-            assert found.counted("gaps_total", source="bluesky") == 2
+        async with collecting(Played(script)) as result:
+            await result.until(lambda: result.counts.gaps == 2)
+            assert result.counted("gap_seconds_total") == 90
+            assert result.counted("gaps_total", source="bluesky") == 2
 
     run(test)
 
@@ -276,8 +276,8 @@ def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
     source.pauses = pauses = Noted(1, 100, jitter=0)
 
     async def test() -> None:
-        async with collecting(source) as found:
-            await found.until(lambda: len(source.marks) == 6)
+        async with collecting(source) as result:
+            await result.until(lambda: len(source.marks) == 6)
 
     run(test)
     assert pauses.noted == [1, 2, 1, 2, 1]  # 5 is news, 5 again is none, 6 is
@@ -291,8 +291,8 @@ def test_a_connection_that_lasted_resets_the_pauses(monkeypatch: pytest.MonkeyPa
     source.pauses = pauses = Noted(1, 100, jitter=0)
 
     async def test() -> None:
-        async with collecting(source) as found:
-            await found.until(lambda: len(source.marks) == 5)
+        async with collecting(source) as result:
+            await result.until(lambda: len(source.marks) == 5)
 
     run(test)
     assert pauses.noted == [1, 2, 1, 2]
@@ -305,11 +305,11 @@ def test_what_no_waiting_cures_ends_it_and_the_mark_is_kept(
     monkeypatch.setattr("newsift.collect.collector.BELIEVE_REFUSAL_S", -1.0)  # it was long enough
 
     async def test() -> None:
-        async with collecting(Played([frames(1), error])) as found:
-            kept.append(found.outlet)
-            await found.until(lambda: False)
+        async with collecting(Played([frames(1), error])) as result:
+            kept.append(result.outlet)
+            await result.until(lambda: False)
 
-    kept: list[Kept] = []
+    kept: list[FakeOutlet] = []
     with pytest.raises(type(error)):
         run(test)
     assert cursors(kept[0].marks) == [1] * len(kept[0].frames)
@@ -320,17 +320,17 @@ def test_who_let_us_in_and_then_refuses_is_asked_again() -> None:
     source = Played([frames(1), refused], [refused], [frames(2)])
 
     async def test() -> None:
-        async with collecting(source) as found:
-            await found.until(lambda: found.outlet.keys == ["1", "2"])
-            assert found.counted("reconnects_total", reason=BUSY) == 2
+        async with collecting(source) as result:
+            await result.until(lambda: result.outlet.keys == ["1", "2"])
+            assert result.counted("reconnects_total", reason=BUSY) == 2
 
     run(test)
 
 
 def test_who_refuses_at_the_start_is_believed() -> None:
     async def test() -> None:
-        async with collecting(Played([AccessError("refused")])) as found:
-            await found.until(lambda: False)
+        async with collecting(Played([AccessError("refused")])) as result:
+            await result.until(lambda: False)
 
     with pytest.raises(AccessError):
         run(test)
@@ -338,12 +338,12 @@ def test_who_refuses_at_the_start_is_believed() -> None:
 
 def test_a_broker_that_fails_ends_it() -> None:
     async def test() -> None:
-        async with collecting(Played([frames(1)])) as found:
-            kept.append(found.outlet)
-            found.outlet.error = BrokerError("away for good")
-            await found.until(lambda: False)
+        async with collecting(Played([frames(1)])) as result:
+            kept.append(result.outlet)
+            result.outlet.error = BrokerError("away for good")
+            await result.until(lambda: False)
 
-    kept: list[Kept] = []
+    kept: list[FakeOutlet] = []
     with pytest.raises(BrokerError):
         run(test)
     assert kept[0].marks == []

@@ -19,7 +19,7 @@ from newsift.collect.feeds import (
     Followed,
     FollowedArticle,
     NewsFeed,
-    cleaned,
+    clean_link,
     link_identity,
     read_feed,
     read_followed,
@@ -41,12 +41,12 @@ LINK = "https://news.test/ferry"
     ],
 )
 def test_what_only_counts_readers_is_left_out(link: str) -> None:
-    assert cleaned(link) == LINK
+    assert clean_link(link) == LINK
 
 
 @pytest.mark.parametrize("query", ["id=5", "cid=9", "p=1&q=2", "q=a%20b&q=a", "utm=1", "x", "a="])
 def test_what_names_the_article_stays(query: str) -> None:
-    assert cleaned(f"{LINK}?utm_source=x&{query}&utm_medium=y") == f"{LINK}?{query}"
+    assert clean_link(f"{LINK}?utm_source=x&{query}&utm_medium=y") == f"{LINK}?{query}"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_which_are_the_same(one: str, other: str, same: bool) -> None:
 
 @given(st.text(max_size=60), st.sampled_from(["", "http://", "https://a/", "//"]))
 def test_any_text_has_an_identity_that_its_clean_form_shares(text: str, begin: str) -> None:
-    assert link_identity(cleaned(begin + text)) == link_identity(begin + text)
+    assert link_identity(clean_link(begin + text)) == link_identity(begin + text)
 
 
 URL = "https://news.test/feeds/all"
@@ -279,17 +279,17 @@ def outside() -> bytes:
 )
 def test_a_hostile_feed_is_read_within_bounds(body: bytes) -> None:
     """By a process of its own, which ends; what it says is short, and holds no file of ours."""
-    said = b""
+    output = b""
     with suppress(InputError):
-        said = run_in_subprocess(read_feed, body, URL, XML, seconds=20.0)
-    assert len(said) < 2**20
-    assert b"root:" not in said
+        output = run_in_subprocess(read_feed, body, URL, XML, seconds=20.0)
+    assert len(output) < 2**20
+    assert b"root:" not in output
 
 
 def test_characters_that_are_none_spoil_no_other_entry() -> None:
     more = "<item><title>&#xD800;&#0;&#99999999999;&#x110000;\x85&#xDFFF;</title><link>https://x/y</link></item>"
-    found = run_in_subprocess(read_feed, rss(more=more), URL, XML)
-    assert found.count(b'"link"') == 3
+    result = run_in_subprocess(read_feed, rss(more=more), URL, XML)
+    assert result.count(b'"link"') == 3
 
 
 def test_what_takes_too_long_is_refused() -> None:
@@ -317,24 +317,24 @@ def entry(name: object, published: int | None = NOW, mark: str = "m") -> Entry:
 
 
 def followed(*entries: Entry, at: int = NOW) -> Followed:
-    found = Followed(FEED, FEED)
-    found.note(entries, at, KEEP)
-    return found
+    result = Followed(FEED, FEED)
+    result.note(entries, at, KEEP)
+    return result
 
 
 def links(due: list[FollowedArticle]) -> list[str]:
-    return [known.link.rpartition("/")[2] for known in due]
+    return [article.link.rpartition("/")[2] for article in due]
 
 
 def test_new_ones_are_due_the_newest_first_and_so_many() -> None:
-    found = followed(entry("a", NOW - 5), entry("b"), entry("c", NOW - 9), entry("d", NOW - 1))
-    assert links(found.due(NOW, KEEP, 3)) == ["b", "d", "a"]
+    result = followed(entry("a", NOW - 5), entry("b"), entry("c", NOW - 9), entry("d", NOW - 1))
+    assert links(result.due(NOW, KEEP, 3)) == ["b", "d", "a"]
 
 
 def test_a_time_in_the_future_is_now_and_one_that_is_missing_is_when_it_was_first_seen() -> None:
-    found = followed(entry("a", NOW + KEEP), entry("b", None))
-    found.note([entry("a", NOW + KEEP), entry("b", None)], NOW + HOUR, KEEP)
-    assert [known.published for known in found.articles.values()] == [NOW, NOW]
+    result = followed(entry("a", NOW + KEEP), entry("b", None))
+    result.note([entry("a", NOW + KEEP), entry("b", None)], NOW + HOUR, KEEP)
+    assert [article.published for article in result.articles.values()] == [NOW, NOW]
 
 
 @pytest.mark.parametrize(("age", "due"), [(KEEP - 1, 1), (KEEP, 0), (2 * KEEP, 0)])
@@ -346,78 +346,78 @@ def test_what_would_have_ended_already_is_not_due(age: int, due: int) -> None:
 
 
 def test_what_fails_for_now_is_tried_so_often_and_no_more() -> None:
-    (known,) = followed(entry("a")).articles.values()
+    (article,) = followed(entry("a")).articles.values()
     minutes = []
     for minute in range(5000):
         now = NOW + minute * HOUR // 60
-        if known.due(now):
+        if article.due(now):
             minutes.append(minute)
-            known.tried(now, failing=True)
+            article.tried(now, failing=True)
     assert minutes == [0, 15, 45, 105, 225, 465, 945]
     assert len(minutes) == TRIES + 1
 
 
 def test_an_entry_that_says_something_new_is_due_at_once_and_then_more_seldom() -> None:
-    found = followed(entry("a"))
-    (known,) = found.articles.values()
-    known.tried(NOW)
+    result = followed(entry("a"))
+    (article,) = result.articles.values()
+    article.tried(NOW)
     at = []
     for minute in range(0, 400, 10):
         now = NOW + minute * HOUR // 60
-        found.note([entry("a", mark=str(minute))], now, KEEP)
-        if known.due(now):
+        result.note([entry("a", mark=str(minute))], now, KEEP)
+        if article.due(now):
             at.append(minute)
-            known.tried(now)
+            article.tried(now)
     assert at == [0, 60, 180, 360]
 
 
 def test_an_article_is_known_until_its_seed_is_deleted() -> None:
-    found = followed(entry("a"), entry("b"))
-    found.articles["news.test/a"].seed = "seed"
-    assert found.ended(NOW + KEEP - 1, KEEP) == []
-    found.note([], NOW + 2 * KEEP, KEEP)
-    assert links(found.ended(NOW + KEEP, KEEP)) == ["a"]
-    found.articles["news.test/a"].leave()
-    found.note([], NOW + 2 * KEEP, KEEP)
-    assert found.articles == {}
+    result = followed(entry("a"), entry("b"))
+    result.articles["news.test/a"].seed = "seed"
+    assert result.ended(NOW + KEEP - 1, KEEP) == []
+    result.note([], NOW + 2 * KEEP, KEEP)
+    assert links(result.ended(NOW + KEEP, KEEP)) == ["a"]
+    result.articles["news.test/a"].leave()
+    result.note([], NOW + 2 * KEEP, KEEP)
+    assert result.articles == {}
 
 
 def test_what_the_feed_no_longer_names_is_not_read_again() -> None:
-    found = followed(entry("a"), entry("b"))
-    found.note([entry("b")], NOW + HOUR, KEEP)
-    assert links(found.due(NOW + HOUR, KEEP, 9)) == ["b"]
+    result = followed(entry("a"), entry("b"))
+    result.note([entry("b")], NOW + HOUR, KEEP)
+    assert links(result.due(NOW + HOUR, KEEP, 9)) == ["b"]
 
 
 def test_what_was_not_named_for_long_is_forgotten_and_the_others_are_not() -> None:
-    found = followed(entry("a"), entry("b"))
-    found.note([entry("b")], NOW + KEEP // 2, KEEP)
-    assert len(found.articles) == 2
-    found.note([entry("c", NOW + KEEP + 1)], NOW + KEEP + 1, KEEP)
-    assert [known.link[-1] for known in found.articles.values()] == ["b", "c"]
+    result = followed(entry("a"), entry("b"))
+    result.note([entry("b")], NOW + KEEP // 2, KEEP)
+    assert len(result.articles) == 2
+    result.note([entry("c", NOW + KEEP + 1)], NOW + KEEP + 1, KEEP)
+    assert [article.link[-1] for article in result.articles.values()] == ["b", "c"]
 
 
 def test_a_feed_that_names_others_each_time_fills_no_memory() -> None:
-    found = Followed(FEED, FEED)
+    result = Followed(FEED, FEED)
     for day in range(25):
-        found.note([entry(f"{day}-{n}") for n in range(1000)], NOW + day, KEEP)
-    assert len(found.articles) == MOST_ARTICLES
-    assert min(known.seen for known in found.articles.values()) == NOW + 15
+        result.note([entry(f"{day}-{n}") for n in range(1000)], NOW + day, KEEP)
+    assert len(result.articles) == MOST_ARTICLES
+    assert min(article.seen for article in result.articles.values()) == NOW + 15
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=12))
 def test_what_is_new_is_what_no_round_has_named(rounds: list[tuple[int, int]]) -> None:
-    found, seen = Followed(FEED, FEED), set[int]()
+    result, seen = Followed(FEED, FEED), set[int]()
     for step, (begin, count) in enumerate(rounds):
         names = list(range(begin, begin + count))
-        fresh = found.note([entry(name) for name in names], NOW + step, KEEP)
+        fresh = result.note([entry(name) for name in names], NOW + step, KEEP)
         assert fresh == len(set(names) - seen)
         seen |= set(names)
 
 
 def test_it_is_read_as_it_was_stored() -> None:
-    found = followed(entry("a"), entry("ü"))
-    found.etag, found.failures = '"x"', 3
-    assert read_followed(msgspec.json.encode(found), "here") == found
+    result = followed(entry("a"), entry("ü"))
+    result.etag, result.failures = '"x"', 3
+    assert read_followed(msgspec.json.encode(result), "here") == result
 
 
 @given(st.binary(max_size=60))

@@ -68,7 +68,7 @@ def test_a_file_without_end_holds_nobody_up(tmp_path: Path) -> None:
 
 def crash_and_go_on(place: Path, state: Path, dice: random.Random) -> tuple[list[str], int]:
     """All keys that were handed on before each of many crashes, and how many crashes there were."""
-    handed: list[str] = []
+    sent: list[str] = []
     mark: SourceMark | None = None
     crashes = 0
 
@@ -78,7 +78,7 @@ def crash_and_go_on(place: Path, state: Path, dice: random.Random) -> tuple[list
         count = 0
         async for frame in frames_of(source, since):
             if frame.value:
-                handed.append((frame.key or b"").decode())
+                sent.append((frame.key or b"").decode())
             count += 1
             if dice.random() < 0.7:  # the others are sent and not yet acknowledged
                 mark = mark_of(source, frame)
@@ -88,7 +88,7 @@ def crash_and_go_on(place: Path, state: Path, dice: random.Random) -> tuple[list
 
     while asyncio.run(until_it_crashes(dice.randint(1, 60))):
         crashes += 1
-    return handed, crashes
+    return sent, crashes
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -99,12 +99,12 @@ def test_whatever_crashes_nothing_is_missing_and_little_comes_twice(
     sizes = [dice.choice([0, 1, 5, 40, 150]) for _ in range(12)]
     for number, size in enumerate(sizes):
         put(place, f"{number}.jsonl", posts(str(number), size), age=100 - number)
-    handed, crashes = crash_and_go_on(place, state, dice)
+    sent, crashes = crash_and_go_on(place, state, dice)
     expected = [f"{name}-{row}" for name, size in enumerate(sizes) for row in range(size)]
     assert crashes > 2
-    assert set(handed) == set(expected)
-    assert len(handed) - len(expected) < 20 * crashes
-    assert list(dict.fromkeys(handed)) == expected
+    assert set(sent) == set(expected)
+    assert len(sent) - len(expected) < 20 * crashes
+    assert list(dict.fromkeys(sent)) == expected
 
 
 def test_files_that_come_and_go_between_crashes(place: Path, state: Path) -> None:
@@ -295,20 +295,20 @@ def test_a_folder_that_is_gone_is_waited_for_and_told_once(
     put(place, "a.jsonl", posts("a", 1))
 
     async def keys() -> list[str]:
-        found: list[str] = []
+        result: list[str] = []
         arrivals = source.arrivals(NOBODY, None)
         idle = 0
         async for frames in arrivals:
             assert isinstance(frames, list | tuple)
-            found += [(frame.key or b"").decode() for frame in frames if frame.value]
+            result += [(frame.key or b"").decode() for frame in frames if frame.value]
             idle += 1
-            if found == ["a-0"] and place.exists():
+            if result == ["a-0"] and place.exists():
                 shutil.rmtree(place)
                 asyncio.get_running_loop().call_later(0.2, put, place, "b.jsonl", posts("b", 1))
-            if found == ["a-0", "b-0"]:
+            if result == ["a-0", "b-0"]:
                 break
         await arrivals.aclose()
-        return found
+        return result
 
     assert asyncio.run(keys()) == ["a-0", "b-0"]
     assert caplog.text.count("is not there; it is waited for") == 1

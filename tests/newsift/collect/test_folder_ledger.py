@@ -10,16 +10,16 @@ from newsift.collect.folder import ENTIRE, FileLedger, FileVersion, Place, Settl
 from tests.newsift.collect.folder_side import posts, put
 
 
-def found(folder: Path) -> list[FileVersion]:
+def result(folder: Path) -> list[FileVersion]:
     return scan_folder(str(folder)) or []
 
 
-def begun(folder: Path, file: Path, count: int = 3) -> FileLedger:
+def start_files(folder: Path, file: Path, count: int = 3) -> FileLedger:
     for number in range(count):
         put(folder, f"{number}.jsonl", posts(str(number), 1), age=100 - number)
     ledger = FileLedger(file)
     ledger.open(None)
-    ledger.begin(found(folder))
+    ledger.begin(result(folder))
     return ledger
 
 
@@ -43,22 +43,22 @@ def file(tmp_path: Path) -> Path:
 def test_what_is_done_is_what_comes_before_the_cursor(
     folder: Path, file: Path, number: int
 ) -> None:
-    begun(folder, file)
+    start_files(folder, file)
     ledger = again(file, Place(number, ENTIRE))
-    assert [ledger.entry_of(each) is not None for each in found(folder)] == [
+    assert [ledger.entry_of(each) is not None for each in result(folder)] == [
         n <= number for n in (1, 2, 3)
     ]
-    assert ledger.resume(found(folder)) is None
-    assert [line.number for line, _ in ledger.begin(found(folder)[number:])] == [
+    assert ledger.resume(result(folder)) is None
+    assert [line.number for line, _ in ledger.begin(result(folder)[number:])] == [
         *range(number + 1, 4)
     ]
 
 
 def test_the_file_under_way_is_resumed_and_then_known(folder: Path, file: Path) -> None:
-    begun(folder, file)
+    start_files(folder, file)
     again(file, Place(2, 5))
     ledger = again(file, Place(2, 5))  # as it was, had it crashed at once
-    files = found(folder)
+    files = result(folder)
     assert ledger.entry_of(files[1]) is None
     line, there, rows = ledger.resume(files) or pytest.fail("nothing is under way")
     assert (line.number, there, rows) == (2, files[1], 5)
@@ -67,32 +67,32 @@ def test_the_file_under_way_is_resumed_and_then_known(folder: Path, file: Path) 
 
 
 def test_without_a_cursor_all_is_begun_anew(folder: Path, file: Path) -> None:
-    begun(folder, file)
+    start_files(folder, file)
     ledger = again(file, None)
-    assert [ledger.entry_of(each) for each in found(folder)] == [None] * 3
+    assert [ledger.entry_of(each) for each in result(folder)] == [None] * 3
 
 
 def test_a_line_that_a_crash_cut_off_was_not_begun(folder: Path, file: Path) -> None:
-    begun(folder, file)
+    start_files(folder, file)
     file.write_bytes(file.read_bytes() + b'[4,"/x/y.jsonl",1,')
-    assert again(file, Place(3, ENTIRE)).entry_of(found(folder)[2]) is not None
+    assert again(file, Place(3, ENTIRE)).entry_of(result(folder)[2]) is not None
 
 
 def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(folder: Path, file: Path) -> None:
-    begun(folder, file)
+    start_files(folder, file)
     file.unlink()
     with pytest.raises(InputError, match="says which files were sent; delete the state too"):
         again(file, Place(3, ENTIRE))
 
 
 def test_a_file_that_was_refused_may_be_mended(folder: Path, file: Path) -> None:
-    ledger = begun(folder, file, 1)
-    (line,) = (ledger.entry_of(each) for each in found(folder))
+    ledger = start_files(folder, file, 1)
+    (line,) = (ledger.entry_of(each) for each in result(folder))
     assert line is not None
     ledger.refuse(line)
     for each in (ledger, again(file, Place(1, ENTIRE))):
         put(folder, "0.jsonl", posts("mended", 1), age=50)
-        (now,) = found(folder)
+        (now,) = result(folder)
         assert each.entry_of(now) is None
         assert each.changed(now) is None
 
@@ -101,11 +101,11 @@ def test_of_far_too_many_the_oldest_that_are_gone_are_forgotten(
     folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder_module, "MOST", 10)
-    ledger = begun(folder, file, 14)
-    before = found(folder)
+    ledger = start_files(folder, file, 14)
+    before = result(folder)
     for number in range(12):
         (folder / f"{number}.jsonl").unlink()
-    ledger.prune(found(folder))
+    ledger.prune(result(folder))
     for each in (ledger, again(file, Place(14, ENTIRE))):
         assert [each.entry_of(old) is not None for old in before] == [False] * 9 + [True] * 5
 
@@ -121,15 +121,15 @@ def test_logs_that_are_turned_are_known_however_often_it_starts_again(
         if log.exists():
             log.rename(folder / "log.1.jsonl")
         put(folder, "log.jsonl", posts(str(number), 1), age=100 - number)
-        new = [each for each in found(folder) if ledger.entry_of(each) is None]
+        new = [each for each in result(folder) if ledger.entry_of(each) is None]
         assert [each.path for each in new] == [str(log)]
         ledger.begin(new)
         for _ in range(2):
             ledger = again(file, Place(number + 1, ENTIRE))
-    assert all(ledger.entry_of(each) for each in found(folder))
+    assert all(ledger.entry_of(each) for each in result(folder))
     with (folder / "log.2.jsonl").open("ab") as late:
         late.write(posts("late", 1))
-    (changed,) = (each for each in found(folder) if ledger.entry_of(each) is None)
+    (changed,) = (each for each in result(folder) if ledger.entry_of(each) is None)
     assert ledger.changed(changed) is not None
 
 
@@ -137,10 +137,10 @@ def test_of_far_too_many_that_are_all_there_none_is_forgotten(
     folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder_module, "MOST", 3)
-    ledger = begun(folder, file, 8)
+    ledger = start_files(folder, file, 8)
     written = file.stat().st_ino
-    ledger.prune(found(folder))
-    assert all(ledger.entry_of(each) for each in found(folder))
+    ledger.prune(result(folder))
+    assert all(ledger.entry_of(each) for each in result(folder))
     assert file.stat().st_ino == written  # not anew at each look
 
 
@@ -150,15 +150,15 @@ def test_a_name_that_is_no_text(folder: Path, file: Path) -> None:
     odd.write_bytes(posts("odd", 1))
     ledger = FileLedger(file)
     ledger.open(None)
-    ledger.begin(found(folder))
-    assert again(file, Place(1, ENTIRE)).entry_of(found(folder)[0]) is not None
+    ledger.begin(result(folder))
+    assert again(file, Place(1, ENTIRE)).entry_of(result(folder)[0]) is not None
 
 
 def test_who_keeps_nothing_leaves_no_file(folder: Path, file: Path) -> None:
     put(folder, "a.jsonl", posts("a", 1))
     ledger = FileLedger(file, persistent=False)
     ledger.open(None)
-    ledger.begin(found(folder))
+    ledger.begin(result(folder))
     assert not file.exists()
 
 

@@ -19,8 +19,8 @@ from newsift.collect.http import (
     answer_error,
     connection_errors,
     endpoint,
-    needed_token,
     read_body,
+    read_token,
     without_login,
 )
 from newsift.collect.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
@@ -30,11 +30,11 @@ from worker.errors import AccessError, ConfigError
 
 @given(st.binary(max_size=80), st.lists(st.integers(0, 80), max_size=6))
 def test_lines_are_the_same_however_the_bytes_fall(whole: bytes, cuts: list[int]) -> None:
-    parser, found = LineParser(), list[bytes]()
+    parser, result = LineParser(), list[bytes]()
     places = sorted({min(cut, len(whole)) for cut in cuts})
     for low, high in zip([0, *places], [*places, len(whole)], strict=True):
-        found += parser.feed(whole[low:high])
-    assert found == whole.split(b"\n")[:-1]
+        result += parser.feed(whole[low:high])
+    assert result == whole.split(b"\n")[:-1]
 
 
 def test_a_line_without_end_is_given_up() -> None:
@@ -50,15 +50,15 @@ LINE = st.sampled_from(["", ":thump", "event: update", "data: {}", "data:x", "da
 
 def by_lines(lines: list[str]) -> list[tuple[str, bytes]]:
     """The events of lines, by a loop that follows the page step by step."""
-    found: list[tuple[str, bytes]] = []
+    result: list[tuple[str, bytes]] = []
     name, data = "", list[str]()
     for line in lines:
         if line == "":
             if data:
-                found.append((name or "message", "\n".join(data).encode()))
+                result.append((name or "message", "\n".join(data).encode()))
             name, data = "", []
         elif line[0] == ":":
-            found.append(("", b""))
+            result.append(("", b""))
         else:
             field, value = line, ""
             if ":" in line:
@@ -68,7 +68,7 @@ def by_lines(lines: list[str]) -> list[tuple[str, bytes]]:
                 name = value
             if field == "data":
                 data.append(value)
-    return found
+    return result
 
 
 @given(st.lists(st.tuples(LINE, ENDS), max_size=20), st.data())
@@ -80,10 +80,10 @@ def test_events_are_the_same_however_the_bytes_fall(
             lines[i] = line, "\n"
     whole = "".join(line + end for line, end in lines).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
-    parser, found = EventParser(), list[tuple[str, bytes]]()
+    parser, result = EventParser(), list[tuple[str, bytes]]()
     for low, high in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        found += parser.feed(whole[low:high])
-    assert found == by_lines([line for line, _ in lines])
+        result += parser.feed(whole[low:high])
+    assert result == by_lines([line for line, _ in lines])
 
 
 @pytest.mark.parametrize("part", [b"x" * 60, b"data: " + b"x" * 30 + b"\n", b"id:\n" * 15])
@@ -104,16 +104,16 @@ def test_heartbeats_do_not_count_to_an_event() -> None:
     [(429, LIMITED), (500, BUSY), (503, BUSY), (408, BUSY), (425, BUSY), (302, BUSY)],
 )
 def test_what_waiting_cures_is_lost(status: int, kind: str) -> None:
-    found = answer_error("h", status, {"Retry-After": "3"}, "", "do this")
-    assert isinstance(found, LostError)
-    assert (found.reason, found.wait) == (kind, 3)
+    result = answer_error("h", status, {"Retry-After": "3"}, "", "do this")
+    assert isinstance(result, LostError)
+    assert (result.reason, result.wait) == (kind, 3)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
 def test_what_waiting_does_not_cure_is_refused(status: int) -> None:
-    found = answer_error("h", status, {}, "words", "do this")
-    assert isinstance(found, AccessError)
-    assert str(found) == f"h answers {status} (words); do this"
+    result = answer_error("h", status, {}, "words", "do this")
+    assert isinstance(result, AccessError)
+    assert str(result) == f"h answers {status} (words); do this"
 
 
 @pytest.mark.parametrize("url", ["ws://h/a?b=1", "wss://[::1]:8/a", "ws://h:80"])
@@ -130,25 +130,25 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 def test_a_refusal_shows_no_secret_of_an_address() -> None:
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as caught:
         endpoint("gopher://user:secret@h/a?token=hidden", "ws", "wss")
-    assert "secret" not in str(refused.value)
-    assert "hidden" not in str(refused.value)
+    assert "secret" not in str(caught.value)
+    assert "hidden" not in str(caught.value)
 
 
 def test_a_token_comes_from_a_file_else_from_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("from-a-file\n")
     env = {"T": " from-the-environment "}
-    for token_file, wanted in ((file, "from-a-file"), (None, "from-the-environment")):
-        found = needed_token("T", token_file, env)
-        assert (found.reveal(), str(found)) == (wanted, "***")
+    for token_file, token in ((file, "from-a-file"), (None, "from-the-environment")):
+        result = read_token("T", token_file, env)
+        assert (result.reveal(), str(result)) == (token, "***")
     with pytest.raises(ConfigError, match=r"^T: is not set; "):
-        needed_token("T", None, {})
+        read_token("T", None, {})
     for odd in ("zwei wörter", "a\nb"):
-        with pytest.raises(ConfigError, match=r"^T: ") as refused:
-            needed_token("T", None, {"T": odd})
-        assert odd not in str(refused.value)
+        with pytest.raises(ConfigError, match=r"^T: ") as caught:
+            read_token("T", None, {"T": odd})
+        assert odd not in str(caught.value)
 
 
 def answering(handler: Any, ask: Callable[[ClientSession, str], Coroutine[Any, Any, Any]]) -> Any:
@@ -169,14 +169,14 @@ def test_a_login_in_netrc_does_not_stand_in_the_way_of_a_token(
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
-    async def said(request: web.Request) -> web.Response:
+    async def header(request: web.Request) -> web.Response:
         return web.Response(text=request.headers["Authorization"])
 
     async def ask(client: ClientSession, url: str) -> bytes:
         async with client.get(url, headers={"Authorization": "Bearer t"}) as answer:
             return await read_body(answer, 100)
 
-    assert answering(said, ask) == b"Bearer t"
+    assert answering(header, ask) == b"Bearer t"
 
 
 @pytest.mark.usefixtures("no_proxy")
@@ -227,6 +227,6 @@ def test_what_goes_in_a_circle_shows_nothing_of_its_address() -> None:
 
 
 def test_a_login_beside_a_token_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^--url: holds a login") as refused:
+    with pytest.raises(InputError, match=r"^--url: holds a login") as caught:
         without_login(URL("https://me:secret@h/a"))
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(caught.value)

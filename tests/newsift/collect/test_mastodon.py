@@ -25,8 +25,8 @@ from newsift.collect.mastodon import (
     event_value,
     id_before,
     order,
-    status_identity,
-    statuses,
+    read_status_id,
+    read_statuses,
     stream_address,
     time_of_id,
 )
@@ -41,12 +41,12 @@ from newsift.collect.source import (
     SourceMark,
 )
 from newsift.web.client import client_session, limits
-from tests.newsift.collect.following import Followed, first_of, following, until
+from tests.newsift.collect.following import Follower, first_of, follow, until
 from tests.newsift.collect.mastodon_side import (
     TOKEN,
     FakeInstance,
+    make_status,
     serve_instance,
-    status,
     status_id,
 )
 from worker.config.secret import Secret
@@ -66,9 +66,9 @@ def source_of(
 
 def ids(frames: Sequence[SourceFrame]) -> list[str]:
     """The ids of frames as the worker reads them."""
-    found = [read_post(frame.value) for frame in frames]
-    assert all(isinstance(post, Post) for post in found), found
-    return [post.id for post in found if isinstance(post, Post)]
+    result = [read_post(frame.value) for frame in frames]
+    assert all(isinstance(post, Post) for post in result), result
+    return [post.id for post in result if isinstance(post, Post)]
 
 
 NAMES = st.sampled_from(["update", "status.update", "delete", "announcement", "ü\n"])
@@ -111,8 +111,8 @@ def test_an_id_without_time_stays(id: str) -> None:
 
 
 def test_a_status_comes_once() -> None:
-    newest, one = Newest(), json.dumps(status(status_id(1))).encode()
-    id = status_identity(one)
+    newest, one = Newest(), json.dumps(make_status(status_id(1))).encode()
+    id = read_status_id(one)
     assert id == status_id(1)
     assert newest.status(one, id) is not None
     assert newest.status(one, id) is None
@@ -121,22 +121,22 @@ def test_a_status_comes_once() -> None:
 @given(st.lists(st.integers(1, 10**18), max_size=50))
 def test_a_page_is_read_oldest_first(numbers: list[int]) -> None:
     body = json.dumps([{"id": str(number)} for number in numbers] + [{}, {"id": "a b"}]).encode()
-    found = statuses(body, "m.example")
-    assert [int(id) for id, _ in found] == sorted(numbers)
-    assert [json.loads(value)["id"] for _, value in found] == [id for id, _ in found]
+    result = read_statuses(body, "m.example")
+    assert [int(id) for id, _ in result] == sorted(numbers)
+    assert [json.loads(value)["id"] for _, value in result] == [id for id, _ in result]
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b"[" * 100_000])
 def test_what_is_no_page_ends_the_connection(body: bytes) -> None:
     with pytest.raises(LostError, match="not as documented"):
-        statuses(body, "m.example")
+        read_statuses(body, "m.example")
 
 
 def test_a_server_without_the_document_is_streamed_from_all_the_same() -> None:
     async def story() -> None:
         async with serve_instance() as side:
             side.document = None
-            async with following(source_of(side)):
+            async with follow(source_of(side)):
                 await side.opened.wait()
 
     asyncio.run(story())
@@ -164,13 +164,13 @@ def test_a_server_without_the_document_is_streamed_from_all_the_same() -> None:
 def test_an_address_is_an_instance_or_a_stream_of_one(
     url: str, stream: str | None, tag: str | None, named: PublicStream, exact: str | None
 ) -> None:
-    found = stream_address(url, stream, tag)
-    assert (found.stream, str(found.exact or "") or None) == (named, exact)
-    assert found.host.host == "m.example"
+    result = stream_address(url, stream, tag)
+    assert (result.stream, str(result.exact or "") or None) == (named, exact)
+    assert result.host.host == "m.example"
 
 
 @pytest.mark.parametrize(
-    ("url", "stream", "tag", "said"),
+    ("url", "stream", "tag", "message"),
     [
         ("ftp://m.example", None, None, "--url"),
         ("https://m.example", "home", None, "--stream"),
@@ -181,17 +181,17 @@ def test_an_address_is_an_instance_or_a_stream_of_one(
     ],
 )
 def test_an_address_that_says_no_stream_is_refused(
-    url: str, stream: str | None, tag: str | None, said: str
+    url: str, stream: str | None, tag: str | None, message: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         stream_address(url, stream, tag)
 
 
 def test_events_come_as_the_platform_sent_them() -> None:
-    first, edited = status_id(1), json.dumps(status(status_id(0), "edited"))
+    first, edited = status_id(1), json.dumps(make_status(status_id(0), "edited"))
 
-    async def story() -> Followed:
-        async with serve_instance() as side, following(source_of(side)) as seen:
+    async def story() -> Follower:
+        async with serve_instance() as side, follow(source_of(side)) as follower:
             await until(lambda: len(side.urls("/api/v1/timelines")) == 3)  # from now on it streams
             await side.write(b":thump\n")
             await side.post(first)
@@ -199,13 +199,13 @@ def test_events_come_as_the_platform_sent_them() -> None:
             await side.tell("filters_changed", "undefined")
             await side.tell("delete", first)
             await side.tell("update", "no status")
-            await until(lambda: len(seen.frames) == 4)
-        return seen
+            await until(lambda: len(follower.frames) == 4)
+        return follower
 
-    seen = asyncio.run(story())
-    posted, update, delete, odd = seen.frames
-    values = [json.loads(value) for value in seen.values()]
-    assert values[0] == {"event": "update", "payload": status(first)}
+    follower = asyncio.run(story())
+    posted, update, delete, odd = follower.frames
+    values = [json.loads(value) for value in follower.values()]
+    assert values[0] == {"event": "update", "payload": make_status(first)}
     assert (posted.key, posted.cursor) == (first.encode(), first)
     assert values[1] == {"event": "status.update", "payload": json.loads(edited)}
     assert (update.key, update.cursor) == (status_id(0).encode(), first)
@@ -218,17 +218,17 @@ def test_events_come_as_the_platform_sent_them() -> None:
 def test_a_web_socket_brings_the_same() -> None:
     first = status_id(1)
 
-    async def story() -> Followed:
-        async with serve_instance() as side, following(source_of(side, socket=True)) as seen:
+    async def story() -> Follower:
+        async with serve_instance() as side, follow(source_of(side, socket=True)) as follower:
             await until(lambda: len(side.urls("/api/v1/timelines")) == 3)
             await side.post(first)
             await side.tell("delete", first)
             await side.sockets[0].send_str("no JSON")
-            await until(lambda: len(seen.frames) == 3)
-        return seen
+            await until(lambda: len(follower.frames) == 3)
+        return follower
 
     posted, delete, odd = asyncio.run(story()).frames
-    event = {"stream": ["public"], "event": "update", "payload": json.dumps(status(first))}
+    event = {"stream": ["public"], "event": "update", "payload": json.dumps(make_status(first))}
     assert json.loads(posted.value) == event
     assert (posted.key, posted.cursor) == (first.encode(), first)
     assert ids([posted]) == [first]
@@ -238,10 +238,12 @@ def test_a_web_socket_brings_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "stream", "said"),
+    ("token", "stream", "message"),
     [("stale", "public", "401 .*Invalid access token"), (TOKEN, "public:local", "Unknown stream")],
 )
-def test_a_web_socket_that_is_refused_ends_the_command(token: str, stream: str, said: str) -> None:
+def test_a_web_socket_that_is_refused_ends_the_command(
+    token: str, stream: str, message: str
+) -> None:
     async def story() -> None:
         async with serve_instance() as side:
             url = side.url.with_scheme("ws").with_path(STREAMING)
@@ -250,11 +252,11 @@ def test_a_web_socket_that_is_refused_ends_the_command(token: str, stream: str, 
                 async for _ in source.arrivals(client, None):
                     pass
 
-    with pytest.raises(AccessError, match=said):
+    with pytest.raises(AccessError, match=message):
         asyncio.run(story())
 
 
-async def troubled(side: FakeInstance, seen: Followed, chance: random.Random) -> int:
+async def troubled(side: FakeInstance, follower: Follower, chance: random.Random) -> int:
     """Statuses and faults in an order that chance gives; how many statuses there were."""
     count = 0
     for _ in range(12):
@@ -274,7 +276,7 @@ async def troubled(side: FakeInstance, seen: Followed, chance: random.Random) ->
         for _ in range(chance.choice([0, 1, 39, 40, 41, 100])):
             count += 1
             await side.post(status_id(count))
-    await until(lambda: len(seen.keyed()) >= count)
+    await until(lambda: len(follower.keyed()) >= count)
     return count
 
 
@@ -283,16 +285,16 @@ async def troubled(side: FakeInstance, seen: Followed, chance: random.Random) ->
 def test_nothing_is_missing_and_nothing_comes_twice_or_before_its_turn(
     seed: int, socket: bool
 ) -> None:
-    async def story() -> tuple[Followed, int]:
-        async with serve_instance() as side, following(source_of(side, socket=socket)) as seen:
-            count = await troubled(side, seen, random.Random(seed))
-        return seen, count
+    async def story() -> tuple[Follower, int]:
+        async with serve_instance() as side, follow(source_of(side, socket=socket)) as follower:
+            count = await troubled(side, follower, random.Random(seed))
+        return follower, count
 
-    seen, count = asyncio.run(story())
-    assert ids(seen.frames) == [status_id(second) for second in range(1, count + 1)]
-    assert [frame.cursor for frame in seen.frames] == ids(seen.frames)
-    assert not seen.gaps
-    assert {lost.reason for lost in seen.lost} <= {CLOSED, BUSY, LIMITED, "unreachable"}
+    follower, count = asyncio.run(story())
+    assert ids(follower.frames) == [status_id(second) for second in range(1, count + 1)]
+    assert [frame.cursor for frame in follower.frames] == ids(follower.frames)
+    assert not follower.gaps
+    assert {lost.reason for lost in follower.lost} <= {CLOSED, BUSY, LIMITED, "unreachable"}
 
 
 def small(number: float) -> str:
@@ -306,14 +308,14 @@ def test_after_a_crash_nothing_is_missing_wherever_it_was(name: Callable[[float]
 
     async def story(acknowledged: int) -> tuple[list[str], list[str]]:
         async with serve_instance() as side:
-            async with following(source_of(side)) as before:
-                await until(lambda: before.noted)
+            async with follow(source_of(side)) as before:
+                await until(lambda: before.cursor_frames)
                 await side.post(*[name(number) for number in order])
                 await until(lambda: len(before.frames) == len(order))
             side.cut()
             await side.post(name(11))
             mark = before.mark(source_of(side).place, acknowledged)
-            async with following(source_of(side), mark) as after:
+            async with follow(source_of(side), mark) as after:
                 await until(lambda: name(11) in after.keyed())
             return ids(before.frames[:acknowledged]), ids(after.frames)
 
@@ -323,19 +325,19 @@ def test_after_a_crash_nothing_is_missing_wherever_it_was(name: Callable[[float]
 
 
 def test_a_timeline_that_fails_does_not_keep_the_stream_from_beginning() -> None:
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             await side.post(status_id(1))
             side.answers.append(("/api/v1/timelines", web.Response(status=500)))
-            async with following(source_of(side)) as seen:
+            async with follow(source_of(side)) as follower:
                 await side.opened.wait()
                 await until(lambda: not side.answers)
                 await side.post(status_id(2))
-                await until(lambda: seen.frames)
-        return seen
+                await until(lambda: follower.frames)
+        return follower
 
-    seen = asyncio.run(story())
-    assert (ids(seen.frames), seen.lost) == ([status_id(2)], [])
+    follower = asyncio.run(story())
+    assert (ids(follower.frames), follower.lost) == ([status_id(2)], [])
 
 
 OPEN = {"local": "public", "remote": "authenticated"}
@@ -405,23 +407,23 @@ def test_a_refusal_names_the_remedy(path: str, code: int, remedy: str) -> None:
 
 
 def test_without_a_timeline_there_is_a_gap() -> None:
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             side.answers += [("/api/v1/timelines", web.Response(status=404)) for _ in range(2)]
             start = SourceMark(status_id(0), side.url.authority, 1.0)
-            async with following(source_of(side), start) as seen:
-                await until(lambda: seen.gaps)
-        return seen
+            async with follow(source_of(side), start) as follower:
+                await until(lambda: follower.gaps)
+        return follower
 
     assert len(asyncio.run(story()).gaps) == 1
 
 
 def test_a_silent_stream_is_left() -> None:
-    async def story() -> Followed:
-        async with serve_instance() as side, following(source_of(side, stall_s=0.2)) as seen:
+    async def story() -> Follower:
+        async with serve_instance() as side, follow(source_of(side, stall_s=0.2)) as follower:
             await side.opened.wait()
             await until(lambda: len(side.urls(PUBLIC)) > 2)
-        return seen
+        return follower
 
     assert asyncio.run(story()).lost[0].reason == STALLED
 
@@ -429,33 +431,33 @@ def test_a_silent_stream_is_left() -> None:
 def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
     mark = status_id(0)
 
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             await side.post(*[status_id(second) for second in range(1, 301)])
             start = SourceMark(mark, side.url.authority, 1.0)
-            async with following(source_of(side, most_pages=2), start) as seen:
-                await until(lambda: seen.gaps)
+            async with follow(source_of(side, most_pages=2), start) as follower:
+                await until(lambda: follower.gaps)
                 await side.post(status_id(301))
-                await until(lambda: status_id(301) in seen.keyed())
-        return seen
+                await until(lambda: status_id(301) in follower.keyed())
+        return follower
 
-    seen = asyncio.run(story())
-    assert ids(seen.frames) == [status_id(second) for second in [*range(1, 81), 301]]
-    [gap] = seen.gaps
+    follower = asyncio.run(story())
+    assert ids(follower.frames) == [status_id(second) for second in [*range(1, 81), 301]]
+    [gap] = follower.gaps
     assert gap.seconds is not None
 
 
 def test_pages_that_are_not_full_may_not_be_the_last() -> None:
     every = [status_id(second) for second in range(1, 151)]
 
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             side.hidden = {every[7], every[50]}
             await side.post(*every)
             start = SourceMark(status_id(0), side.url.authority)
-            async with following(source_of(side), start) as seen:
-                await until(lambda: seen.noted)
-        return seen
+            async with follow(source_of(side), start) as follower:
+                await until(lambda: follower.cursor_frames)
+        return follower
 
     assert ids(asyncio.run(story()).frames) == [*every[:7], *every[8:50], *every[51:]]
 
@@ -463,22 +465,22 @@ def test_pages_that_are_not_full_may_not_be_the_last() -> None:
 def test_the_state_of_another_instance_is_one_gap_however_often_it_connects() -> None:
     """Nothing is known here: there is no timeline, and no post comes."""
 
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             gone = [web.Response(status=404) for _ in range(20)]
             side.answers += [("/api/v1/timelines", answer) for answer in gone]
-            async with following(
+            async with follow(
                 source_of(side), SourceMark(status_id(0), "other.example", 1.0)
-            ) as seen:
+            ) as follower:
                 for count in range(1, 4):
                     await side.opened.wait()
-                    await until(lambda: seen.gaps)
+                    await until(lambda: follower.gaps)
                     side.cut()
-                    await until(lambda count=count: len(seen.lost) == count)  # type: ignore[misc]
+                    await until(lambda count=count: len(follower.lost) == count)  # type: ignore[misc]
                 await side.opened.wait()
                 await side.post(status_id(1))
-                await until(lambda: seen.keyed() == [status_id(1)])
-        return seen
+                await until(lambda: follower.keyed() == [status_id(1)])
+        return follower
 
     assert len(asyncio.run(story()).gaps) == 1
 
@@ -488,16 +490,16 @@ def test_a_page_that_is_too_large_is_asked_for_in_parts(monkeypatch: pytest.Monk
     monkeypatch.setattr("newsift.collect.mastodon.LARGEST_PAGE", 20_000)
     every = [status_id(second) for second in range(1, 91)]
 
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             await side.post(*every)
             for number in (50, 51, 60):
                 side.statuses[number] |= {"content": "x" * 9_000}
             start = SourceMark(status_id(0), side.url.authority)
-            async with following(source_of(side), start) as seen:
-                await until(lambda: seen.noted)
-            assert not seen.lost
-        return seen
+            async with follow(source_of(side), start) as follower:
+                await until(lambda: follower.cursor_frames)
+            assert not follower.lost
+        return follower
 
     assert ids(asyncio.run(story()).frames) == every
 
@@ -507,41 +509,41 @@ def test_a_status_that_is_too_large_is_a_gap_and_the_stream_goes_on(
 ) -> None:
     monkeypatch.setattr("newsift.collect.mastodon.LARGEST_PAGE", 20_000)
 
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             await side.post(*[status_id(second) for second in range(1, 4)])
             side.statuses[1] |= {"content": "x" * 20_000}
             start = SourceMark(status_id(0), side.url.authority)
-            async with following(source_of(side), start) as seen:
-                await until(lambda: seen.gaps)
+            async with follow(source_of(side), start) as follower:
+                await until(lambda: follower.gaps)
                 await side.post(status_id(4))
-                await until(lambda: status_id(4) in seen.keyed())
-            assert not seen.lost
-        return seen
+                await until(lambda: status_id(4) in follower.keyed())
+            assert not follower.lost
+        return follower
 
-    seen = asyncio.run(story())
-    assert ids(seen.frames) == [status_id(1), status_id(4)]
-    assert len(seen.gaps) == 1
+    follower = asyncio.run(story())
+    assert ids(follower.frames) == [status_id(1), status_id(4)]
+    assert len(follower.gaps) == 1
 
 
 def test_pages_wait_for_the_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = list[float]()
 
-    async def noted(seconds: float) -> None:
+    async def cursor_frames(seconds: float) -> None:
         pauses.append(seconds)
 
-    clock = SimpleNamespace(sleep=noted)
+    clock = SimpleNamespace(sleep=cursor_frames)
     monkeypatch.setattr("newsift.collect.mastodon.asyncio", clock)
 
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             await side.post(*[status_id(second) for second in range(1, 100)])
             side.left = 7
             start = SourceMark(status_id(0), side.url.authority)
-            async with following(source_of(side), start) as seen:
+            async with follow(source_of(side), start) as follower:
                 await side.opened.wait()
-                await until(lambda: len(seen.frames) == 99)
-        return seen
+                await until(lambda: len(follower.frames) == 99)
+        return follower
 
     asyncio.run(story())
     assert len(pauses) == 2  # after each full page, of which the first left more than the reserve
@@ -558,8 +560,8 @@ def test_a_token_does_not_follow_a_redirect_to_another_host() -> None:
                 await first_of(source_of(side))
         return other
 
-    [asked] = asyncio.run(story()).asked
-    assert "Authorization" not in asked.headers
+    [request] = asyncio.run(story()).requests
+    assert "Authorization" not in request.headers
 
 
 @pytest.mark.parametrize(
@@ -573,13 +575,13 @@ def test_a_token_does_not_follow_a_redirect_to_another_host() -> None:
 def test_a_stream_that_is_not_there_for_now_is_asked_again(
     answer: type[web.Response], reason: str, wait: float
 ) -> None:
-    async def story() -> Followed:
+    async def story() -> Follower:
         async with serve_instance() as side:
             early = answer() if reason != BUSY else web.Response(status=503)
             side.answers.append(("/api/v2" if reason == MALFORMED else PUBLIC, early))
-            async with following(source_of(side)) as seen:
+            async with follow(source_of(side)) as follower:
                 await until(lambda: side.streams)
-        return seen
+        return follower
 
     [lost] = asyncio.run(story()).lost
     assert (lost.reason, lost.wait) == (reason, wait)

@@ -163,9 +163,9 @@ def test_status_tells_of_them(newsift: Command, kafka: Kafka) -> None:
     with open_state(default_state("bluesky"), "bluesky") as state:
         state.note(Gap("too old", 90.0))
         state.store(SourceMark(17, "h", AT))
-        told = newsift("status").out
-    (line,) = [line for line in told.splitlines() if line.startswith("collector ")]
+        line = newsift("status").out
+    (line,) = [line for line in line.splitlines() if line.startswith("collector ")]
     assert line.startswith("collector     bluesky: running; acknowledged at 20")
     assert line.endswith(f", a post of {TOLD}; gaps: 1, of those known 90 s")
-    (found,) = json.loads(newsift("status", "--json").out)["collectors"]
-    assert (found["source"], found["running"]) == ("bluesky", False)
+    (result,) = json.loads(newsift("status", "--json").out)["collectors"]
+    assert (result["source"], result["running"]) == ("bluesky", False)

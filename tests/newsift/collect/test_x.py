@@ -29,21 +29,21 @@ from newsift.collect.source import (
 from newsift.collect.x import (
     StreamRule,
     XStream,
-    delivered_id,
-    difference,
-    posted_at,
-    rules_in,
-    turned_away,
+    compare_rules,
+    post_id,
+    read_rules,
+    refusal_error,
+    time_of_id,
 )
 from newsift.web.client import client_session, limits
-from tests.newsift.collect.following import Followed, first_of, following, until
+from tests.newsift.collect.following import Follower, first_of, follow, until
 from tests.newsift.collect.x_side import (
     DISCONNECT,
     TOKEN,
     TOO_MANY,
     FakeX,
+    make_tweet,
     serve_x,
-    tweet,
     tweet_id,
 )
 from worker.config.secret import Secret
@@ -56,7 +56,7 @@ VALUES: st.SearchStrategy[Any] = st.one_of(
 KEYS = st.sampled_from(["data", "errors", "title", "type", "disconnect_type", "connection_issue"])
 LINES = st.one_of(
     st.binary(max_size=60),
-    st.dictionaries(KEYS, VALUES).map(lambda said: json.dumps(said).encode()),
+    st.dictionaries(KEYS, VALUES).map(lambda body: json.dumps(body).encode()),
     VALUES.map(lambda id: json.dumps({"data": {"id": id}}).encode()),
     st.just(b'{"errors":' + b"[" * 100_000),
 )
@@ -65,23 +65,23 @@ LINES = st.one_of(
 @given(LINES)
 def test_no_line_is_too_odd(line: bytes) -> None:
     with suppress(LostError):
-        id = delivered_id(line, "x.example")
+        id = post_id(line, "x.example")
         assert id is None or (len(id) < 20 and id.isdigit())
 
 
 @given(st.sampled_from([400, 403, 420, 429, 500, 503]), LINES)
 def test_no_answer_is_too_odd(status: int, body: bytes) -> None:
-    found = turned_away(status, {"x-rate-limit-reset": "soon"}, body, "x.example")
-    assert isinstance(found, AccessError | LostError)
-    assert str(found).isprintable()
+    result = refusal_error(status, {"x-rate-limit-reset": "soon"}, body, "x.example")
+    assert isinstance(result, AccessError | LostError)
+    assert str(result).isprintable()
 
 
 def test_an_id_holds_its_time() -> None:
     """The example of X's manual, with its `created_at`."""
-    made = posted_at("1212092628029698048")
+    made = time_of_id("1212092628029698048")
     assert made is not None
     assert int(made) == datetime(2019, 12, 31, 19, 26, 16, tzinfo=UTC).timestamp()
-    assert posted_at("20") is None
+    assert time_of_id("20") is None
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -103,12 +103,12 @@ def source(side: FakeX, file: Path) -> XStream:
     ],
 )
 def test_a_file_holds_a_rule_a_line_or_json(tmp_path: Path, text: str) -> None:
-    found = [rule.meaning for rule in rules_in(written(tmp_path, text))]
-    assert found == [("ferry", "ferries"), ("#fire lang:en", "")]
+    result = [rule.meaning for rule in read_rules(written(tmp_path, text))]
+    assert result == [("ferry", "ferries"), ("#fire lang:en", "")]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "body"),
     [
         ("", "holds no rule"),
         ("# only this\n", "holds no rule"),
@@ -121,41 +121,41 @@ def test_a_file_holds_a_rule_a_line_or_json(tmp_path: Path, text: str) -> None:
         ("ferry \u202e", "cannot be seen"),
     ],
 )
-def test_a_file_that_x_could_not_take_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        rules_in(written(tmp_path, text))
+def test_a_file_that_x_could_not_take_is_refused(tmp_path: Path, text: str, body: str) -> None:
+    with pytest.raises(InputError, match=body):
+        read_rules(written(tmp_path, text))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give a file of rules"):
-        rules_in(tmp_path / "none")
+        read_rules(tmp_path / "none")
 
 
 def test_a_changed_tag_is_another_rule() -> None:
     there = [StreamRule("a", "x", "1"), StreamRule("b", None, "2"), StreamRule("c", None, "3")]
-    add, remove = difference(there, [StreamRule("a", "y"), StreamRule("b"), StreamRule("d")])
+    add, remove = compare_rules(there, [StreamRule("a", "y"), StreamRule("b"), StreamRule("d")])
     assert [rule.meaning for rule in add] == [("a", "y"), ("d", "")]
     assert [rule.id for rule in remove] == ["1", "3"]
 
 
 def test_x_has_the_rules_of_the_file_and_no_others(tmp_path: Path) -> None:
-    wanted = [f"rule{n}\ttag{n}" for n in range(250)]
-    file = written(tmp_path, "\n".join(["ferry\tboats", *wanted]))
+    names = [f"rule{n}\ttag{n}" for n in range(250)]
+    file = written(tmp_path, "\n".join(["ferry\tboats", *names]))
 
     async def story() -> FakeX:
         async with serve_x() as side:
             side.rules += [
                 {"id": str(n), "value": f"rule{n}", "tag": "old"} for n in range(90, 200)
             ]
-            async with following(source(side, file)) as seen:
+            async with follow(source(side, file)) as follower:
                 await side.opened.wait()
                 await side.post(tweet_id(1))
-                await until(lambda: seen.frames)
+                await until(lambda: follower.frames)
         return side
 
     side = asyncio.run(story())
     have = sorted(f"{rule['value']}\t{rule['tag']}" for rule in side.rules)
-    assert have == sorted(["ferry\tboats", *wanted])
+    assert have == sorted(["ferry\tboats", *names])
     assert all(len(body.get("add", [])) <= 100 for body in side.bodies)
 
 
@@ -175,8 +175,8 @@ def test_nothing_is_changed_for_a_file_that_x_refuses(tmp_path: Path) -> None:
 
 async def _arrivals(side: FakeX, file: Path) -> Any:
     async with client_session(limits(30)) as client:
-        async for found in source(side, file).arrivals(client, None):
-            yield found
+        async for result in source(side, file).arrivals(client, None):
+            yield result
 
 
 def test_a_full_book_makes_room_before_it_adds(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_full_book_makes_room_before_it_adds(tmp_path: Path) -> None:
         async with serve_x() as side:
             side.cap = 5
             side.rules = [{"id": str(n), "value": f"old{n}"} for n in range(5)]
-            async with following(source(side, file)):
+            async with follow(source(side, file)):
                 await side.opened.wait()
         return side
 
@@ -202,7 +202,7 @@ def test_a_file_that_changes_while_a_stream_stands_is_followed(
     file = written(tmp_path, "ferry\tferries")
 
     async def story() -> FakeX:
-        async with serve_x() as side, following(source(side, file)):
+        async with serve_x() as side, follow(source(side, file)):
             await side.opened.wait()
             file.write_text("has:links")  # is told, and changes nothing
             await until(lambda: any("add" in body for body in side.bodies))
@@ -218,14 +218,14 @@ def test_a_file_that_changes_while_a_stream_stands_is_followed(
 def test_rules_that_x_dropped_are_given_again(tmp_path: Path) -> None:
     file = written(tmp_path, "ferry\tferries")
 
-    async def story() -> Followed:
-        async with serve_x() as side, following(source(side, file)) as seen:
+    async def story() -> Follower:
+        async with serve_x() as side, follow(source(side, file)) as follower:
             await side.opened.wait()
             side.rules.clear()
             side.end()
             await asyncio.wait_for(side.opened.wait(), 30)
             assert json.dumps(side.rules[0]["value"]) == '"ferry"'
-        return seen
+        return follower
 
     assert BUSY in {lost.reason for lost in asyncio.run(story()).lost}
 
@@ -235,20 +235,22 @@ def stream_of(side: FakeX, limit: int | None = None, stall_s: float = 20.0) -> X
 
 
 def test_posts_come_as_the_platform_sent_them() -> None:
-    async def story() -> tuple[Followed, Any]:
-        async with serve_x() as side, following(stream_of(side)) as seen:
+    async def story() -> tuple[Follower, Any]:
+        async with serve_x() as side, follow(stream_of(side)) as follower:
             await side.opened.wait()
             await side.write(b"\r\n")
             await side.post(tweet_id(2), tweet_id(1))
             await side.line({"something": "new"})
-            await until(lambda: len(seen.frames) == 3)
-            return seen, side.asked[0].query
+            await until(lambda: len(follower.frames) == 3)
+            return follower, side.requests[0].query
 
-    seen, query = asyncio.run(story())
-    late, early, new = seen.frames
-    assert late.value == json.dumps(tweet(tweet_id(2)), separators=(",", ":")).encode()
+    follower, query = asyncio.run(story())
+    late, early, new = follower.frames
+    assert late.value == json.dumps(make_tweet(tweet_id(2)), separators=(",", ":")).encode()
     assert [late.key, early.key, new.key] == [tweet_id(2).encode(), tweet_id(1).encode(), None]
-    assert [frame.cursor for frame in seen.frames] == [tweet_id(2)] * 3  # the newest, however late
+    assert [frame.cursor for frame in follower.frames] == [
+        tweet_id(2)
+    ] * 3  # the newest, however late
     assert late.at == 1_790_000_002.0
     post = read_post(late.value)
     assert isinstance(post, Post)
@@ -267,49 +269,49 @@ def test_nothing_is_missing_of_what_was_sent_and_each_gap_is_told(seed: int) -> 
 
     sent, ends = list[str](), 0
 
-    async def story() -> Followed:
+    async def story() -> Follower:
         nonlocal ends
-        async with serve_x() as side, following(stream_of(side)) as seen:
+        async with serve_x() as side, follow(stream_of(side)) as follower:
             for round in range(10):
                 await asyncio.wait_for(side.opened.wait(), 30)
                 ids = [tweet_id(10 * round + n) for n in range(chance.randrange(1, 5))]
                 chance.shuffle(ids)
                 await side.post(*ids, *ids[: chance.randrange(2)])  # duplicates may occur
                 sent.extend(ids)
-                await until(lambda: set(sent) <= set(seen.keyed()))
+                await until(lambda: set(sent) <= set(follower.keyed()))
                 end = chance.choice([side.cut, side.end])
-                last = chance.choice(["", "half", "told"])
+                last = chance.choice(["", "half", "caught"])
                 if last == "half":
                     await side.write(b'{"data":{"id":"12')
-                if last == "told":
+                if last == "caught":
                     await side.line(DISCONNECT)
                 if chance.random() < 0.3:
                     side.answers.append(("stream", web.Response(status=503)))
                 end()
                 ends += 1
-            await until(lambda: len(seen.gaps) == ends)
-        return seen
+            await until(lambda: len(follower.gaps) == ends)
+        return follower
 
-    seen = asyncio.run(story())
-    assert set(seen.keyed()) == set(sent)
-    assert all(isinstance(read_post(frame.value), Post) for frame in seen.frames)
-    assert len(seen.gaps) == ends
-    assert {lost.reason for lost in seen.lost} <= {CLOSED, BUSY, ANNOUNCED, UNREACHABLE}
+    follower = asyncio.run(story())
+    assert set(follower.keyed()) == set(sent)
+    assert all(isinstance(read_post(frame.value), Post) for frame in follower.frames)
+    assert len(follower.gaps) == ends
+    assert {lost.reason for lost in follower.lost} <= {CLOSED, BUSY, ANNOUNCED, UNREACHABLE}
 
 
 def test_what_comes_with_an_end_is_not_lost() -> None:
-    async def story() -> Followed:
-        async with serve_x() as side, following(stream_of(side)) as seen:
+    async def story() -> Follower:
+        async with serve_x() as side, follow(stream_of(side)) as follower:
             await side.opened.wait()
-            parts = [json.dumps(said).encode() for said in (tweet(tweet_id(1)), DISCONNECT)]
+            parts = [json.dumps(body).encode() for body in (make_tweet(tweet_id(1)), DISCONNECT)]
             await side.write(b"\r\n".join([*parts, b""]))
-            await until(lambda: seen.lost)
-        return seen
+            await until(lambda: follower.lost)
+        return follower
 
-    seen = asyncio.run(story())
-    assert seen.keyed() == [tweet_id(1)]
-    assert seen.lost[0].reason == ANNOUNCED
-    assert "UpstreamOperationalDisconnect" in str(seen.lost[0])
+    follower = asyncio.run(story())
+    assert follower.keyed() == [tweet_id(1)]
+    assert follower.lost[0].reason == ANNOUNCED
+    assert "UpstreamOperationalDisconnect" in str(follower.lost[0])
 
 
 def test_after_a_crash_the_gap_is_told_with_its_time() -> None:
@@ -324,11 +326,11 @@ def test_after_a_crash_the_gap_is_told_with_its_time() -> None:
 
 
 def test_after_the_last_connection_of_a_window_the_next_waits_for_its_end() -> None:
-    told = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", "x-rate-limit-remaining": "0"}
+    caught = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", "x-rate-limit-remaining": "0"}
 
     async def story() -> None:
         async with serve_x() as side:
-            early = web.Response(headers={**told, "x-rate-limit-reset": "900"})
+            early = web.Response(headers={**caught, "x-rate-limit-reset": "900"})
             side.answers.append(("stream", early))
             async with client_session(limits(30)) as client:
                 async for _ in stream_of(side).arrivals(client, None):
@@ -341,12 +343,12 @@ def test_after_the_last_connection_of_a_window_the_next_waits_for_its_end() -> N
 
 
 def test_a_silent_stream_is_left() -> None:
-    async def story() -> Followed:
-        async with serve_x() as side, following(stream_of(side, stall_s=0.2)) as seen:
+    async def story() -> Follower:
+        async with serve_x() as side, follow(stream_of(side, stall_s=0.2)) as follower:
             await side.opened.wait()
             side.streams.clear()  # so that the next is not one too many
-            await until(lambda: seen.lost)
-        return seen
+            await until(lambda: follower.lost)
+        return follower
 
     assert asyncio.run(story()).lost[0].reason in (STALLED, CLOSED)
 
@@ -360,16 +362,16 @@ def test_it_ends_when_enough_has_come() -> None:
             await side.post(*[tweet_id(second) for second in range(5)])
             with suppress(EnoughError):
                 while True:
-                    found = await anext(arrivals)
-                    assert isinstance(found, list)
-                    keys.extend(frame.key.decode() for frame in found if frame.key)
+                    result = await anext(arrivals)
+                    assert isinstance(result, list)
+                    keys.extend(frame.key.decode() for frame in result if frame.key)
         return keys
 
     assert asyncio.run(story()) == [tweet_id(second) for second in range(3)]
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "remedy"),
+    ("status", "body", "remedy"),
     [
         (400, {"title": "Invalid Request"}, "Invalid Request"),
         (401, {"title": "Unauthorized"}, "bearer token"),
@@ -380,20 +382,20 @@ def test_it_ends_when_enough_has_come() -> None:
     ],
 )
 def test_what_waiting_does_not_cure_ends_the_command(
-    status: int, said: dict[str, str], remedy: str
+    status: int, body: dict[str, str], remedy: str
 ) -> None:
     async def story() -> None:
         async with serve_x() as side:
-            side.answers.append(("stream", web.json_response(said, status=status)))
+            side.answers.append(("stream", web.json_response(body, status=status)))
             await first_of(stream_of(side))
 
-    with pytest.raises(AccessError, match=f"{status}.*{remedy}") as told:
+    with pytest.raises(AccessError, match=f"{status}.*{remedy}") as caught:
         asyncio.run(story())
-    assert TOKEN not in str(told.value)
+    assert TOKEN not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "headers", "reason", "wait"),
+    ("status", "body", "headers", "reason", "wait"),
     [
         (420, {}, {}, LIMITED, 0),
         (429, TOO_MANY, {"x-rate-limit-remaining": "48", "x-rate-limit-reset": "1"}, LIMITED, 0),
@@ -404,19 +406,19 @@ def test_what_waiting_does_not_cure_ends_the_command(
     ],
 )
 def test_what_waiting_cures_is_tried_again(
-    status: int, said: Any, headers: dict[str, str], reason: str, wait: float
+    status: int, body: Any, headers: dict[str, str], reason: str, wait: float
 ) -> None:
     dated = {"Date": "Thu, 01 Jan 1970 00:10:00 GMT", **headers}
 
     async def story() -> None:
         async with serve_x() as side:
-            answer = web.json_response(said, status=status, headers=dated)
+            answer = web.json_response(body, status=status, headers=dated)
             side.answers.append(("stream", answer))
             await first_of(stream_of(side))
 
-    with pytest.raises(LostError) as told:
+    with pytest.raises(LostError) as caught:
         asyncio.run(story())
-    assert (told.value.reason, told.value.wait) == (reason, wait)
+    assert (caught.value.reason, caught.value.wait) == (reason, wait)
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,14 @@ github.com/mastashake08/discord-twitter-bot/issues/7 and
 xdevplatform/twitter-api-typescript-sdk/issues/9.
 """
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
-from aiohttp.test_utils import TestServer
-from yarl import URL
+
+from tests.newsift.collect.platform_side import FIRST, FakePlatform, Json, serve
 
 TOKEN = "an-app-token"
-FIRST = 1_790_000_000_000  # milliseconds
 EPOCH = 1_288_834_974_657  # of the ids of X
 PROBLEMS = "https://api.x.com/2/problems/"
 DISCONNECT = {
@@ -42,32 +38,27 @@ NO_RULES = {
     "connection_issue": "RuleConfigurationIssue",
     "type": f"{PROBLEMS}streaming-connection",
 }
-Json = dict[str, Any]
 
 
 def tweet_id(second: float) -> str:
     return str((round(FIRST + 1000 * second) - EPOCH) << 22)
 
 
-def tweet(id: str) -> Json:
+def make_tweet(id: str) -> Json:
     data = {"id": id, "text": "A ferry burns", "author_id": "7", "edit_history_tweet_ids": [id]}
     users = [{"id": "7", "username": "anna", "name": "Anna"}]
     rules = [{"id": "1", "tag": "ferries"}]
     return {"data": data, "includes": {"users": users}, "matching_rules": rules}
 
 
-class FakeX:
-    """The server's side: its rules, its open streams, and what it is to do."""
+class FakeX(FakePlatform):
+    """Rules, and one stream at a time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.rules: list[Json] = [{"id": "1", "value": "ferry", "tag": "ferries"}]
         self.cap = 1_000
-        self.streams: list[web.StreamResponse] = []
-        self.asked: list[web.Request] = []
         self.bodies: list[Json] = []
-        self.answers: list[tuple[str, web.Response]] = []  # by path, each given once
-        self.opened = asyncio.Event()
-        self.url = URL()
 
     def app(self) -> web.Application:
         made = web.Application()
@@ -78,30 +69,16 @@ class FakeX:
 
     async def post(self, *ids: str) -> None:
         for id in ids:
-            await self.line(tweet(id))
+            await self.line(make_tweet(id))
 
-    async def line(self, said: Json) -> None:
-        await self.write(json.dumps(said, separators=(",", ":")).encode() + b"\r\n")
+    async def line(self, body: Json) -> None:
+        await self.write(json.dumps(body, separators=(",", ":")).encode() + b"\r\n")
 
-    async def write(self, part: bytes) -> None:
-        for stream in self.streams:
-            await stream.write(part)
-
-    def end(self) -> None:
-        """End every open stream in order."""
-        self.streams.clear()
-        self.opened.clear()
-
-    def cut(self) -> None:
-        """End every open stream as a network does: with a reset."""
-        for stream in self.streams:
-            transport = stream._req.transport if stream._req else None
-            if transport is not None:
-                transport.abort()
-        self.end()
+    def fits(self, path: str, pattern: str) -> bool:
+        return path.endswith(pattern)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        if (early := self._early(request)) is not None:
+        if (early := self.early(request)) is not None:
             return early
         if self.streams:
             return web.json_response(TOO_MANY, status=429)
@@ -110,23 +87,19 @@ class FakeX:
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         await answer.prepare(request)
         await answer.write(b"\r\n")
-        self.streams.append(answer)
-        self.opened.set()
-        while answer in self.streams:
-            await asyncio.sleep(0.01)
-        return answer
+        return await self.hold(answer)
 
     async def _listed(self, request: web.Request) -> web.Response:
-        if (early := self._early(request)) is not None:
+        if (early := self.early(request)) is not None:
             return early
         start = int(request.query.get("pagination_token", "0"))
         page = self.rules[start : start + 30]  # a page of ours, smaller than theirs
         more = {"next_token": f"{start + 30:016}"} if start + 30 < len(self.rules) else {}
-        found: Json = {"meta": {"result_count": len(page), **more}}
-        return web.json_response({"data": page, **found} if page else found)
+        result: Json = {"meta": {"result_count": len(page), **more}}
+        return web.json_response({"data": page, **result} if page else result)
 
     async def _changed(self, request: web.Request) -> web.Response:
-        if (early := self._early(request)) is not None:
+        if (early := self.early(request)) is not None:
             return early
         body = await request.json()
         self.bodies.append({"query": dict(request.query), **body})
@@ -155,27 +128,17 @@ class FakeX:
                                "type": PROBLEMS + kind})  # fmt: skip
         if not dry:
             self.rules += made
-        said: Json = {"data": made} | ({"errors": errors} if errors else {})
-        return web.json_response(said, status=201 if made else 400)
+        body: Json = {"data": made} | ({"errors": errors} if errors else {})
+        return web.json_response(body, status=201 if made else 400)
 
-    def _early(self, request: web.Request) -> web.Response | None:
-        self.asked.append(request)
+    def early(self, request: web.Request) -> web.Response | None:
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            self.requests.append(request)
             return web.json_response(
                 {"title": "Unauthorized", "type": "about:blank", "status": 401,
                  "detail": "Unauthorized"}, status=401)  # fmt: skip
-        for index, (path, answer) in enumerate(self.answers):
-            if request.path.endswith(path):
-                del self.answers[index]
-                return answer
-        return None
+        return super().early(request)
 
 
-@asynccontextmanager
-async def serve_x() -> AsyncIterator[FakeX]:
-    """An X on a port of its own."""
-    side = FakeX()
-    async with TestServer(side.app()) as server:
-        side.url = server.make_url("/2/tweets/search/stream")
-        yield side
-        side.end()
+def serve_x() -> AbstractAsyncContextManager[FakeX]:
+    return serve(FakeX(), "/2/tweets/search/stream")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from newsift.files.rows import csv_row, harmless
+from newsift.files.rows import csv_row, escape_formulas
 
 FORMULA = tuple("=+-@＝＋－＠")
 WILD = st.text(st.sampled_from("a;=＝+@-\t\r\n \"',\0\u3000"), max_size=12)
@@ -37,7 +37,7 @@ def test_no_cell_of_any_text_is_a_formula(first: str, second: str) -> None:
     "cell", ["1 + 1", "a-b", "https://x.y/?a=b", "a@b.c", "me; you", -0.5, None]
 )
 def test_what_is_no_formula_stays(cell: str | float | None) -> None:
-    assert harmless(cell) == cell
+    assert escape_formulas(cell) == cell
 
 
 def test_a_row_for_a_terminal_is_on_one_line() -> None:
@@ -63,7 +63,7 @@ def test_the_cost_is_linear() -> None:
         cells = [char * length for char in ';\t "=1']
         began = time.process_time()
         for cell in cells:
-            csv_row([harmless(cell)], own=[cell])
+            csv_row([escape_formulas(cell)], own=[cell])
         return time.process_time() - began
 
     assert min(cost(100_000) for _ in range(3)) < 8 * min(cost(25_000) for _ in range(3))

@@ -13,7 +13,7 @@ import pytest
 import encoder
 from encoder.errors import InputError
 from newsift.files.messages import FileMessage, text_id
-from newsift.files.posts import checked
+from newsift.files.posts import open_inputs
 from newsift.files.tables import FileOptions
 from tests.worker.fake import Command
 from worker.config.limits import DEFAULT_LIMITS
@@ -25,10 +25,10 @@ READ_AS_UTC = "times without an offset in 'created_at', read as UTC: "
 
 def read(file: Path, **options: Any) -> tuple[list[FileMessage], list[str]]:
     """The rows of a file, and what is told once they were read."""
-    told: list[str] = []
-    (one,) = checked([file], FileOptions(**options), DEFAULT_LIMITS, told.append)
-    told.clear()
-    return [each for batch in one for each in batch], told
+    messages: list[str] = []
+    (one,) = open_inputs([file], FileOptions(**options), DEFAULT_LIMITS, messages.append)
+    messages.clear()
+    return [each for batch in one for each in batch], messages
 
 
 def times(rows: list[FileMessage]) -> list[str | None]:
@@ -54,10 +54,10 @@ def written(folder: Path, form: str, *moments: str) -> Path:
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "json", "parquet"])
 def test_times_without_an_offset_are_utc_and_counted(tmp_path: Path, form: str) -> None:
     file = written(tmp_path, form, NAIVE, "2013-04-15", "2013-04-15T18:01:10-05:00", "soon")
-    rows, told = read(file)
+    rows, messages = read(file)
     assert times(rows) == ["2013-04-15T18:01:10Z", "2013-04-15T00:00:00Z", "2013-04-15T23:01:10Z",
                            None]  # fmt: skip
-    naive, unreadable = told
+    naive, unreadable = messages
     assert naive == f"posts.{form}: {READ_AS_UTC}2 (--timezone Europe/Berlin says otherwise)"
     assert unreadable.startswith(
         f"posts.{form}: times that cannot be read in 'created_at', left out: 1, such as 'soon' ("
@@ -67,20 +67,20 @@ def test_times_without_an_offset_are_utc_and_counted(tmp_path: Path, form: str) 
 
 
 def test_a_file_that_is_read_twice_has_one_warning(tmp_path: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     file = written(tmp_path, "csv", NAIVE)
-    (one,) = checked([file], FileOptions(), DEFAULT_LIMITS, told.append)
+    (one,) = open_inputs([file], FileOptions(), DEFAULT_LIMITS, messages.append)
     for _ in range(2):
         assert list(one)
-    assert sum(READ_AS_UTC in line for line in told) == 1
+    assert sum(READ_AS_UTC in line for line in messages) == 1
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_time_zone_says_otherwise(tmp_path: Path, form: str) -> None:
     moments = ("2026-01-31 12:00:00", "2026-07-31 12:00:00", "2026-07-31T12:00:00Z")
-    rows, told = read(written(tmp_path, form, *moments), timezone="Europe/Berlin")
+    rows, messages = read(written(tmp_path, form, *moments), timezone="Europe/Berlin")
     expected = ["2026-01-31T11:00:00Z", "2026-07-31T10:00:00Z", "2026-07-31T12:00:00Z"]
-    assert (times(rows), told) == (expected, [])
+    assert (times(rows), messages) == (expected, [])
     assert [json.loads(row.value)["created_at"] for row in rows] == expected  # what `replay` sends
 
 
@@ -100,8 +100,8 @@ def test_what_is_no_time_zone_is_refused(name: str) -> None:
 
 def test_a_column_that_says_utc_is_utc(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"id,text,timestamp_utc\n1,a,{NAIVE}\n")
-    rows, told = read(tmp_path / "a.csv", timezone="Europe/Berlin")
-    assert (times(rows), told) == (["2013-04-15T18:01:10Z"], [])
+    rows, messages = read(tmp_path / "a.csv", timezone="Europe/Berlin")
+    assert (times(rows), messages) == (["2013-04-15T18:01:10Z"], [])
 
 
 @pytest.mark.parametrize("more", [{}, {"text": "text"}])
@@ -114,9 +114,9 @@ def test_what_an_object_has_in_the_place_of_a_time_is_told(
         with pytest.raises(InputError, match="created_at"):
             read(tmp_path / "a.jsonl")
         return
-    rows, told = read(tmp_path / "a.jsonl", **more)
-    assert (times(rows), len(told)) == ([None], 1)
-    assert "cannot be read in 'created_at', left out: 1, such as \"{'$date': 1}\"" in told[0]
+    rows, messages = read(tmp_path / "a.jsonl", **more)
+    assert (times(rows), len(messages)) == ([None], 1)
+    assert "cannot be read in 'created_at', left out: 1, such as \"{'$date': 1}\"" in messages[0]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -130,13 +130,13 @@ def test_rounded_ids_are_told_and_texts_name_their_posts(
     else:
         rows = [(id, "one"), (id, "two"), ("7e5", "three")]
         file.write_text("".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in rows))
-    found, told = read(file)
+    result, messages = read(file)
     expected = [text_id("one"), text_id("two"), "7e5"]
-    assert [each.reading.id for each in found if isinstance(each.reading, Post)] == expected
-    assert [json.loads(each.value)["id"] for each in found] == expected
-    assert [each.key for each in found] == [name.encode() for name in expected]
-    (said,) = told
-    assert said.startswith(
+    assert [each.reading.id for each in result if isinstance(each.reading, Post)] == expected
+    assert [json.loads(each.value)["id"] for each in result] == expected
+    assert [each.key for each in result] == [name.encode() for name in expected]
+    (message,) = messages
+    assert message.startswith(
         f"a.{form}: ids that a spreadsheet has rounded in 'id': 2, such as {id!r} ("
     )
 
@@ -145,8 +145,8 @@ def test_an_old_telegram_export_has_local_times(tmp_path: Path) -> None:
     message = {"id": 1, "type": "message", "date": "2019-01-31T12:00:00", "text": "a",
                "text_entities": [{"type": "plain", "text": "a"}]}  # fmt: skip
     (tmp_path / "result.json").write_text(json.dumps({"id": 7, "messages": [message]}))
-    rows, told = read(tmp_path / "result.json", timezone="Europe/Berlin")
-    assert (times(rows), told) == (["2019-01-31T11:00:00Z"], [])
+    rows, messages = read(tmp_path / "result.json", timezone="Europe/Berlin")
+    assert (times(rows), messages) == (["2019-01-31T11:00:00Z"], [])
 
 
 def test_times_of_an_author_are_nobody_s_business(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_times_of_an_author_are_nobody_s_business(tmp_path: Path) -> None:
     users = [{"id": "7", "username": "ben", "created_at": "2009-01-31T12:00:00.000Z"}]
     page = {"data": [tweet], "includes": {"users": users}, "meta": {"result_count": 1}}
     (tmp_path / "page.json").write_text(json.dumps(page))
-    rows, told = read(tmp_path / "page.json")
-    assert (times(rows), told) == ([None], [])
+    rows, messages = read(tmp_path / "page.json")
+    assert (times(rows), messages) == ([None], [])
 
 
 def test_filter_tells_once_and_seeds_expire_by_those_times(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.files.read import DASH, DamagedError, find_files, matching, unpacked_text
+from newsift.files.read import DASH, DamagedError, find_files, glob_files, unpacked_text
 
 Pack = Callable[[bytes], bytes]
 PACKERS: list[Pack] = [bytes, gzip.compress, zstandard.compress]
@@ -94,8 +94,8 @@ def test_a_long_window_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_utf_16_becomes_utf_8(encoding: str, pack: Pack) -> None:
     text = "id,text\n1,naïve 😀\n" * 9
     for size in (1, 3, 1000):
-        found = b"".join(unpacked_text(pieces(pack(text.encode(encoding)), size)))
-        assert found.decode() == text
+        result = b"".join(unpacked_text(pieces(pack(text.encode(encoding)), size)))
+        assert result.decode() == text
 
 
 @pytest.mark.parametrize("content", ["ab".encode("utf-16")[:-1], b"a\0b\0\0\xd8c\0"])
@@ -140,7 +140,7 @@ def test_a_pattern_means_what_python_s_own_does(folder: Path, pattern: str) -> N
     (folder / "sub" / "deep" / "d.csv").write_bytes(b"x")
     whole = str(folder / pattern)
     expected = {Path(path) for path in glob.glob(whole, recursive=True)}  # noqa: PTH207
-    files = {Path(path) for path in matching(whole) if Path(path).is_file()}
+    files = {Path(path) for path in glob_files(whole) if Path(path).is_file()}
     assert files == {path for path in expected if path.is_file()}
 
 

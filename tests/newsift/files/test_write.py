@@ -8,12 +8,12 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.files.read import DASH
-from newsift.files.write import check_targets, writing
+from newsift.files.write import check_targets, open_output
 
 
-def write(path: Path, said: bytes = b"new", failure: BaseException | None = None) -> None:
-    with writing(path) as file:
-        file.write(said)
+def write(path: Path, message: bytes = b"new", failure: BaseException | None = None) -> None:
+    with open_output(path) as file:
+        file.write(message)
         if failure is not None:
             raise failure
 
@@ -60,7 +60,7 @@ def test_a_dash_is_standard_output(
 
 
 @pytest.mark.parametrize(
-    ("out", "said"),
+    ("out", "message"),
     [
         ("folder", "--out .*folder: is a folder; name a file in it"),
         ("link to a folder", "--out .*folder: is a folder"),
@@ -72,7 +72,7 @@ def test_a_dash_is_standard_output(
         ("rejected", "name two files"),
     ],
 )
-def test_what_is_refused_before_any_work(tmp_path: Path, out: str, said: str) -> None:
+def test_what_is_refused_before_any_work(tmp_path: Path, out: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link to a folder").symlink_to("folder")
     (tmp_path / "loop").symlink_to("loop")
@@ -80,7 +80,7 @@ def test_what_is_refused_before_any_work(tmp_path: Path, out: str, said: str) ->
     (tmp_path / "link to the input").symlink_to("input")
     os.mkfifo(tmp_path / "pipe that is read")
     targets = {"--out": tmp_path / out, "--rejected": tmp_path / "rejected"}
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         check_targets(targets, [tmp_path / "input", tmp_path / "pipe that is read"])
 
 

@@ -20,7 +20,7 @@ from newsift.web.addresses import (
     excerpt,
     is_inside,
     is_public,
-    literal,
+    literal_address,
     retry_after,
     seconds_until,
 )
@@ -50,9 +50,9 @@ def test_no_address_of_a_cloud_s_metadata_is_public(address: str) -> None:
 
 @given(st.sampled_from(INSIDE), st.data())
 def test_no_address_of_these_networks_is_public(network: str, data: st.DataObject) -> None:
-    known = ip_network(network)
-    address = data.draw(st.integers(0, known.num_addresses - 1))
-    assert not is_public(str(ip_address(int(known.network_address) + address)))
+    net = ip_network(network)
+    address = data.draw(st.integers(0, net.num_addresses - 1))
+    assert not is_public(str(ip_address(int(net.network_address) + address)))
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ NOBODYS = ["0.0.0.0/32", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "fe80::
 
 @given(st.sampled_from(OWN), st.data())
 def test_an_own_network_is_inside(network: str, data: st.DataObject) -> None:
-    known = ip_network(network)
-    address = data.draw(st.integers(0, known.num_addresses - 1))
-    assert is_inside(str(ip_address(int(known.network_address) + address)))
+    net = ip_network(network)
+    address = data.draw(st.integers(0, net.num_addresses - 1))
+    assert is_inside(str(ip_address(int(net.network_address) + address)))
 
 
 @given(st.sampled_from(NOBODYS), st.data())
 def test_what_is_nobody_s_page_is_not(network: str, data: st.DataObject) -> None:
-    known = ip_network(network)
-    address = data.draw(st.integers(0, known.num_addresses - 1))
-    assert not is_inside(str(ip_address(int(known.network_address) + address)))
+    net = ip_network(network)
+    address = data.draw(st.integers(0, net.num_addresses - 1))
+    assert not is_inside(str(ip_address(int(net.network_address) + address)))
 
 
 def test_from_outside_nothing_leads_in() -> None:
@@ -96,12 +96,12 @@ def test_from_outside_nothing_leads_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("header", "seconds"),
     [("7", 7), ("0", 0), ("", 0), ("-3", 0), ("soon", 0), ("9" * 5000, LONGEST_WAIT_S),
      ("²", 0), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("Fri, 31 Dec 9999 23:59:59 GMT", 3600)],
 )  # fmt: skip
-def test_how_long_to_stay_away(said: str, seconds: float) -> None:
-    assert retry_after({"Retry-After": said}) == seconds
+def test_how_long_to_stay_away(header: str, seconds: float) -> None:
+    assert retry_after({"Retry-After": header}) == seconds
     assert retry_after({}) == 0
 
 
@@ -237,8 +237,8 @@ def test_what_is_no_proxy_is_refused(
 
 
 def test_a_name_is_no_address() -> None:
-    assert literal("courier.test") is None
-    assert literal("127.0.0.1.courier.test") is None
+    assert literal_address("courier.test") is None
+    assert literal_address("127.0.0.1.courier.test") is None
 
 
 @pytest.mark.usefixtures("no_proxy")
@@ -258,8 +258,8 @@ def test_a_proxy_of_the_environment_serves_web_sockets_too(
 ) -> None:
     for key, value in env.items():
         monkeypatch.setenv(key, value)
-    found = environment_proxy(URL(url))
-    assert (found and str(found)) == proxy
+    result = environment_proxy(URL(url))
+    assert (result and str(result)) == proxy
 
 
 @pytest.mark.usefixtures("no_proxy")
@@ -267,6 +267,6 @@ def test_a_proxy_of_another_kind_is_refused_without_its_login(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "socks5://user:secret@p:1")
-    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: names no HTTP proxy") as refused:
+    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: names no HTTP proxy") as caught:
         environment_proxy(URL("wss://h"))
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(caught.value)

@@ -147,9 +147,9 @@ class Clock:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with news_site() as found:
-        found.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
-        yield found
+    with news_site() as result:
+        result.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
+        yield result
 
 
 @pytest.fixture
@@ -248,15 +248,15 @@ def in_a_minute() -> str:
 
 
 @pytest.mark.parametrize(
-    ("told", "least", "most"),
+    ("header", "least", "most"),
     [("60", 60, 60), ("a date", 1, 60), ("soon", 0, 0), ("-5", 0, 0), ("", 0, 0)],
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after(
-    web: PoliteWeb, site: Site, clock: Clock, status: int, told: str, least: float, most: float
+    web: PoliteWeb, site: Site, clock: Clock, status: int, header: str, least: float, most: float
 ) -> None:
-    told = in_a_minute() if told == "a date" else told
-    site.replies["/a"] = Reply(status=status, headers={"Retry-After": told})
+    header = in_a_minute() if header == "a date" else header
+    site.replies["/a"] = Reply(status=status, headers={"Retry-After": header})
     with pytest.raises(StatusError) as caught:
         web.get(f"{site.url}/a")
     assert least <= caught.value.wait <= most
@@ -322,9 +322,9 @@ def inside(site: Site, clock: Clock) -> PoliteWeb:
 @contextmanager
 def outside(there: str) -> Iterator[str]:
     """A site that is not in the own network, and what its page leads to."""
-    with news_site() as found:
-        found.replies["/hop"] = Reply(status=302, headers={"Location": there})
-        yield found.url.replace("127.0.0.1", "outside.test")
+    with news_site() as result:
+        result.replies["/hop"] = Reply(status=302, headers={"Location": there})
+        yield result.url.replace("127.0.0.1", "outside.test")
 
 
 def test_the_feed_s_host_may_be_inside_but_nothing_outside_leads_there(

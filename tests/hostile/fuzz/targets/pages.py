@@ -10,7 +10,7 @@ import trafilatura
 
 from encoder.errors import InputError
 from newsift.files.apart import MEMORY
-from newsift.files.articles import WebPage, extracted
+from newsift.files.articles import WebPage, extract_here
 from tests.hostile.fuzz.target import Target
 from tests.worker.web_side import ARTICLE
 
@@ -93,7 +93,7 @@ def read(data: bytes, writer: int) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (8 * MEMORY, 8 * MEMORY))
     try:
-        found = asdict(extracted(WebPage(URL, data, None)))
+        found = asdict(extract_here(WebPage(URL, data, None)))
     except InputError as error:
         return REFUSED if str(error) else TAKEN
     except Exception:  # noqa: BLE001 - as in the command, where it costs too much to read

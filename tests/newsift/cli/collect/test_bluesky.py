@@ -104,7 +104,7 @@ def test_ctrl_c_keeps_how_far_it_came(
 ) -> None:
     state = tmp_path / "folder" / "state.json"
     process = start("bluesky", "--url", first.url, "--state", state)
-    soon(lambda: len(first.asked) == 1 and first.sent == COUNT)
+    soon(lambda: len(first.requests) == 1 and first.sent == COUNT)
     code, message = process.leave(signal.SIGINT)
     assert (code, message.splitlines()[-1]) == (130, "newsift: interrupted")
     assert message.splitlines()[0] == f"newsift: how far it came is kept in {state}"

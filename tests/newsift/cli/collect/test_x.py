@@ -52,7 +52,7 @@ def test_rules_are_listed_and_shown_before_they_change(
     assert (shown.code, shown.out) == (0, "+ #fire lang:en\tfires\n- old rule\n")
     assert shown.err == "newsift: 1 rules to add, 1 to remove, 1 stay; nothing was changed\n"
     assert not side.bodies
-    assert not any(request.path.endswith("stream") for request in side.asked)
+    assert not any(request.path.endswith("stream") for request in side.requests)
 
 
 def test_it_keeps_the_rules_and_ends_at_the_limit(

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import WebPage, decoded, extracted
+from newsift.files.articles import WebPage, decode_page, extract_here
 from newsift.web.client import Bounds, fetch, within
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
@@ -28,7 +28,7 @@ def web() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["article", "gzip", "chunked", "latin", "meta", "hop/5"])
 def test_an_article_however_it_is_sent(web: str, name: str) -> None:
-    result = extracted(fetch(f"{web}/{name}", HERE))
+    result = extract_here(fetch(f"{web}/{name}", HERE))
     assert result.title == "Fire on the ferry"
     assert result.text.count("nine people are missing") == 8
     assert "Café" in result.text
@@ -62,7 +62,7 @@ def test_an_article_however_it_is_sent(web: str, name: str) -> None:
 def test_what_no_article_can_be_taken_from(web: str, name: str, message: str) -> None:
     small = Bounds(size=2**20, allow=lambda _: True, seconds=0.5 if "drip" in name else 20.0)
     with pytest.raises(InputError, match=message):
-        extracted(fetch(f"{web}/{name}", small)).require_article(name)
+        extract_here(fetch(f"{web}/{name}", small)).require_article(name)
 
 
 def test_a_slow_page_is_given_up(web: str) -> None:
@@ -194,7 +194,7 @@ def test_a_host_that_nobody_knows(web: str) -> None:
     ],
 )
 def test_characters_are_found_out(body: bytes, charset: str | None, text: str) -> None:
-    assert decoded(WebPage("http://x.y", body, charset)) == text
+    assert decode_page(WebPage("http://x.y", body, charset)) == text
 
 
 @pytest.fixture

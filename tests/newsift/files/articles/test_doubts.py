@@ -13,15 +13,8 @@ from newsift.files.article_checks import (
     without_notices,
     words_in,
 )
-from newsift.files.articles import Article, WebPage, extracted
-from tests.newsift.files.articles.pages import (
-    HEADLINES,
-    NO_STORIES,
-    NOTICE,
-    STORIES,
-    STORY,
-    TITLE,
-)
+from newsift.files.articles import Article, WebPage, extract_here
+from tests.newsift.files.articles.pages import HEADLINES, NO_STORIES, NOTICE, STORIES, STORY, TITLE
 from tests.worker.articles import ARTICLES
 
 NO_STORY = [(look, page) for look, pages in NO_STORIES.items() for page in pages]
@@ -29,23 +22,23 @@ NO_STORY = [(look, page) for look, pages in NO_STORIES.items() for page in pages
 
 @pytest.mark.parametrize("layout", STORIES)
 def test_a_story_is_taken_whole_and_no_notice_with_it(layout: str) -> None:
-    found = extracted(WebPage("page.html", STORIES[layout].encode()))
-    assert found.doubt is None
-    said = found.text.replace("\n", " ")
+    result = extract_here(WebPage("page.html", STORIES[layout].encode()))
+    assert result.doubt is None
+    text = result.text.replace("\n", " ")
     for sentence in STORY:
-        assert sentence in said
-    assert "842 partners" not in said
-    assert "|" not in said
-    assert found.title == TITLE
+        assert sentence in text
+    assert "842 partners" not in text
+    assert "|" not in text
+    assert result.title == TITLE
 
 
 @pytest.mark.parametrize(("look", "page"), NO_STORY)
 def test_what_is_no_story_says_what_it_looks_like(look: str, page: str) -> None:
-    found = extracted(WebPage("page.html", page.encode()))
-    assert look in (found.doubt or ""), found
+    result = extract_here(WebPage("page.html", page.encode()))
+    assert look in (result.doubt or ""), result
     with pytest.raises(InputError, match=r"^page\.html: looks like .*; save the text") as caught:
-        found.require_article("page.html")
-    assert found.text[:20].splitlines()[0] in str(caught.value)
+        result.require_article("page.html")
+    assert result.text[:20].splitlines()[0] in str(caught.value)
 
 
 REAL_ARTICLES = {

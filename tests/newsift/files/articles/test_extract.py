@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import WebPage, article_of, extracted
+from newsift.files.articles import WebPage, extract_article, extract_here
 from tests.worker.interrupted import said_until_ended_by
 from tests.worker.web_side import ARTICLE
 
@@ -34,11 +34,11 @@ def running(process: str) -> bool:
 
 def test_the_article_is_the_same_as_in_this_process() -> None:
     page = WebPage(URL, ARTICLE.encode("utf-8"), "utf-8")
-    assert article_of(page) == extracted(page)
+    assert extract_article(page) == extract_here(page)
 
 
 def test_a_page_without_a_text_is_refused_as_in_this_process() -> None:
-    for read in (article_of, extracted):
+    for read in (extract_article, extract_here):
         with pytest.raises(InputError, match="holds no text that can be read; save the text"):
             read(WebPage(URL, b"<p></p>"))
 
@@ -46,7 +46,7 @@ def test_a_page_without_a_text_is_refused_as_in_this_process() -> None:
 def test_a_page_that_takes_for_ever_is_given_up() -> None:
     before = children()
     with pytest.raises(InputError, match=r"ferry: takes longer than 3 s to read; save the text"):
-        article_of(BUSY_PAGE, seconds=3.0)
+        extract_article(BUSY_PAGE, seconds=3.0)
     assert children() == before
 
 
@@ -60,14 +60,14 @@ def test_whoever_is_left_alone_with_such_a_page_ends_too(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(subprocess, "run", patient)
     with pytest.raises(InputError, match="costs too much to read"):
-        article_of(BUSY_PAGE, seconds=1.0)
+        extract_article(BUSY_PAGE, seconds=1.0)
 
 
 def test_a_page_that_takes_all_memory_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.files.apart.MEMORY", 2**27)
     body = b"<html><body>" + b"<p>nine people are missing</p>" * 2**17
     with pytest.raises(InputError, match="costs too much to read"):
-        article_of(WebPage(URL, body, None), seconds=PATIENCE_S)
+        extract_article(WebPage(URL, body, None), seconds=PATIENCE_S)
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     while not (reader := task.read_text().split()) and command.poll() is None:
         assert time.monotonic() < limit
         time.sleep(0.02)
-    told = said_until_ended_by(signal.SIGINT, command)  # alone: its reader hears nothing
-    assert (command.returncode, told.lstrip()) == (130, "newsift: interrupted\n")
+    words = said_until_ended_by(signal.SIGINT, command)  # alone: its reader hears nothing
+    assert (command.returncode, words.lstrip()) == (130, "newsift: interrupted\n")
     while running(reader[0]):
         assert time.monotonic() < limit

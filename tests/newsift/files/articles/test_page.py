@@ -2,7 +2,7 @@
 
 import pytest
 
-from newsift.files.articles import WebPage, decoded
+from newsift.files.articles import WebPage, decode_page
 from tests.newsift.files.articles.pages import STORIES, STORY, page
 
 WHOLE = STORIES["article"]
@@ -80,13 +80,13 @@ def test_what_is_no_text_is_told(body: bytes, kind: str | None) -> None:
     ],
 )
 def test_the_characters_are_those_that_it_states(stated: str, charset: str) -> None:
-    said = page(QUOTED.replace("Žofia", "Zofia") if charset == "cp1252" else QUOTED, head=stated)
-    assert decoded(WebPage("x.html", said.encode(charset))) == said
+    html = page(QUOTED.replace("Žofia", "Zofia") if charset == "cp1252" else QUOTED, head=stated)
+    assert decode_page(WebPage("x.html", html.encode(charset))) == html
 
 
 def test_what_a_server_says_comes_before_the_page() -> None:
-    said = page("<p>Ночью горел паром</p>", head="<meta charset=utf-8>")
-    assert decoded(WebPage("x", said.encode("koi8-r"), "koi8-r")) == said
+    html = page("<p>Ночью горел паром</p>", head="<meta charset=utf-8>")
+    assert decode_page(WebPage("x", html.encode("koi8-r"), "koi8-r")) == html
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_what_a_server_says_comes_before_the_page() -> None:
 )
 def test_names_mean_what_browsers_take_them_for(charset: str, text: str) -> None:
     wider = {"gb2312": "gb18030", "shift_jis": "cp932", "euc-kr": "cp949", "big5": "big5hkscs"}
-    said = page(f"<p>{text}</p>", head=f"<meta charset={charset}>")
-    assert decoded(WebPage("x", said.encode(wider[charset]))) == said
+    html = page(f"<p>{text}</p>", head=f"<meta charset={charset}>")
+    assert decode_page(WebPage("x", html.encode(wider[charset]))) == html
 
 
 def test_one_wrong_byte_spoils_one_character() -> None:
-    said = page(f"<p>{STORY[2]}</p>", head="<meta charset=utf-8>").encode()
-    broken = said.replace(b"Ida", b"Id\xff")
-    assert decoded(WebPage("x", broken)) == said.decode().replace("Ida", "Id\ufffd")
+    html = page(f"<p>{STORY[2]}</p>", head="<meta charset=utf-8>").encode()
+    broken = html.replace(b"Ida", b"Id\xff")
+    assert decode_page(WebPage("x", broken)) == html.decode().replace("Ida", "Id\ufffd")

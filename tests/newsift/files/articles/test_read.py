@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import possible_article, read_article
+from newsift.files.articles import read_article, read_possible_article
 from tests.newsift.files.articles.pages import BANNER, MENU, STORIES, STORY, TITLE, page
 from tests.worker.fake import Command
 
@@ -23,17 +23,17 @@ def saved(folder: Path, name: str, content: str | bytes) -> Path:
 
 @pytest.mark.parametrize("name", ["ferry.html", "ferry.HTM", "ferry.txt", "ferry.md", "ferry"])
 def test_a_saved_page_is_its_story(tmp_path: Path, name: str) -> None:
-    found = read_article(saved(tmp_path, name, STORIES["banner first"]))
-    assert found.title == TITLE
-    assert all(part in found.text for part in STORY)
-    assert "<" not in found.text
-    assert "partners" not in found.text
+    result = read_article(saved(tmp_path, name, STORIES["banner first"]))
+    assert result.title == TITLE
+    assert all(part in result.text for part in STORY)
+    assert "<" not in result.text
+    assert "partners" not in result.text
 
 
 def test_a_text_stays_as_it_is(tmp_path: Path) -> None:
-    said = "# A <b>title</b>\n\nA ferry burns. We use cookies.\n"
-    found = read_article(saved(tmp_path, "a.md", said))
-    assert (found.title, found.text) == ("A <b>title</b>", "A ferry burns. We use cookies.")
+    content = "# A <b>title</b>\n\nA ferry burns. We use cookies.\n"
+    result = read_article(saved(tmp_path, "a.md", content))
+    assert (result.title, result.text) == ("A <b>title</b>", "A ferry burns. We use cookies.")
     assert read_article(saved(tmp_path, "b.html", "Bare words.")).text == "Bare words."
 
 
@@ -47,16 +47,16 @@ def test_a_text_stays_as_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_a_saved_page_may_name_its_address(tmp_path: Path, head: str, address: str | None) -> None:
-    told = page(f"<article><h1>{TITLE}</h1><p>{'</p><p>'.join(STORY)}</p></article>", head=head)
-    assert possible_article(saved(tmp_path, "ferry.html", told)).url == address
+    html = page(f"<article><h1>{TITLE}</h1><p>{'</p><p>'.join(STORY)}</p></article>", head=head)
+    assert read_possible_article(saved(tmp_path, "ferry.html", html)).url == address
 
 
 def test_a_page_with_its_pictures_inside_is_read(tmp_path: Path) -> None:
     picture = base64.b64encode(bytes(range(256)) * 2**15).decode()
     image = f'<img src="data:image/png;base64,{picture}">'
-    told = STORIES["article"].replace("<article>", f"{image}<article>{image}")
-    assert len(told) > 2**24
-    assert STORY[0] in read_article(saved(tmp_path, "ferry.html", told)).text
+    html = STORIES["article"].replace("<article>", f"{image}<article>{image}")
+    assert len(html) > 2**24
+    assert STORY[0] in read_article(saved(tmp_path, "ferry.html", html)).text
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report.html", "report.txt"])

@@ -29,8 +29,8 @@ def cut(content: bytes, size: int) -> list[Item]:
     return [item for batch in items(pieces) for item in batch]
 
 
-def decoded(found: list[Item]) -> list[Any]:
-    return [json.loads(item.value) for item in found]
+def decoded(result: list[Item]) -> list[Any]:
+    return [json.loads(item.value) for item in result]
 
 
 @settings(max_examples=100)
@@ -59,10 +59,10 @@ def test_a_list_of_messages_is_told_with_what_stands_before_it(
     size: int,
 ) -> None:  # fmt: skip
     chat = {"id": 7} | before | {"messages": messages} | after
-    found = cut(json.dumps(chat, **layout).encode(), size)
-    assert decoded(found) == messages
+    result = cut(json.dumps(chat, **layout).encode(), size)
+    assert decoded(result) == messages
     earlier = dict(takewhile(lambda pair: pair[0] != "messages", chat.items()))
-    for item in found:
+    for item in result:
         assert json.loads(item.around + b"null}") == earlier | {"messages": None}
 
 
@@ -70,9 +70,9 @@ def test_each_list_of_a_document_has_its_own_surroundings() -> None:
     chats = [{"id": n, "messages": [{"n": n}, {"n": -n}]} for n in (1, 2)]
     whole = {"about": [{"x": [1]}], "chats": {"list": chats}, "left": {"list": chats[:1]}}
     for size in (1, 7, 1000):
-        found = cut(json.dumps(whole).encode(), size)
-        assert decoded(found) == [{"n": 1}, {"n": -1}, {"n": 2}, {"n": -2}, {"n": 1}, {"n": -1}]
-        assert [json.loads(item.around + b"0}")["id"] for item in found] == [1, 1, 2, 2, 1, 1]
+        result = cut(json.dumps(whole).encode(), size)
+        assert decoded(result) == [{"n": 1}, {"n": -1}, {"n": 2}, {"n": -2}, {"n": 1}, {"n": -1}]
+        assert [json.loads(item.around + b"0}")["id"] for item in result] == [1, 1, 2, 2, 1, 1]
 
 
 def test_what_is_cut_off_is_refused_wherever_it_is() -> None:
@@ -83,7 +83,7 @@ def test_what_is_cut_off_is_refused_wherever_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"[1}", "closes a list as an object"),
         (b"[1]]", "closes more than it opens"),
@@ -91,8 +91,8 @@ def test_what_is_cut_off_is_refused_wherever_it_is() -> None:
         (b"[1] 2", "does not go on as JSON"),
     ],
 )
-def test_what_is_no_json_is_refused(content: bytes, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
+def test_what_is_no_json_is_refused(content: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
         cut(content, 2)
 
 
@@ -116,9 +116,9 @@ def test_an_item_that_is_too_long_comes_cut_and_the_next_is_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(documents, "LONGEST_LINE", 100)
-    found = cut(json.dumps(["a", "b" * 5000, "c"]).encode(), 64)
-    assert [len(item.value) for item in found][::2] == [3, 3]
-    assert 100 < len(found[1].value) < 300
+    result = cut(json.dumps(["a", "b" * 5000, "c"]).encode(), 64)
+    assert [len(item.value) for item in result][::2] == [3, 3]
+    assert 100 < len(result[1].value) < 300
 
 
 def test_an_object_without_a_list_of_posts_is_not_held_for_ever(

@@ -13,7 +13,7 @@ import pytest
 from encoder.errors import InputError
 from newsift.files import parquet
 from newsift.files.messages import FileMessage
-from newsift.files.posts import checked
+from newsift.files.posts import open_inputs
 from newsift.files.read import DASH
 from newsift.files.tables import FileOptions
 from worker.config.limits import DEFAULT_LIMITS
@@ -23,7 +23,7 @@ TIME = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
 
 def read(file: Path) -> list[list[FileMessage]]:
-    (one,) = checked([file], FileOptions(), DEFAULT_LIMITS)
+    (one,) = open_inputs([file], FileOptions(), DEFAULT_LIMITS)
     return list(one)
 
 
@@ -125,16 +125,16 @@ def test_texts_in_an_encoding_of_differences_are_read(tmp_path: Path, encoding: 
 
 def test_a_row_that_is_too_long_is_bad_by_itself(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a dam", "x" * (2**24 + 1), "a dam"]}), tmp_path / "a")
-    found = [each.reading for batch in read(tmp_path / "a") for each in batch]
-    assert [isinstance(each, Post) for each in found] == [True, False, True]
-    assert "is longer than 16 MiB; split it" in str(found[1])
+    result = [each.reading for batch in read(tmp_path / "a") for each in batch]
+    assert [isinstance(each, Post) for each in result] == [True, False, True]
+    assert "is longer than 16 MiB; split it" in str(result[1])
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
 def test_texts_of_any_type_are_read(tmp_path: Path, kind: str) -> None:
     texts = pa.array(["a dam", None, "a dam"], "string").cast(kind)
-    found = [each for batch in read(write(tmp_path / "a", text=texts)) for each in batch]
-    assert [each.columns for each in found] == [{"text": "a dam"}, {"text": ""}, {"text": "a dam"}]
+    result = [each for batch in read(write(tmp_path / "a", text=texts)) for each in batch]
+    assert [each.columns for each in result] == [{"text": "a dam"}, {"text": ""}, {"text": "a dam"}]
 
 
 def test_lists_are_no_texts(tmp_path: Path) -> None:

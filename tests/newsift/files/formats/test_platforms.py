@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from newsift.files.messages import FileMessage, Maker
 from newsift.files.platforms import FORMATS, ObjectKeys, Objects
-from newsift.files.posts import checked
+from newsift.files.posts import open_inputs
 from newsift.files.tables import FileOptions
 from tests.newsift.files.formats import forms
 from worker.config.limits import DEFAULT_LIMITS
@@ -34,8 +34,8 @@ FIELDS = st.sampled_from(
 )
 
 
-def messages(value: bytes, **wanted: str) -> list[FileMessage]:
-    objects = Objects(Maker("f", DEFAULT_LIMITS), FileOptions(**wanted))
+def messages(value: bytes, **options: str) -> list[FileMessage]:
+    objects = Objects(Maker("f", DEFAULT_LIMITS), FileOptions(**options))
     return list(objects.messages(value, 1))
 
 
@@ -43,9 +43,9 @@ def messages(value: bytes, **wanted: str) -> list[FileMessage]:
 @given(st.sampled_from(KNOWN), st.dictionaries(FIELDS, SMALL, max_size=4), st.sets(FIELDS),
        st.sampled_from(["auto", *FORMATS]))  # fmt: skip
 def test_no_object_raises_and_every_value_reads_as_it_was_found(
-    known: dict[str, Any], changes: dict[str, Any], gone: set[str], form: str
+    base: dict[str, Any], changes: dict[str, Any], gone: set[str], form: str
 ) -> None:
-    whole = {name: part for name, part in (known | changes).items() if name not in gone}
+    whole = {name: part for name, part in (base | changes).items() if name not in gone}
     for message in messages(json.dumps(whole).encode(), format=form):
         assert isinstance(message.reading, Rejected) or not message.value or (
             read_post(message.value) == message.reading
@@ -85,17 +85,17 @@ Read = Callable[..., list[FileMessage]]
 def read(tmp_path: Path) -> Read:
     """Write a file, and read its rows."""
 
-    def reading(content: object, name: str = "f.json", **wanted: str) -> list[FileMessage]:
+    def reading(content: object, name: str = "f.json", **options: str) -> list[FileMessage]:
         file = tmp_path / name
         file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-        inputs = checked([file], FileOptions(**wanted), DEFAULT_LIMITS)
+        inputs = open_inputs([file], FileOptions(**options), DEFAULT_LIMITS)
         return [message for each in inputs for batch in each for message in batch]
 
     return reading
 
 
-def posts(found: list[FileMessage]) -> list[Post]:
-    return [message.reading for message in found if isinstance(message.reading, Post)]
+def posts(result: list[FileMessage]) -> list[Post]:
+    return [message.reading for message in result if isinstance(message.reading, Post)]
 
 
 def json_lines(*values: object) -> str:
@@ -109,23 +109,23 @@ def test_a_page_of_twarc2_has_whole_retweets_and_authors(read: Read, layout: str
         "pretty": json.dumps(forms.PAGE, indent=2),
         "array": json.dumps([forms.PAGE]),
     }[layout]
-    found = read(content)
-    retweet, bare = posts(found)
+    result = read(content)
+    retweet, bare = posts(result)
     assert (retweet.id, retweet.author) == (forms.TWEET["id"], "ben")
     assert retweet.text == forms.ORIGINAL["text"]
     assert (bare.platform, bare.author, bare.text) == ("x", "ann", forms.BARE["text"])
-    assert len(found) == 2
-    assert forms.ORIGINAL["text"].encode() not in found[1].value
+    assert len(result) == 2
+    assert forms.ORIGINAL["text"].encode() not in result[1].value
 
 
 def test_tweets_line_by_line_and_in_arrays(read: Read) -> None:
-    for found in (
+    for result in (
         read(json_lines(forms.FLATTENED, forms.OLD_TWEET)),
         read([forms.FLATTENED, forms.OLD_TWEET]),
         read({"statuses": [forms.OLD_TWEET], "search_metadata": {}}),
     ):
-        assert [post.platform for post in posts(found)] == ["x"] * len(found)
-        assert posts(found)[-1].text == "an old one"
+        assert [post.platform for post in posts(result)] == ["x"] * len(result)
+        assert posts(result)[-1].text == "an old one"
     assert posts(read(json_lines(forms.FLATTENED)))[0].text == forms.ORIGINAL["text"]
 
 
@@ -139,10 +139,10 @@ def test_a_page_that_would_grow_without_bound_is_a_bad_row(read: Read) -> None:
     refer = [{"type": "quoted", "id": "9"}]
     tweets = [{"id": str(n), "text": "a", "referenced_tweets": refer} for n in range(2000)]
     page = {"data": tweets, "includes": {"tweets": [{"id": "9", "text": "x" * 60_000}]}}
-    found = read(json_lines(page))
-    assert isinstance(found[-1].reading, Rejected)
-    assert "refers to too much" in found[-1].reading.detail
-    assert sum(len(message.value) for message in found) < 10 * len(json.dumps(page))
+    result = read(json_lines(page))
+    assert isinstance(result[-1].reading, Rejected)
+    assert "refers to too much" in result[-1].reading.detail
+    assert sum(len(message.value) for message in result) < 10 * len(json.dumps(page))
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_mastodon_s_outbox_and_statuses(read: Read) -> None:
 
 
 def test_reddit_s_dumps_and_listings(read: Read) -> None:
-    found = posts(read(json_lines(forms.SUBMISSION, forms.COMMENT), "RS.zst.jsonl"))
-    assert found[0] == Post(
+    result = posts(read(json_lines(forms.SUBMISSION, forms.COMMENT), "RS.zst.jsonl"))
+    assert result[0] == Post(
         id="t3_abc12", platform="plain", text="Ferry on fire\n\nSmoke over Port Maren",
         author="ann", created_at="2023-11-14T22:13:20Z",
         url="https://www.reddit.com/r/news/comments/abc12/ferry_on_fire/",
     )  # fmt: skip
-    assert (found[1].id, found[1].text, found[1].created_at) == (
+    assert (result[1].id, result[1].text, result[1].created_at) == (
         "t1_c1", "I saw the smoke", "2023-11-14T22:15:00Z",
     )  # fmt: skip
     assert [post.id for post in posts(read(forms.LISTING))] == ["t3_abc12", "t1_c1", "t1_c2"]
@@ -197,8 +197,8 @@ def test_telegram_s_exports(read: Read, indent: int | None) -> None:
         created_at="2023-11-14T22:13:20Z",
     )  # fmt: skip
     assert message.place == "item 2"
-    found = posts(read(json.dumps(forms.ALL_CHATS, indent=indent)))
-    assert [post.id for post in found] == ["5/2", "6/2"]
+    result = posts(read(json.dumps(forms.ALL_CHATS, indent=indent)))
+    assert [post.id for post in result] == ["5/2", "6/2"]
 
 
 def test_telegram_s_own_escapes_are_mended(read: Read) -> None:

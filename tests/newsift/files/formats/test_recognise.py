@@ -14,7 +14,7 @@ import zstandard
 
 from encoder.errors import InputError
 from newsift.files.messages import FileMessage
-from newsift.files.posts import FORMATS, checked, share_read
+from newsift.files.posts import FORMATS, open_inputs, share_read
 from newsift.files.read import DASH
 from newsift.files.tables import FileOptions
 from worker.config.limits import DEFAULT_LIMITS
@@ -24,8 +24,8 @@ ONE = b'{"id": "1", "text": "a"}\n'
 TABLE = b"id,text\n1,a\n"
 
 
-def read(file: Path, **wanted: str) -> list[FileMessage]:
-    inputs = checked([file], FileOptions(**wanted), DEFAULT_LIMITS)
+def read(file: Path, **options: str) -> list[FileMessage]:
+    inputs = open_inputs([file], FileOptions(**options), DEFAULT_LIMITS)
     return [message for each in inputs for batch in each for message in batch]
 
 
@@ -56,8 +56,8 @@ def test_a_wrong_name_changes_nothing(
 @pytest.mark.parametrize("name", ["a.txt", "a.TXT", "a.b.txt.gz"])
 def test_plain_text_is_read_where_its_name_says_so(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"[a] post, with, commas\n\n{ another }\r\n")
-    found = read(tmp_path / name)
-    assert [(m.place, m.reading.text) for m in found if isinstance(m.reading, Post)] == [
+    result = read(tmp_path / name)
+    assert [(m.place, m.reading.text) for m in result if isinstance(m.reading, Post)] == [
         ("line 1", "[a] post, with, commas"), ("line 3", "{ another }"),
     ]  # fmt: skip
 
@@ -90,15 +90,15 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "content", "said"), REFUSED, ids=range(len(REFUSED)))
+@pytest.mark.parametrize(("name", "content", "message"), REFUSED, ids=range(len(REFUSED)))
 def test_what_is_not_understood_is_refused(
-    tmp_path: Path, name: str, content: bytes, said: str
+    tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as caught:
         read(tmp_path / name)
-    assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_broken_first_line_is_a_bad_row_where_the_next_is_an_object(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_columns_that_are_named_are_read_and_others_refused(tmp_path: Path) -> N
         with pytest.raises(InputError, match="has no column 'wrods'"):
             read(file, text="wrods")
     objects.write_bytes(b'{"words": "a"}\n{"words": 3}\n{"word": "a"}\n')
-    found = [message.reading for message in read(objects, text="words")]
-    assert isinstance(found[0], Post)
-    assert [isinstance(each, Rejected) and each.reason for each in found[1:]] == [
+    result = [message.reading for message in read(objects, text="words")]
+    assert isinstance(result[0], Post)
+    assert [isinstance(each, Rejected) and each.reason for each in result[1:]] == [
         Reason.NO_TEXT
     ] * 2
 
@@ -141,8 +141,8 @@ def test_a_post_without_an_id_is_named_by_its_text(tmp_path: Path) -> None:
 
 def test_a_year_is_no_time_and_a_day_begins_at_midnight(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"text,date\na,2022\nb,20221012\nc,1665561600\n")
-    found = [message.reading for message in read(tmp_path / "a.csv")]
-    times = [each.created_at for each in found if isinstance(each, Post)]
+    result = [message.reading for message in read(tmp_path / "a.csv")]
+    times = [each.created_at for each in result if isinstance(each, Post)]
     assert times == [None, "2022-10-12T00:00:00Z", "2022-10-12T08:00:00Z"]  # date -ud @1665561600
 
 
@@ -159,7 +159,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         file = Path(f"/dev/fd/{process.stdout.fileno()}")
-        (one,) = checked([file], FileOptions(), DEFAULT_LIMITS)
+        (one,) = open_inputs([file], FileOptions(), DEFAULT_LIMITS)
         assert [message.reading.id for batch in one for message in batch
                 if isinstance(message.reading, Post)] == ["1", "2"]  # fmt: skip
 
@@ -174,7 +174,7 @@ def test_it_grows_to_one(tmp_path: Path) -> None:
         gzip.compress(b"[" + lines[:-1].replace(b"\n", b",") + b"]")
     )
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "c.parquet")
-    inputs = checked([tmp_path], FileOptions(), DEFAULT_LIMITS)
+    inputs = open_inputs([tmp_path], FileOptions(), DEFAULT_LIMITS)
     share = share_read(inputs)
     shares = [share(None) for each in inputs for _ in each]
     assert len(shares) > 20
@@ -187,6 +187,6 @@ def test_of_a_pipe_nobody_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "a"}\n', "utf-8")
     raw = io.BufferedReader(io.BytesIO(b'{"id": "1", "text": "a"}\n'))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw, encoding="utf-8"))
-    inputs = checked([tmp_path / "a.jsonl", DASH], FileOptions(), DEFAULT_LIMITS)
+    inputs = open_inputs([tmp_path / "a.jsonl", DASH], FileOptions(), DEFAULT_LIMITS)
     share = share_read(inputs)
     assert {share(None) for each in inputs for _ in each} == {0.0}

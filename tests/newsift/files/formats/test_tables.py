@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from newsift.files import tables
 from newsift.files.messages import FormatError
 from newsift.files.read import lines
-from newsift.files.tables import WINDOWS, Table, TableRow, likely_delimiter, unique
+from newsift.files.tables import WINDOWS, Table, TableRow, likely_delimiter, unique_names
 
 CELLS = st.text(st.sampled_from("ab\",;\t|\né '"), max_size=6)
 WILD = st.text(st.sampled_from('a",;\n'), max_size=30)
@@ -39,10 +39,10 @@ def test_rows_come_back_as_they_were_written(
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([["id", "text", "time"], *rows])
-    table, found = read(out.getvalue().encode(), size)
+    table, result = read(out.getvalue().encode(), size)
     assert table.header == ["id", "text", "time"]
-    assert [list(row.cells.values()) for row in found] == rows
-    assert [row.raw.decode() for row in found] == [
+    assert [list(row.cells.values()) for row in result] == rows
+    assert [row.raw.decode() for row in result] == [
         delimiter.join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row) for row in rows
     ]
 
@@ -59,33 +59,33 @@ def test_wild_text_has_the_cells_that_csv_finds_or_a_fault(wild: str, size: int)
     except csv.Error:
         expected = []
     try:
-        _, found = read(content.encode(), size, ",")
+        _, result = read(content.encode(), size, ",")
     except FormatError:
         assert not expected
         return
     if expected:
         good = [row for row in expected[1:] if len(row) == 2]
-        assert [list(row.cells.values()) for row in found if not row.fault] == good
-        assert any(row.fault for row in found) == any(len(row) not in (0, 2) for row in expected)
+        assert [list(row.cells.values()) for row in result if not row.fault] == good
+        assert any(row.fault for row in result) == any(len(row) not in (0, 2) for row in expected)
     else:
-        assert any(row.fault for row in found)
+        assert any(row.fault for row in result)
 
 
 def test_a_row_that_is_none_costs_each_of_its_lines_and_no_other() -> None:
-    _, found = read(b'id,text\n1,a\n2,"b"c\n3\n4,d,e\n5,"f\ng"\n6,h\n')
-    assert [(row.number, row.fault) for row in found] == [
+    _, result = read(b'id,text\n1,a\n2,"b"c\n3\n4,d,e\n5,"f\ng"\n6,h\n')
+    assert [(row.number, row.fault) for row in result] == [
         (2, ""), (3, "is no CSV (',' expected after '\"')"), (4, "has 1 cells, the header 2"),
         (5, "has 3 cells, the header 2"), (6, ""), (8, ""),
     ]  # fmt: skip
-    assert [row.raw for row in found if row.fault] == [b'2,"b"c', b"3", b"4,d,e"]
-    _, found = read(b'id,text\n1,"a\nb\nc"d\n2,e\n')
-    assert [(row.number, bool(row.fault)) for row in found] == [
+    assert [row.raw for row in result if row.fault] == [b'2,"b"c', b"3", b"4,d,e"]
+    _, result = read(b'id,text\n1,"a\nb\nc"d\n2,e\n')
+    assert [(row.number, bool(row.fault)) for row in result] == [
         (2, True), (3, True), (4, True), (5, False),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b'id,text\n1,a\n2,"b\n3,c\n', "a quote that opens here is never closed"),
         (b'id,text\n1,"' + b"x" * 300, "a cell is too large"),
@@ -98,11 +98,11 @@ def test_a_row_that_is_none_costs_each_of_its_lines_and_no_other() -> None:
     ],
 )
 def test_what_is_refused_names_where_the_row_begins(
-    content: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+    content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "LONGEST_CELL", 200 if b"xxx" in content else 2**20)
     monkeypatch.setattr(tables, "LONGEST_LINE", 1000 if b"x\nx" in content else 2**24)
-    with pytest.raises(FormatError, match=said):
+    with pytest.raises(FormatError, match=message):
         read(content, 2**16)
 
 
@@ -124,8 +124,8 @@ def test_headers(content: str, header: list[str], cells: list[str]) -> None:
 
 
 def test_names_stay_apart() -> None:
-    assert unique(["a (2)", "a", "a"]) == ["a (2)", "a", "a (3)"]
-    assert len(unique(["a (3)", "a", "a", "a"])) == 4
+    assert unique_names(["a (2)", "a", "a"]) == ["a (2)", "a", "a (3)"]
+    assert len(unique_names(["a (3)", "a", "a", "a"])) == 4
     assert likely_delimiter("text") == ","
 
 
@@ -142,9 +142,9 @@ def test_names_stay_apart() -> None:
     ],
 )  # fmt: skip
 def test_letters(content: bytes, texts: list[str], faults: list[str]) -> None:
-    table, found = read(content, 2**16)
-    assert [row.cells["text"] for row in found if not row.fault] == texts
-    told = [row.fault for row in found if row.fault]
-    assert len(told) == len(faults)
-    assert all(said in fault for said, fault in zip(faults, told, strict=True))
+    table, result = read(content, 2**16)
+    assert [row.cells["text"] for row in result if not row.fault] == texts
+    messages = [row.fault for row in result if row.fault]
+    assert len(messages) == len(faults)
+    assert all(message in fault for message, fault in zip(faults, messages, strict=True))
     assert (table.encoding == WINDOWS) == (b"1,\xe9" in content or b"caf\xe9" in content)

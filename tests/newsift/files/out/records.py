@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from newsift.files.rows import IN_FILE, Layout, OutputRecord, Per, read_match
-from newsift.files.writers import FORMATS, keeping
+from newsift.files.writers import FORMATS, record_writer
 
 WILD = [
     "The ferry burns", "=1+1", "\t@x", 'say "hi", twice\nor more\r', "NUL \0 inside", "", "日本 🔥",
@@ -15,7 +15,7 @@ WILD = [
 OWN = {"likes": "12", "Text": "=as given", "na\0me \ud800": "\ud800 \0", "post_key": "7"}
 
 
-def value(number: int, text: str, *seeds: str, **post: Any) -> bytes:
+def record_bytes(number: int, text: str, *seeds: str, **post: Any) -> bytes:
     """The record of a post on line `number`, as a filter writes it."""
     matches = [
         {
@@ -35,19 +35,22 @@ def value(number: int, text: str, *seeds: str, **post: Any) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode()
 
 
-def found(
+def output_record(
     number: int, text: str, *seeds: str, columns: Mapping[str, str] | None = None, **post: Any
 ) -> OutputRecord:
     """That record as it comes to a writer."""
-    raw = value(number, text, *seeds, **post)
+    raw = record_bytes(number, text, *seeds, **post)
     record = read_match(raw)
     assert record is not None
     return OutputRecord(raw, record, record.matches, columns)
 
 
-def wild(columns: Mapping[str, str] | None = None) -> list[OutputRecord]:
+def wild_records(columns: Mapping[str, str] | None = None) -> list[OutputRecord]:
     """A record of each wild text, with two matches."""
-    return [found(n, text, "ferry", "dam", columns=columns) for n, text in enumerate(WILD, start=1)]
+    return [
+        output_record(n, text, "ferry", "dam", columns=columns)
+        for n, text in enumerate(WILD, start=1)
+    ]
 
 
 def write(
@@ -57,7 +60,7 @@ def write(
     own: Mapping[str, str] | None = None,
 ) -> None:
     """Write records to a file by its ending, some at a time."""
-    with keeping(file, FORMATS[file.suffix], Layout(IN_FILE, per, list(own or ()))) as add:
+    with record_writer(file, FORMATS[file.suffix], Layout(IN_FILE, per, list(own or ()))) as add:
         for batch in batches:
             add(batch)
 

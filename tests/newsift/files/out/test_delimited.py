@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.newsift.files.out.records import OWN, expected, found, wild, write
+from tests.newsift.files.out.records import OWN, expected, output_record, wild_records, write
 
 FORMULA = tuple("=+-@＝＋－＠")
 
@@ -17,27 +17,27 @@ def read(file: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
 def test_a_row_a_match_holds_the_record(tmp_path: Path, ending: str) -> None:
-    records, file = wild(), tmp_path / f"m{ending}"
+    records, file = wild_records(), tmp_path / f"m{ending}"
     write(file, records[:3], [], records[3:])
     rows = read(file)
-    wanted = [expected(each, index) for each in records for index in (0, 1)]
-    assert len(rows) == len(wanted) == 20
-    for row, cells in zip(rows, wanted, strict=True):
-        told = {name: "" if cell is None else str(cell) for name, cell in cells.items()}
-        assert {name: cell.replace("'", "") for name, cell in row.items()} == told
+    expected_rows = [expected(each, index) for each in records for index in (0, 1)]
+    assert len(rows) == len(expected_rows) == 20
+    for row, cells in zip(rows, expected_rows, strict=True):
+        cells = {name: "" if cell is None else str(cell) for name, cell in cells.items()}
+        assert {name: cell.replace("'", "") for name, cell in row.items()} == cells
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
 def test_no_cell_runs(tmp_path: Path, ending: str) -> None:
     own, file = OWN | {"=1+1": "+2+2"}, tmp_path / f"m{ending}"
-    write(file, wild(own), own=own)
+    write(file, wild_records(own), own=own)
     cells = [cell for row in read(file) for pair in row.items() for cell in pair]
     assert "'=1+1" in cells
     assert [cell for cell in cells if cell.strip("\0\t\r\n ").startswith(FORMULA)] == []
 
 
 def test_a_row_a_post_holds_its_best_match_and_all_events(tmp_path: Path) -> None:
-    each, file = found(3, "text", "dam", "ferry"), tmp_path / "m.csv"
+    each, file = output_record(3, "text", "dam", "ferry"), tmp_path / "m.csv"
     write(file, [each], per="post")
     (row,) = read(file)
     assert row.pop("events") == "event of dam; event of ferry"
@@ -46,7 +46,7 @@ def test_a_row_a_post_holds_its_best_match_and_all_events(tmp_path: Path) -> Non
 
 def test_the_user_s_columns_are_kept_under_their_names(tmp_path: Path) -> None:
     file = tmp_path / "m.csv"
-    write(file, [found(1, "ours", columns=OWN)], own=OWN)
+    write(file, [output_record(1, "ours", columns=OWN)], own=OWN)
     (row,) = read(file)
     assert list(row)[-4:] == ["likes", "input_Text", "name", "input_post_key"]
     assert (row["likes"], row["input_Text"], row["text"]) == ("12", "'=as given", "ours")

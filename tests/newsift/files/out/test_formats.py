@@ -32,11 +32,11 @@ from newsift.files.writers import (
     format_by_ending,
     json_array,
     json_lines,
-    keeping,
     parquet_table,
+    record_writer,
     tsv_table,
 )
-from tests.newsift.files.out.records import found, wild
+from tests.newsift.files.out.records import output_record, wild_records
 from worker.errors import OutputError
 
 WILD = st.text(st.characters(exclude_categories=[]), max_size=8)  # lone surrogates and NUL too
@@ -70,7 +70,7 @@ def write(
 ) -> None:
     form = format_by_ending(file)
     assert form is not None
-    with keeping(file, form, Layout(IN_FILE)) as add:
+    with record_writer(file, form, Layout(IN_FILE)) as add:
         for batch in batches:
             add(batch)
         if failure is not None:
@@ -80,7 +80,7 @@ def write(
 def random_texts(start: int) -> list[OutputRecord]:
     """Records that nothing packs well, so that a pipe is full soon."""
     dice = random.Random(start)
-    return [found(n, dice.randbytes(4000).hex()) for n in range(start, start + 40)]
+    return [output_record(n, dice.randbytes(4000).hex()) for n in range(start, start + 40)]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,11 @@ def test_ctrl_c_completes_what_was_found(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"m{ending}"
     file.write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt):
-        write(file, [[found(1, "a")], [found(2, "b"), found(3, "c")]], KeyboardInterrupt())
+        write(
+            file,
+            [[output_record(1, "a")], [output_record(2, "b"), output_record(3, "c")]],
+            KeyboardInterrupt(),
+        )
     assert rows_in(file) == 3
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
@@ -111,7 +115,7 @@ def test_an_error_leaves_the_old_file(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"m{ending}"
     file.write_bytes(b"old")
     with pytest.raises(ZeroDivisionError):
-        write(file, [wild()], ZeroDivisionError())
+        write(file, [wild_records()], ZeroDivisionError())
     assert file.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
@@ -121,7 +125,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, ending: str) -> None:
     link = tmp_path / f"m{ending}"
     link.symlink_to("/dev/full")
     with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)$"):
-        write(link, [wild()] * 20)
+        write(link, [wild_records()] * 20)
 
 
 @pytest.mark.parametrize("ending", [ending for ending in ENDINGS if ending != ".db"])
@@ -130,7 +134,7 @@ def test_a_pipe_is_written_through_and_its_reader_may_leave(tmp_path: Path, endi
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: copy.write_bytes(pipe.read_bytes()))
     reader.start()
-    write(pipe, [[found(1, "a")], [found(2, "b")]])
+    write(pipe, [[output_record(1, "a")], [output_record(2, "b")]])
     reader.join()
     assert rows_in(copy) == 2
     reader = threading.Thread(target=lambda: pipe.open("rb").close())
@@ -147,7 +151,7 @@ def test_a_full_disk_is_one_line_of_a_database(
     monkeypatch.setattr(sqlite, "SETTINGS", f"PRAGMA max_page_count = 30; {sqlite.SETTINGS}")
     (tmp_path / "m.db").write_bytes(b"old")
     with pytest.raises(OutputError, match=r"m.db: cannot be written \(database or disk is full\)$"):
-        write(tmp_path / "m.db", [[found(n, f"{n} " * 500) for n in range(200)]])
+        write(tmp_path / "m.db", [[output_record(n, f"{n} " * 500) for n in range(200)]])
     assert (tmp_path / "m.db").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
 
@@ -169,7 +173,7 @@ def no_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "missing", "said"),
+    ("name", "missing", "message"),
     [
         ("m.db", no_fts5, "has no full text search .FTS5.; name a file"),
         ("m.parquet", no_pyarrow, r"Parquet needs pyarrow: pip install 'newsift\[parquet\]'"),
@@ -186,12 +190,12 @@ def test_what_cannot_be_done_is_refused_before_any_work(
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     missing: Callable[[pytest.MonkeyPatch], None] | None,
-    said: str,
+    message: str,
 ) -> None:
     (tmp_path / "null.db").symlink_to("/dev/null")
     if missing:
         missing(monkeypatch)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         check_format("--out", tmp_path / name)
 
 
@@ -204,10 +208,10 @@ def test_what_is_written_is_allowed(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("ending", [ending for ending in FORMATS if "json" not in ending])
 def test_a_table_refuses_too_many_columns(tmp_path: Path, ending: str) -> None:
     own, file = [f"c{n}" for n in range(1001)], tmp_path / f"m{ending}"
-    said = "has 1,001 columns; a table keeps 1,000 at most: leave some out, or"
+    message = "has 1,001 columns; a table keeps 1,000 at most: leave some out, or"
     with (
-        pytest.raises(InputError, match=said),
-        keeping(file, FORMATS[ending], Layout(IN_FILE, own=own)),
+        pytest.raises(InputError, match=message),
+        record_writer(file, FORMATS[ending], Layout(IN_FILE, own=own)),
     ):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -217,8 +221,8 @@ def test_a_table_refuses_too_many_columns(tmp_path: Path, ending: str) -> None:
 def test_a_thousand_columns_are_kept(tmp_path: Path, ending: str) -> None:
     own = {f"c{n}": str(n) for n in range(1000)}
     file = tmp_path / f"m{ending}"
-    with keeping(file, FORMATS[ending], Layout(IN_FILE, own=list(own))) as add:
-        add([found(1, "a", columns=own)])
+    with record_writer(file, FORMATS[ending], Layout(IN_FILE, own=list(own))) as add:
+        add([output_record(1, "a", columns=own)])
     assert rows_in(file) == 1
 
 
@@ -228,10 +232,12 @@ def test_a_record_of_many_matches_and_a_long_text_takes_little_memory(
 ) -> None:
     """The rows take 10 MB, each with the text."""
     monkeypatch.setattr(writers, "GROUP_CHARACTERS", 2**19)
-    long = found(1, "x" * 10**5, *(f"seed {n}" for n in range(100)))
-    write(tmp_path / f"m{ending}", [[found(1, "a")]])  # what is imported at first does not count
+    long = output_record(1, "x" * 10**5, *(f"seed {n}" for n in range(100)))
+    write(
+        tmp_path / f"m{ending}", [[output_record(1, "a")]]
+    )  # what is imported at first does not count
     tracemalloc.start()
-    with keeping(tmp_path / f"m{ending}", FORMATS[ending], Layout(IN_FILE, "match")) as add:
+    with record_writer(tmp_path / f"m{ending}", FORMATS[ending], Layout(IN_FILE, "match")) as add:
         add([long])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -245,6 +251,6 @@ def test_no_column_and_no_text_breaks_any_format(
 ) -> None:
     folder = tmp_path_factory.mktemp("wild")
     for ending, form in FORMATS.items():
-        with keeping(folder / f"m{ending}", form, Layout(IN_FILE, own=list(own))) as add:
-            add([found(1, text, columns=own), found(2, text)])
+        with record_writer(folder / f"m{ending}", form, Layout(IN_FILE, own=list(own))) as add:
+            add([output_record(1, text, columns=own), output_record(2, text)])
         assert rows_in(folder / f"m{ending}") == 2

@@ -6,11 +6,11 @@ import pyarrow.parquet
 import pytest
 
 from newsift.files import writers
-from tests.newsift.files.out.records import OWN, expected, found, wild, write
+from tests.newsift.files.out.records import OWN, expected, output_record, wild_records, write
 
 
 def test_a_row_a_match_holds_the_record(tmp_path: Path) -> None:
-    records, file = wild(), tmp_path / "m.parquet"
+    records, file = wild_records(), tmp_path / "m.parquet"
     write(file, records[:3], records[3:])
     table = pyarrow.parquet.read_table(file)
     assert table.to_pylist() == [expected(each, index) for each in records for index in (0, 1)]
@@ -26,7 +26,7 @@ def test_groups_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     monkeypatch.setattr(writers, limit, most)
-    write(tmp_path / "m.parquet", [found(n, f"post {n}") for n in range(1, 12)])
+    write(tmp_path / "m.parquet", [output_record(n, f"post {n}") for n in range(1, 12)])
     file = pyarrow.parquet.ParquetFile(tmp_path / "m.parquet")
     sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
     assert sum(sizes) == 11
@@ -36,7 +36,11 @@ def test_groups_are_bounded(
 
 def test_the_user_s_columns_are_text(tmp_path: Path) -> None:
     own = OWN | {"score": "7"}
-    write(tmp_path / "m.parquet", [found(1, "ours", columns=own), found(2, "none")], own=own)
+    write(
+        tmp_path / "m.parquet",
+        [output_record(1, "ours", columns=own), output_record(2, "none")],
+        own=own,
+    )
     one, two = pyarrow.parquet.read_table(tmp_path / "m.parquet").to_pylist()
     assert (one["likes"], one["input_Text"], one["text"]) == ("12", "=as given", "ours")
     assert (one["input_score"], one["score"], one["name"]) == ("7", 0.5, "? \0")
@@ -44,7 +48,7 @@ def test_the_user_s_columns_are_text(tmp_path: Path) -> None:
 
 
 def test_a_number_beyond_all_bounds_is_left_out(tmp_path: Path) -> None:
-    write(tmp_path / "m.parquet", [found(2**70, "far away")])
+    write(tmp_path / "m.parquet", [output_record(2**70, "far away")])
     (row,) = pyarrow.parquet.read_table(tmp_path / "m.parquet").to_pylist()
     assert (row["line"], row["text"]) == (None, "far away")
 

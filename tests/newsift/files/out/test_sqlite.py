@@ -10,8 +10,8 @@ import pytest
 
 from newsift.files.rows import IN_FILE, IN_TOPIC, Layout
 from newsift.files.sqlite import database
-from newsift.files.writers import keeping
-from tests.newsift.files.out.records import OWN, expected, found, wild, write
+from newsift.files.writers import record_writer
+from tests.newsift.files.out.records import OWN, expected, output_record, wild_records, write
 
 DOCS = Path(__file__).parents[4] / "docs/files.md"
 EVERYTHING = """
@@ -27,11 +27,11 @@ def ask(file: Path, question: str) -> list[dict[str, Any]]:
 
 
 def test_the_tables_joined_hold_the_records(tmp_path: Path) -> None:
-    records, file = wild(), tmp_path / "m.db"
+    records, file = wild_records(), tmp_path / "m.db"
     write(file, records[:3], records[3:])
     rows = ask(file, EVERYTHING)
-    wanted = [expected(each, index) for each in records for index in (0, 1)]
-    for row, cells in zip(rows, wanted, strict=True):
+    expected_rows = [expected(each, index) for each in records for index in (0, 1)]
+    for row, cells in zip(rows, expected_rows, strict=True):
         cells["text"] = cells["text"].replace("\0", "\ufffd")
         assert {name: row[name] for name in cells} == cells
     assert ask(file, "SELECT count(*) AS n FROM posts") == [{"n": 10}]
@@ -39,7 +39,7 @@ def test_the_tables_joined_hold_the_records(tmp_path: Path) -> None:
 
 
 def test_it_is_sound_and_alone(tmp_path: Path) -> None:
-    write(tmp_path / "m.db", wild(OWN), own=OWN)
+    write(tmp_path / "m.db", wild_records(OWN), own=OWN)
     assert ask(tmp_path / "m.db", "PRAGMA integrity_check") == [{"integrity_check": "ok"}]
     assert ask(tmp_path / "m.db", "PRAGMA foreign_key_check") == []
     with closing(sqlite3.connect(tmp_path / "m.db")) as db:
@@ -52,10 +52,10 @@ def test_what_a_topic_delivers_again_is_there_once_and_each_row_of_a_file(
     tmp_path: Path, place: tuple[str, ...], times: int
 ) -> None:
     """An edited post is another one, and so is the match."""
-    file, edited = tmp_path / "m.db", found(2, "the ferry burnt", id="p1")
-    with keeping(file, database, Layout(place)) as add:
-        add([found(1, "the ferry burns")] * 3)
-        add([edited, found(1, "the ferry burns", "dam")])
+    file, edited = tmp_path / "m.db", output_record(2, "the ferry burnt", id="p1")
+    with record_writer(file, database, Layout(place)) as add:
+        add([output_record(1, "the ferry burns")] * 3)
+        add([edited, output_record(1, "the ferry burns", "dam")])
     posts = ask(file, "SELECT post_id, text FROM posts ORDER BY post_key")
     assert [tuple(row.values()) for row in posts] == [
         *[("p1", "the ferry burns")] * times, ("p1", "the ferry burnt"),
@@ -72,7 +72,7 @@ def test_what_a_topic_delivers_again_is_there_once_and_each_row_of_a_file(
 )
 def test_words_are_found(tmp_path: Path, words: str, ids: list[str]) -> None:
     texts = ["A FERRY burns", "the café is open", "日本 🔥", "nothing"]
-    write(tmp_path / "m.db", [found(n, text) for n, text in enumerate(texts, start=1)])
+    write(tmp_path / "m.db", [output_record(n, text) for n, text in enumerate(texts, start=1)])
     search = f"""SELECT post_id FROM posts_text JOIN posts ON post_key = posts_text.rowid
                  WHERE posts_text MATCH '{words}' ORDER BY post_key"""
     assert [row["post_id"] for row in ask(tmp_path / "m.db", search)] == ids
@@ -81,7 +81,7 @@ def test_words_are_found(tmp_path: Path, words: str, ids: list[str]) -> None:
 def test_the_user_s_columns_stand_with_the_posts(tmp_path: Path) -> None:
     """They give way to ours, also to the one that the tables are joined by."""
     own = OWN | {'a "b" {c}': "quoted", "TEXT": "again"}
-    write(tmp_path / "m.db", [found(1, "the ferry burns", columns=own)], own=own)
+    write(tmp_path / "m.db", [output_record(1, "the ferry burns", columns=own)], own=own)
     (post,) = ask(tmp_path / "m.db", "SELECT * FROM posts WHERE input_post_key = '7'")
     assert post | {
         "likes": "12", "input_Text": "=as given", "text": "the ferry burns",
@@ -89,12 +89,12 @@ def test_the_user_s_columns_stand_with_the_posts(tmp_path: Path) -> None:
     } == post  # fmt: skip
     joined = "SELECT * FROM matches m JOIN posts p USING (post_key)"
     assert len(ask(tmp_path / "m.db", joined)) == 1
-    told = "SELECT rowid AS found FROM posts_text WHERE posts_text MATCH 'ferry'"
-    assert ask(tmp_path / "m.db", told) == [{"found": 1}]
+    query = "SELECT rowid AS result FROM posts_text WHERE posts_text MATCH 'ferry'"
+    assert ask(tmp_path / "m.db", query) == [{"result": 1}]
 
 
 def test_a_number_beyond_all_bounds_is_left_out(tmp_path: Path) -> None:
-    write(tmp_path / "m.db", [found(2**70, "far away")])
+    write(tmp_path / "m.db", [output_record(2**70, "far away")])
     assert ask(tmp_path / "m.db", "SELECT line, text FROM posts") == [
         {"line": None, "text": "far away"}
     ]
@@ -104,7 +104,7 @@ def test_the_queries_of_the_docs_give_what_they_say(tmp_path: Path) -> None:
     days = ["2026-01-01T10:00:00Z", "2026-01-01T23:59:59Z", "2026-01-02T00:00:00Z"]
     texts = ["in the lifeboats", "the coast guard came", "the guard of the coast"]
     records = [
-        found(n, text, *("ferry", "dam")[: 1 + n % 2], created_at=day)
+        output_record(n, text, *("ferry", "dam")[: 1 + n % 2], created_at=day)
         for n, (day, text) in enumerate(zip(days, texts, strict=True), start=1)
     ]
     write(tmp_path / "m.db", records)

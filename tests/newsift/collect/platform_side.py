@@ -1,0 +1,77 @@
+"""A server that streams, and fails in the ways a test asks for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from yarl import URL
+
+Json = dict[str, Any]
+FIRST = 1_790_000_000_000  # milliseconds, of the first id
+
+
+class FakePlatform:
+    """Its open streams, the requests that came, and answers that are given once by path."""
+
+    def __init__(self) -> None:
+        self.streams: list[web.StreamResponse] = []
+        self.requests: list[web.Request] = []
+        self.answers: list[tuple[str, web.Response]] = []
+        self.opened = asyncio.Event()
+        self.url = URL()
+
+    def app(self) -> web.Application:
+        raise NotImplementedError
+
+    def fits(self, path: str, pattern: str) -> bool:
+        return path.startswith(pattern)
+
+    async def write(self, part: bytes) -> None:
+        for stream in self.streams:
+            if not isinstance(stream, web.WebSocketResponse):
+                await stream.write(part)
+
+    def cut(self) -> None:
+        """End every open stream as a network does: with a reset."""
+        for stream in self.streams:
+            transport = stream._req.transport if stream._req else None
+            if transport is not None:
+                transport.abort()
+        self.end()
+
+    def end(self) -> None:
+        """End every open stream in order."""
+        self.streams.clear()
+        self.opened.clear()
+
+    async def hold(self, stream: web.StreamResponse) -> web.StreamResponse:
+        """Keep a stream open until it is ended."""
+        self.streams.append(stream)
+        self.opened.set()
+        while stream in self.streams:
+            await asyncio.sleep(0.01)
+        return stream
+
+    def early(self, request: web.Request) -> web.Response | None:
+        """The answer that a test has set for this path."""
+        self.requests.append(request)
+        for index, (pattern, answer) in enumerate(self.answers):
+            if self.fits(request.path, pattern):
+                del self.answers[index]
+                return answer
+        return None
+
+
+P = TypeVar("P", bound=FakePlatform)
+
+
+@asynccontextmanager
+async def serve(platform: P, path: str) -> AsyncIterator[P]:
+    """On a port of its own."""
+    async with TestServer(platform.app()) as server:
+        platform.url = server.make_url(path)
+        yield platform
+        platform.end()
