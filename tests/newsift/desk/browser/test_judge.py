@@ -103,7 +103,7 @@ def test_two_who_judge_at_once_are_compared_and_one_thinks_again(
     pair = ann.get_by_role("row", name="ann ben")
     expect(pair).to_contain_text("0.50")
     expect(ann.get_by_text("2 posts on which they differ")).to_be_visible()
-    ann.locator(".apart li", has_text=f"rain {ORDER[2]}").get_by_role(
+    ann.locator(".disputed li", has_text=f"rain {ORDER[2]}").get_by_role(
         "button", name="Judge"
     ).click()
     expect(ann.get_by_text("what you called on")).to_be_visible()

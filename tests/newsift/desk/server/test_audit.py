@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from newsift.desk.api import LONGEST_LINE, note
-from newsift.desk.views.seeds import DraftRequest, Drafts, publish
+from newsift.desk.api import LINE_CHARS, log_action
+from newsift.desk.views.seeds import DraftRequest, DraftsAction, publish
 
 
 def test_of_several_long_articles_each_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -13,7 +13,7 @@ def test_of_several_long_articles_each_is_named(caplog: pytest.LogCaptureFixture
         DraftRequest(f"seed-{n}", '{"text": "' + "x" * 10_000 + '"}', "a.md") for n in range(5)
     ]
     with caplog.at_level(logging.INFO):
-        note(publish, Drafts(by="ada", drafts=given), "done", "127.0.0.1")
+        log_action(publish, DraftsAction(by="ada", drafts=given), "done", "127.0.0.1")
     (said,) = caplog.messages
     assert all(f'"seed-{n}"' in said for n in range(5))
-    assert len(said) < LONGEST_LINE + 100
+    assert len(said) < LINE_CHARS + 100

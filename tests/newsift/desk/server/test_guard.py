@@ -47,7 +47,7 @@ def test_a_browser_that_says_another_page_asks_gets_nothing(site: str) -> None:
     async def visit(visitor: Visitor) -> list[int]:
         answers = [
             await visitor.ask("/api/echo", Sec_Fetch_Site=site),
-            await visitor.ask("/api/beats", Sec_Fetch_Site=site),
+            await visitor.ask("/api/changes", Sec_Fetch_Site=site),
             await visitor.do("x", Sec_Fetch_Site=site),
         ]
         return [answer.status for answer in answers]
@@ -79,9 +79,10 @@ def test_an_origin_without_a_host_is_not_that_of_a_request_without_one() -> None
 def test_without_the_token_nothing_but_the_page_is_seen() -> None:
     async def visit(visitor: Visitor) -> list[int]:
         answers = [
-            await visitor.ask("/api/echo"), await visitor.ask("/api/beats"), await visitor.do("x"),
-            await visitor.ask("/"), await visitor.ask("/desk.js"),
-        ]  # fmt: skip
+            *[await visitor.ask(f"/api/{name}") for name in ("echo", "changes")],
+            await visitor.do("x"),
+            *[await visitor.ask(path) for path in ("/", "/desk.js")],
+        ]
         return [answer.status for answer in answers]
 
     assert visited(visit, token=TOKEN) == [401, 401, 401, 200, 200]
@@ -211,13 +212,13 @@ def test_a_stream_ends_with_its_session() -> None:
     async def visit(visitor: Visitor) -> bytes:
         pair = (await logged_in(visitor)).split(";")[0]
         reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
-        head = f"GET /api/beats HTTP/1.1\r\nHost: localhost\r\nCookie: {pair}\r\n\r\n"
+        head = f"GET /api/changes HTTP/1.1\r\nHost: localhost\r\nCookie: {pair}\r\n\r\n"
         writer.write(head.encode())
-        await reader.readuntil(b"event: beat")
+        await reader.readuntil(b"event: change")
         visitor.site._guard._sessions._used.clear()
-        visitor.site._desk.pulse.moved("matches")
+        visitor.site._desk.changes.notify("matches")
         rest = await asyncio.wait_for(reader.read(), 20)
         writer.close()
         return rest
 
-    assert b"event: beat" not in visited(visit, token=TOKEN)
+    assert b"event: change" not in visited(visit, token=TOKEN)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import worker.metrics.visits
 from newsift.desk.api import Endpoint
-from newsift.desk.site import LARGEST, OPEN_PAGES, PATIENCE, all_pages
+from newsift.desk.site import LARGEST, MOST_REQUESTS, MOST_STREAMS, static_files
 from tests.newsift.desk.server.visiting import (
     DONE,
     ENDPOINTS,
@@ -27,7 +27,7 @@ from worker.log import AUDIT, JsonLine, OneLine
 
 NOT_THERE = [
     "/metrics", "/healthz", "/seeds", "/near", "/index.html", "/desk.css/", "//", "/..",
-    "/../newsift/desk/desk.py", "/%2e%2e/desk.py", "/views/..%2f..%2fdesk.py", "/lib", "/.git/x",
+    "/../newsift/desk/desk.py", "/%2e%2e/desk.py", "/pages/..%2f..%2fdesk.py", "/lib", "/.git/x",
     "/desk.js%00.css", "/DESK.JS", "/api", "/api/echo/", "/" + "a" * 4000,
 ]  # fmt: skip
 
@@ -38,7 +38,7 @@ def asked(path: str, method: str = "GET", body: bytes = b"", **headers: str) -> 
 
 def test_an_answer_has_what_was_said_on_the_way() -> None:
     found = visited(lambda visitor: visitor.do("hello"))
-    assert found.json == {"answer": 1, "told": ["said hello"]}
+    assert found.json == {"answer": 1, "messages": ["said hello"]}
     assert found.headers["cache-control"] == "no-store"
 
 
@@ -65,7 +65,7 @@ def test_what_is_not_the_desk_s_is_not_there(path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "PUT", "DELETE", "TRACE", "PATCH", "X", "CONNECT"])
-@pytest.mark.parametrize("path", ["/", "/api/echo", "/api/say", "/api/login", "/api/beats"])
+@pytest.mark.parametrize("path", ["/", "/api/echo", "/api/say", "/api/login", "/api/changes"])
 def test_nothing_but_asking_and_doing(method: str, path: str) -> None:
     found = asked(path, method)
     assert found.status in (400, 404, 405)
@@ -87,7 +87,7 @@ def test_every_answer_tells_the_browser_to_load_nothing_from_elsewhere() -> None
 
 
 def test_files_are_asked_for_again_only_when_they_changed() -> None:
-    for path, page in all_pages().items():
+    for path, page in static_files().items():
         found = asked(path)
         assert (found.status, found.body) == (200, page.content)
         again = asked(path, If_None_Match=found.headers["etag"])
@@ -97,7 +97,7 @@ def test_files_are_asked_for_again_only_when_they_changed() -> None:
 def test_a_head_alone_can_be_asked_for_but_not_of_what_goes_on() -> None:
     found = asked("/", "HEAD")
     assert (found.status, found.body) == (200, b"")
-    assert asked("/api/beats", "HEAD").status == 405
+    assert asked("/api/changes", "HEAD").status == 405
 
 
 @pytest.mark.parametrize(
@@ -159,15 +159,15 @@ def test_a_desk_that_only_shows_does_nothing_whatever_is_asked() -> None:
 def test_many_questions_at_once_are_few_at_a_time_and_the_rest_sent_away() -> None:
     async def visit(visitor: Visitor) -> list[int]:
         HELD.clear()
-        waiting = [asyncio.create_task(visitor.ask("/api/held")) for _ in range(PATIENCE)]
-        while visitor.site._pending < PATIENCE:
+        waiting = [asyncio.create_task(visitor.ask("/api/held")) for _ in range(MOST_REQUESTS)]
+        while visitor.site._requests < MOST_REQUESTS:
             await asyncio.sleep(0.01)
         over = await visitor.ask("/api/echo")
         assert (await visitor.ask("/")).status == 200  # the page itself opens all the same
         HELD.set()
         return [over.status, *(reply.status for reply in await asyncio.gather(*waiting))]
 
-    assert visited(visit) == [503, *[200] * PATIENCE]
+    assert visited(visit) == [503, *[200] * MOST_REQUESTS]
 
 
 def test_who_does_not_take_an_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,16 +194,16 @@ async def beats(visitor: Visitor, count: int) -> list[Page]:
     pages = []
     for _ in range(count):
         reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
-        writer.write(b"GET /api/beats HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await reader.readuntil(b"event: beat")
+        writer.write(b"GET /api/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await reader.readuntil(b"event: change")
         pages.append((reader, writer))
     return pages
 
 
 def test_so_many_pages_and_no_more_and_all_of_them_end_with_the_desk() -> None:
     async def visit(visitor: Visitor) -> None:
-        pages = await beats(visitor, OPEN_PAGES)
-        assert (await visitor.ask("/api/beats")).status == 503
+        pages = await beats(visitor, MOST_STREAMS)
+        assert (await visitor.ask("/api/changes")).status == 503
         await visitor.site.stop()
         await asyncio.gather(*(heard(reader) for reader, _ in pages))
         for _, writer in pages:
@@ -216,7 +216,7 @@ def test_a_page_hears_of_what_moved_and_of_nothing_else() -> None:
     async def visit(visitor: Visitor) -> list[str]:
         ((reader, writer),) = await beats(visitor, 1)
         await reader.readuntil(b"\n\n")
-        visitor.site._desk.pulse.moved("matches", "seeds")
+        visitor.site._desk.changes.notify("matches", "seeds")
         said = await reader.readuntil(b"}")
         writer.close()
         numbers = json.loads(said[said.index(b"{") :])
@@ -226,7 +226,7 @@ def test_a_page_hears_of_what_moved_and_of_nothing_else() -> None:
 
 
 def test_a_page_that_takes_no_beat_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.desk.site.SLOW_S", 0.2)
+    monkeypatch.setattr("newsift.desk.site.STREAM_S", 0.2)
     monkeypatch.setattr("newsift.desk.site.STREAM", {})
     monkeypatch.setattr(worker.metrics.visits, "LONGEST_S", 0.2)
 
@@ -234,14 +234,14 @@ def test_a_page_that_takes_no_beat_is_left(monkeypatch: pytest.MonkeyPatch) -> N
         while True:
             yield b"x" * 2**20
 
-    monkeypatch.setattr("newsift.desk.pulse.Pulse.beats", flood)
+    monkeypatch.setattr("newsift.desk.changes.Changes.stream", flood)
 
     async def visit(visitor: Visitor) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port, limit=1)
-        writer.write(b"GET /api/beats HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        while not visitor.site._open:
+        writer.write(b"GET /api/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        while not visitor.site._streams:
             await asyncio.sleep(0.01)
-        while visitor.site._open:
+        while visitor.site._streams:
             await asyncio.sleep(0.01)
         writer.close()
 
@@ -290,7 +290,7 @@ def test_no_name_can_write_a_line_of_another() -> None:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: str(endpoint.path))
 def test_what_acts_is_asked_for_by_post_alone(endpoint: Endpoint) -> None:
-    found = asked(endpoint.path, "GET" if endpoint.does else "POST")
+    found = asked(endpoint.path, "GET" if endpoint.audit_name else "POST")
     assert found.status == 405
 
 

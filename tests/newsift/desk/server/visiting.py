@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import Act, Endpoint, Nothing, acts, reads
+from newsift.desk.api import Action, Endpoint, Nothing, acts, reads
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
 from newsift.operations.messages import notify
@@ -26,7 +26,7 @@ TOKEN = "correct horse battery staple"
 T = TypeVar("T")
 
 
-class Word(Act, frozen=True, kw_only=True):
+class Word(Action, frozen=True, kw_only=True):
     word: str
     times: int = 1
 
@@ -139,8 +139,7 @@ class Still(Desk):
         """Follow no topic."""
 
     def stop(self) -> None:
-        """Let the hands go."""
-        self.hands.shutdown()
+        """Nothing was started."""
 
 
 def visited(

@@ -11,7 +11,7 @@ from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import health as dead_letters
 from tests.newsift.cli.test_dead_letters import BAD, reject
-from tests.newsift.desk.health.test_part import until
+from tests.newsift.desk.client import call, until
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import load_config
@@ -25,9 +25,8 @@ def desk(kafka: Kafka) -> Iterator[Desk]:
     made.stop()
 
 
-def ask(desk: Desk, endpoint: Endpoint, **asked: Any) -> Any:
-    given = asked | ({"by": "anna"} if endpoint.does else {})
-    return endpoint.answer(desk, endpoint.question(given, strict=True))
+def ask(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
+    return call(desk, endpoint, **values | ({"by": "anna"} if endpoint.audit_name else {}))
 
 
 def test_the_page_shows_what_the_command_lists(desk: Desk, kafka: Kafka, newsift: Command) -> None:
@@ -48,24 +47,24 @@ def test_the_page_shows_what_the_command_lists(desk: Desk, kafka: Kafka, newsift
 
 def test_one_with_its_bytes(desk: Desk, kafka: Kafka) -> None:
     reject(kafka, 5)
-    found = ask(desk, dead_letters.one, partition=0, offset=0)
+    found = ask(desk, dead_letters.one_letter, partition=0, offset=0)
     assert (found["id"], found["text"], found["key"]) == ("tweets-2-5", '{"id": \\xff', "k")
     assert found["hex"].startswith("00000000  7b 22 69 64 22 3a 20 ff")
     assert ["reason", "bad_json"] in found["headers"]
     for place in ((0, 1), (7, 0), (0, 2**62)):
         with pytest.raises(InputError, match="holds none at"):
-            ask(desk, dead_letters.one, partition=place[0], offset=place[1])
+            ask(desk, dead_letters.one_letter, partition=place[0], offset=place[1])
 
 
 def test_a_retry_is_the_command_s_once_only(desk: Desk, kafka: Kafka, newsift: Command) -> None:
     names = [reject(kafka, n, f"v{n}".encode()) for n in range(3)]
     reject(kafka, 9, None, Reason.POST_BYTES)
     found = ask(desk, dead_letters.retry, names=[names[0]])
-    assert found == {"count": 1, "kept": {}, "names": [names[0]]}
+    assert found == {"count": 1, "unsent": {}, "names": [names[0]]}
     assert newsift("dead-letters", "retry", names[1]).code == 0
     found = ask(desk, dead_letters.retry, every=True)
     assert (found["count"], found["names"]) == (1, [names[2]])
-    assert sorted(found["kept"].values()) == [1, 2]
+    assert sorted(found["unsent"].values()) == [1, 2]
     assert dead_letters.retry.outcome(found).startswith("1 sent again; not sent: ")
     values = sorted(record.value for record in kafka.records(POSTS))
     assert values == [b"v0", b"v1", b"v2"]
@@ -110,7 +109,7 @@ def test_a_broker_that_is_away_is_a_line(
 ) -> None:
     monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
     other = Desk(load_config())
-    for endpoint, asked in ((dead_letters.one, {"partition": 0, "offset": 0}),
+    for endpoint, asked in ((dead_letters.one_letter, {"partition": 0, "offset": 0}),
                             (dead_letters.retry, {"every": True})):  # fmt: skip
         with pytest.raises(NewsiftError, match=r"127\.0\.0\.1:1: nobody listens"):
             ask(other, endpoint, **asked)

@@ -18,10 +18,10 @@ from newsift.desk.api import Attachment, Endpoint
 from newsift.desk.export import FRESH_S, Exports
 from newsift.desk.session import Desk
 from newsift.desk.views import export
+from tests.newsift.desk.client import call, open_desk
 from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, label, many, publish, record, told
 from tests.worker.fake import Command
 from tests.worker.kafka_side import Kafka
-from worker.config import load_config
 
 SVG = "{http://www.w3.org/2000/svg}"
 MADE = many(7, 60)
@@ -29,16 +29,12 @@ MADE = many(7, 60)
 
 @pytest.fixture
 def desk(kafka: Kafka) -> Iterator[Desk]:
-    made = Desk(load_config())
-    made.mirrors.start()
-    yield made
-    made.stop()
+    with open_desk() as desk:
+        yield desk
 
 
 def ask(desk: Desk, endpoint: Endpoint, **asked: Any) -> Any:
-    """What the page gets that asks this in its address."""
-    given = {"event": "ferry"} | {name: str(value) for name, value in asked.items()}
-    return endpoint.answer(desk, endpoint.question(given, strict=False))
+    return call(desk, endpoint, **{"event": "ferry", **asked})
 
 
 def content(file: Attachment) -> bytes:

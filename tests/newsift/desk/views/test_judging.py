@@ -1,26 +1,24 @@
 """What the page asks and does of judging, on a broker, held against `newsift labels ask`."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from encoder.errors import InputError
-from newsift.desk import label_queues as judging_queues
+from newsift.desk import labelling as judging_queues
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import judge as judging
 from newsift.statistics.labels import DECODER
 from tests.newsift.cli.labels.at_terminal import AtTerminal
+from tests.newsift.desk.client import call, open_desk, until
 from tests.worker.judged import begin, drawn, match
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
-from worker.config import load_config
 
 NAMES = [str(n) for n in range(120)]
 KEYS = {"y": "on", "n": "off", "u": "unsure"}
-DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -28,26 +26,18 @@ def desk(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A desk on a broker with matches, which follows what people say."""
     monkeypatch.setattr(judging_queues, "token_hex", lambda _: "")
     kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
-    made = Desk(load_config())
-    made.mirrors.start()
-    assert made.mirrors.of_seeds.ready.wait(DEADLINE_S)
-    assert made.mirrors.of_labels.ready.wait(DEADLINE_S)
-    yield made
-    made.stop()
+    with open_desk() as desk:
+        yield desk
 
 
-def does(desk: Desk, endpoint: Endpoint, **given: Any) -> Any:
-    """What the desk answers a page, as JSON has it."""
-    strict = bool(endpoint.does)
-    return endpoint.answer(desk, endpoint.question({"event": "storm"} | given, strict))
+def does(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
+    return call(desk, endpoint, **{"event": "storm", **values})
 
 
 def asks(desk: Desk, by: str = "ann", kind: str = "certify") -> Any:
-    """The state of a queue, once it is frozen."""
-    until = time.monotonic() + DEADLINE_S
-    while (state := does(desk, judging.ask, by=by, kind=kind))["drawing"]:
-        assert time.monotonic() < until, "it is not frozen"
-    return state
+    """The state of a queue, once it is drawn."""
+    until(lambda: not does(desk, judging.question, by=by, kind=kind)["drawing"])
+    return does(desk, judging.question, by=by, kind=kind)
 
 
 def says(desk: Desk, state: Any, verdict: str, by: str = "ann", kind: str = "certify") -> Any:
@@ -136,10 +126,9 @@ def test_what_the_same_person_says_at_a_terminal_is_not_asked_again(
         terminal.hears("[q] quit")
         terminal.press("y")
         terminal.hears("[q] quit")
-    until = time.monotonic() + DEADLINE_S
-    while (now := asks(desk))["question"] == state["question"]:
-        assert time.monotonic() < until, "it is not heard of"
-    assert now["question"] == state["then"]["on"]
+    until(lambda: asks(desk)["question"] != state["question"])
+    now = asks(desk)
+    assert now["question"] == state["following"]["on"]
     assert says(desk, state, "on")["missed"] == ""
     assert len(kafka.records(LABELS)) == 2
     assert "'on' was answered" in says(desk, state, "off")["missed"]
@@ -158,8 +147,8 @@ def test_the_audit_says_whether_a_label_was_published(desk: Desk, kafka: Kafka) 
         (judging.correct, {"platform": "x", "id": first, "verdict": "off"}),
         (judging.undo, {"step": 2}),
         (judging.undo, {"step": 2}),
-        (judging.anew, {}),
-        (judging.anew, {}),
+        (judging.redraw, {}),
+        (judging.redraw, {}),
     ]
     told = [each.outcome(does(desk, each, **queue, **given)) for each, given in steps]
     assert told == [
@@ -172,7 +161,7 @@ def test_the_audit_says_whether_a_label_was_published(desk: Desk, kafka: Kafka) 
 
 def test_a_queue_that_is_not_asked_any_more_takes_no_answer(desk: Desk, kafka: Kafka) -> None:
     state = asks(desk)
-    does(desk, judging.anew, by="ann", kind="certify", queue=state["queue"])
+    does(desk, judging.redraw, by="ann", kind="certify", queue=state["queue"])
     with pytest.raises(InputError, match="asked no longer"):
         says(desk, state, "on")
     assert kafka.records(LABELS) == []
@@ -190,4 +179,4 @@ def test_a_queue_that_is_not_asked_any_more_takes_no_answer(desk: Desk, kafka: K
 )
 def test_names_that_cannot_be_are_refused(desk: Desk, given: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        does(desk, judging.ask, **{"by": "ann", **given})
+        does(desk, judging.question, **{"by": "ann", **given})

@@ -1,4 +1,4 @@
-"""What the page of an event's matches says: stories, labels beside them, and one post in full."""
+"""An event's matches: stories, labels beside them, and one post in full."""
 
 import json
 import time
@@ -11,33 +11,27 @@ import pytest
 from encoder.errors import InputError
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
-from newsift.desk.views.events import MOST_MARKS, SHORT, match, matches, story
+from newsift.desk.views.events import MOST_MARKS, TEXT_CHARS, match, matches, story
+from tests.newsift.desk.client import call, open_desk, until
 from tests.newsift.desk.matched import HOSTILE, HOUR, label, many, record
-from tests.newsift.desk.views.test_scores import until
 from tests.worker.kafka_side import MATCHES, Kafka
-from worker.config import load_config
 
 
 @pytest.fixture
 def desk(kafka: Kafka) -> Iterator[Desk]:
     """A desk that follows matches and labels."""
-    made = Desk(load_config())
-    made.mirrors.start()
-    made.of_matches.start()
-    yield made
-    made.stop()
+    with open_desk(matches=True) as desk:
+        yield desk
 
 
-def asks(desk: Desk, endpoint: Endpoint = matches, **asked: Any) -> Any:
-    """What the page is told."""
-    given = {"event": "ferry"} | {name: str(value) for name, value in asked.items()}
-    return endpoint.answer(desk, endpoint.question(given, False))
+def asks(desk: Desk, endpoint: Endpoint = matches, **values: Any) -> Any:
+    return call(desk, endpoint, event="ferry", **values)
 
 
 def came(desk: Desk, kafka: Kafka, records: list[dict[str, Any]]) -> None:
     """Publish matches in this order, and wait until the desk has them."""
     kafka.fill(MATCHES, [json.dumps(each).encode() for each in records])
-    until(lambda: desk.board.tally("ferry").number >= len(records))
+    until(lambda: desk.matches.counts("ferry").number >= len(records))
 
 
 def test_stories_are_the_newest_first_each_by_its_first_post_that_is_wanted(
@@ -96,7 +90,7 @@ def test_a_post_in_full_has_its_score_with_each_seed_of_the_event(desk: Desk, ka
     made["matches"] += [made["matches"][0] | each for each in more]
     came(desk, kafka, [made])
     (brief,) = asks(desk)["stories"]
-    assert (len(brief["text"]), brief["cut"], brief["score"]) == (SHORT, True, 0.75)
+    assert (len(brief["text"]), brief["cut"], brief["score"]) == (TEXT_CHARS, True, 0.75)
     told = asks(desk, match, platform="plain", id="1")
     assert (told["text"], told["cut"], told["score"]) == ("x" * 2000, False, 0.75)
     assert [(each["id"], each["score"]) for each in told["seeds"]] == [("s1", 0.5), ("s2", 0.75)]
@@ -132,8 +126,8 @@ def test_of_what_strangers_write_nothing_is_long_and_no_page_breaks(
     assert asks(desk)["total"] == 1
     for told in (asks(desk), asks(desk, story, group="a")):
         plain = msgspec.json.decode(msgspec.json.encode(told))
-        assert max(map(len, texts_in(plain))) <= SHORT
+        assert max(map(len, texts_in(plain))) <= TEXT_CHARS
     full = msgspec.json.decode(msgspec.json.encode(asks(desk, match, platform="x", id="1")))
-    assert sum(len(text) > SHORT for text in texts_in(full)) == 1  # its own text alone
+    assert sum(len(text) > TEXT_CHARS for text in texts_in(full)) == 1  # its own text alone
     assert full["url"] is None
     assert len(full["why"]) <= 8
