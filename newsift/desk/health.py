@@ -1,6 +1,6 @@
 """The status page: what stands in the way of matches and what to do; polled while a page is open.
 
-Alerts for nobody's open page belong to Prometheus (deploy/prometheus/rules.yml).
+While no page is open, the alerts of Prometheus watch (deploy/prometheus/rules.yml).
 """
 
 import logging

@@ -53,9 +53,9 @@ class StaticFile:
 
 def static_files() -> dict[str, StaticFile]:
     """Every file of the pages by its path; the start page is /."""
-    found = dict(_walk(files("newsift.desk") / "static", "/"))
-    found["/"] = found.pop("/index.html")
-    return found
+    by_path = dict(_walk(files("newsift.desk") / "static", "/"))
+    by_path["/"] = by_path.pop("/index.html")
+    return by_path
 
 
 def _walk(folder: Traversable, path: str) -> Iterator[tuple[str, StaticFile]]:
@@ -170,14 +170,14 @@ class DeskSite(Site):
         self, endpoint: Endpoint, request: web.Request, visit: Visit
     ) -> web.StreamResponse:
         try:
-            asked = await _read_request(endpoint, request)
+            values = await _read_request(endpoint, request)
         except InputError as error:
             return _refuse_action(endpoint, request, 400, str(error))
         visit.stay()
         outcome = "the desk was ended meanwhile"
         try:
             body, outcome = await asyncio.get_running_loop().run_in_executor(
-                self._desk.executor, self._call, endpoint, asked
+                self._desk.executor, self._call, endpoint, values
             )
         except NewsiftError as error:
             outcome = str(error)
@@ -188,15 +188,15 @@ class DeskSite(Site):
             return _refuse(500, outcome)
         finally:
             if endpoint.audit_name:
-                log_action(endpoint, asked, outcome, request.remote or "-")
+                log_action(endpoint, values, outcome, request.remote or "-")
         if isinstance(body, Attachment):
             return await send_file(request, body)
         return web.Response(body=body, headers=JSON)
 
-    def _call(self, endpoint: Endpoint, asked: msgspec.Struct) -> tuple[bytes | Attachment, str]:
+    def _call(self, endpoint: Endpoint, values: msgspec.Struct) -> tuple[bytes | Attachment, str]:
         """The answer with the messages on the way, and the outcome for the audit log."""
-        with listening() as messages, acting(getattr(asked, "by", "")):
-            answer = endpoint.function(self._desk, asked)
+        with listening() as messages, acting(getattr(values, "by", "")):
+            answer = endpoint.function(self._desk, values)
         if isinstance(answer, Attachment):
             return answer, DONE
         body = msgspec.json.encode({"answer": answer, "messages": messages})

@@ -16,7 +16,7 @@ from newsift.operations.cluster_status import Stream
 from newsift.operations.model_context import Teacher
 from newsift.statistics.labels import Label
 from tests.encoder.small import WORDS
-from tests.newsift.desk.matched import told
+from tests.newsift.desk.matched import moment
 from tests.worker.small import Mail
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.near import Cuts, Edges, Nears
@@ -50,12 +50,12 @@ def seeds_of(**more: object) -> dict[str, dict[str, object]]:
 def stream(seed: int, count: int = 900) -> list[tuple[Post, int]]:
     """Posts of a few words each, and when they came: in the last ten hours."""
     dice = random.Random(seed)
-    made = []
+    created = []
     for n in range(count):
         text = " ".join(dice.choices(WORDS[:10], k=dice.randint(3, 8)))
         at = NOW - HOURS * HOUR + n * HOURS * HOUR // count
-        made.append((Post(str(n), "plain", f"{text} n{n}"), at))
-    return made
+        created.append((Post(str(n), "plain", f"{text} n{n}"), at))
+    return created
 
 
 class FixedModel(Model):
@@ -98,17 +98,17 @@ class Town:
             sent = Mail(
                 json.dumps({"id": post.id, "text": post.text}).encode(), offset=n, timestamp=at
             )
-            outcome = pipeline.run([sent], seeds, lambda at=at: told(at))  # type: ignore[misc]
-            found = [Mail(each.value, offset=n, timestamp=at) for each in outcome.records]
-            self.store.take(found)  # type: ignore[arg-type]
+            outcome = pipeline.run([sent], seeds, lambda at=at: moment(at))  # type: ignore[misc]
+            result = [Mail(each.value, offset=n, timestamp=at) for each in outcome.records]
+            self.store.take(result)  # type: ignore[arg-type]
 
     def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
         """What a worker tells that has looked at all posts with these seeds."""
         edges, _ = Edges.of(
             seeds, _cuts(self.teacher), (0.1, 0.15), {}
         )  # fewer than are kept at most
-        kept = WorkerNearMisses([EVENT])
-        kept.look(len(self.posts))
+        near_misses = WorkerNearMisses([EVENT])
+        near_misses.look(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])
         vectors = self.teacher.enc.posts([post.text for post, _ in self.posts])
         levels = (vectors.similarity(seeds.embeddings)[:, :, None] < edges.edges[None]).sum(axis=2)
@@ -116,9 +116,13 @@ class Town:
         rows = np.flatnonzero((level > 0) & (level < 3))
         none = np.zeros(len(rows), np.int64)
         nears = Nears(rows, none, level[rows] - 1, scores[rows])
-        kept.add([p for p, _ in self.posts], nears.posts, nears.events, nears.strata, nears.scores)
+        near_misses.add(
+            [p for p, _ in self.posts], nears.posts, nears.events, nears.strata, nears.scores
+        )
         of_seeds = {s.id: tuple(edges.edges[n].tolist()) for n, s in enumerate(seeds.seeds)}
-        return NearAnswer(EVENT, seeds.digest, of_seeds, kept.strata(EVENT), kept.seen(EVENT))
+        return NearAnswer(
+            EVENT, seeds.digest, of_seeds, near_misses.strata(EVENT), near_misses.seen(EVENT)
+        )
 
 
 def _cuts(teacher: Teacher) -> Cuts:
@@ -138,13 +142,13 @@ def scene(
     """What a page sees of the town at the end."""
     measure = measure_of(here.teacher, now, EVENT)
     flow = Stream(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
-    found = scored_matches(here.store, measure)
-    marks = Scores(here.store, FixedModel(here.teacher, now)).marks(measure, found, labels)
+    result = scored_matches(here.store, measure)
+    marks = Scores(here.store, FixedModel(here.teacher, now)).marks(measure, result, labels)
     return FigureData(
-        measure, found, tuple(labels), marks, NearMisses(tuple(answers), ()), flow, NOW
+        measure, result, tuple(labels), marks, NearMisses(tuple(answers), ()), flow, NOW
     )
 
 
-def without_workers(shown: FigureData) -> FigureData:
+def without_workers(data: FigureData) -> FigureData:
     """The same while no worker answers."""
-    return replace(shown, near=NearMisses((), ("worker 127.0.0.1:1: tells of no near misses",)))
+    return replace(data, near=NearMisses((), ("worker 127.0.0.1:1: tells of no near misses",)))

@@ -16,12 +16,12 @@ from worker.config import load_config
 
 def message(n: int, reason: str = "bad_json", **more: Any) -> Any:
     """A dead letter as Kafka hands it out."""
-    told = {"source": f"tweets-0-{n}", "reason": reason, "detail": f"d{n}"}
-    found = {
+    answer = {"source": f"tweets-0-{n}", "reason": reason, "detail": f"d{n}"}
+    result = {
         "topic": "rejected-tweets", "partition": 0, "offset": n, "timestamp": 1_795_000_000_000 + n,
-        "key": None, "value": b"{", "headers": [(k, v.encode()) for k, v in told.items()],
+        "key": None, "value": b"{", "headers": [(k, v.encode()) for k, v in answer.items()],
     }  # fmt: skip
-    return SimpleNamespace(**(found | more))
+    return SimpleNamespace(**(result | more))
 
 
 @pytest.fixture
@@ -32,10 +32,10 @@ def made() -> DeadLetterList:
 def test_each_is_counted_once_however_often_it_was_delivered(made: DeadLetterList) -> None:
     made.take([message(1), message(2, "no_id"), message(1)])
     made.take([message(2, "no_id"), message(3)])
-    found = made.summary()
-    assert found["reasons"] == {"bad_json": 2, "no_id": 1}
-    assert [row["id"] for row in found["newest"]] == ["tweets-0-3", "tweets-0-2", "tweets-0-1"]
-    assert (found["all"], found["older"], found["retryable"]) == (3, 0, ["bad_json", "no_id"])
+    result = made.summary()
+    assert result["reasons"] == {"bad_json": 2, "no_id": 1}
+    assert [row["id"] for row in result["newest"]] == ["tweets-0-3", "tweets-0-2", "tweets-0-1"]
+    assert (result["all"], result["older"], result["retryable"]) == (3, 0, ["bad_json", "no_id"])
 
 
 def test_memory_is_bounded(made: DeadLetterList, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,12 +43,12 @@ def test_memory_is_bounded(made: DeadLetterList, monkeypatch: pytest.MonkeyPatch
     made.take([message(n, f"r{n}") for n in range(500)])
     for n in range(500):
         made.note_retry(str(n))
-    found = made.summary()
-    assert found["all"] == 500
-    assert len(found["newest"]) == 200
-    assert found["newest"][0]["id"] == "tweets-0-499"
-    assert len(found["reasons"]) == 101
-    assert found["reasons"]["others"] == 400
+    result = made.summary()
+    assert result["all"] == 500
+    assert len(result["newest"]) == 200
+    assert result["newest"][0]["id"] == "tweets-0-499"
+    assert len(result["reasons"]) == 101
+    assert result["reasons"]["others"] == 400
     assert len(made._counted) <= 50
     assert len(made._retried) <= 50
 
@@ -95,8 +95,8 @@ def test_bytes_as_text_and_in_hex() -> None:
 @given(st.binary(max_size=2000))
 def test_hex_holds_the_bytes(raw: bytes) -> None:
     lines = in_hex(raw).splitlines()
-    found = b"".join(bytes.fromhex(line[10:57]) for line in lines)
-    assert found == raw[:512]
+    result = b"".join(bytes.fromhex(line[10:57]) for line in lines)
+    assert result == raw[:512]
     assert all(line.isprintable() for line in lines)
 
 

@@ -38,9 +38,9 @@ def true_scores(here: Town) -> F32:
 SEED_TEXTS = [str(record["text"]) for record in seeds_of().values()]
 
 
-def label(post: Post, said: Verdict, by: str = "anna", drawn: str = "certify") -> Label:
+def label(post: Post, text: Verdict, by: str = "anna", drawn: str = "certify") -> Label:
     at = "2026-12-31T10:00:00Z"
-    return Label(said, EVENT, post, by, at, drawn, 0.5)  # type: ignore[arg-type]
+    return Label(text, EVENT, post, by, at, drawn, 0.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("threshold", [{"threshold": 0.5}, {}])
@@ -53,12 +53,12 @@ def test_what_would_pass_an_hour_is_what_all_posts_say(
     shown = scene(here, now, answers=[here.near(measure, now.seeds)])
     data, scores = figure(shown), true_scores(here)
     rates = dict(zip(data["edges"], data["hourly"], strict=True))
-    known = [(edge, rate) for edge, rate in rates.items() if rate is not None]
-    assert [e for e in data["edges"] if e >= data["floor"]] == [edge for edge, _ in known]
+    before = [(edge, rate) for edge, rate in rates.items() if rate is not None]
+    assert [e for e in data["edges"] if e >= data["floor"]] == [edge for edge, _ in before]
     low, top = data["thresholds"]
     assert 0 < data["floor"] < low
     assert (low < top) == (not threshold)
-    for edge, rate in known:
+    for edge, rate in before:
         if not low < edge < top:  # there a match is data with the score of the seed that it reaches
             assert rate == pytest.approx((scores >= edge).sum() / HOURS)
     assert sum(data["bins"]["matches"]) == data["matched"] >= (scores >= top).sum()
@@ -67,7 +67,7 @@ def test_what_would_pass_an_hour_is_what_all_posts_say(
     assert alone["floor"] is None
     assert alone["messages"] == ["worker 127.0.0.1:1: tells of no near misses"]
     assert [rate for rate in alone["hourly"] if rate is not None] == [
-        rate for edge, rate in known if edge >= top
+        rate for edge, rate in before if edge >= top
     ]
 
 
@@ -134,8 +134,8 @@ def test_a_profile_is_measured_by_the_posts_that_it_was_not_data_apart_from(
     }  # fmt: skip
     assert "passed in the last hour" in (promise_row(now.events[EVENT], 0.0001) or {})["lapsed"]
     for odd in ({"precision": "high"}, {"confidence": None}):
-        said = view_of(teacher, seeds_of() | {profile.id: record | {"promise": promise | odd}})
-        assert promise_row(said.events[EVENT], None) is None
+        text = view_of(teacher, seeds_of() | {profile.id: record | {"promise": promise | odd}})
+        assert promise_row(text.events[EVENT], None) is None
 
 
 def test_labels_are_marked_at_their_scores_and_draws_alone_tell_a_share(teacher: Teacher) -> None:
@@ -148,7 +148,7 @@ def test_labels_are_marked_at_their_scores_and_draws_alone_tell_a_share(teacher:
     labels = [label(post, "off" if n % 5 == 4 else "on") for n, post in enumerate(drawn)]
     labels += [label(drawn[0], "off", "ben", "given"), label(below, "unsure", "ben", "learn")]
     data = figure(scene(here, now, labels))
-    marks = {(round(score, 5), said) for score, said in data["marks"]}
+    marks = {(round(score, 5), text) for score, text in data["marks"]}
     assert len(data["marks"]) == len(drawn) + 1
     assert (round(float(scores[below.id]), 5), "unsure") in marks
     assert (round(float(scores[drawn[0].id]), 5), "unsure") in marks  # two people do not agree

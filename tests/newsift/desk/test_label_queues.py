@@ -66,11 +66,11 @@ def without_a_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
-    made = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
+    created = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
     try:
-        yield made
+        yield created
     finally:
-        made.stop()
+        created.stop()
 
 
 def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> ActiveQueue:

@@ -37,24 +37,28 @@ class Topic:
     def labels(self) -> dict[str, Label]:
         """The latest label of each post."""
         latest = {key: read_label(key, value) for key, value in self.records}
-        return {found.post.id: found for found in latest.values() if isinstance(found, Label)}
+        return {result.post.id: result for result in latest.values() if isinstance(result, Label)}
 
 
 def matches(names: list[str], **changes: Any) -> dict[PostId, Found]:
-    found = {}
+    result = {}
     for name in names:
         record = read_match(match(name, 0.9 - 0.001 * int(name), **changes))
         assert record is not None
         best = record.matches[0]
-        found["x", name] = Found(Candidate(record.post, best.score, name), best, record)
-    return found
+        result["x", name] = Found(Candidate(record.post, best.score, name), best, record)
+    return result
 
 
-def session(publish: Publish, kind: str = "certify", known: tuple[Label, ...] = ()) -> LabelSession:
-    found = matches(NAMES)
-    candidates = [each.candidate for each in found.values()]
+def session(
+    publish: Publish, kind: str = "certify", before: tuple[Label, ...] = ()
+) -> LabelSession:
+    result = matches(NAMES)
+    candidates = [each.candidate for each in result.values()]
     queue = CertifyQueue(candidates) if kind == "certify" else LearnQueue(candidates, 0.87)
-    return LabelSession(Frozen(queue, found, None), Answers("storm", "ann", found, known, publish))
+    return LabelSession(
+        Frozen(queue, result, None), Answers("storm", "ann", result, before, publish)
+    )
 
 
 def current(queue: LabelSession) -> str:
@@ -78,9 +82,9 @@ def test_questions_come_in_the_order_of_the_draw_which_the_page_does_not_see() -
     assert [topic.labels[name].drawn for name in first[:5]] == ["certify"] * 5
     share = [0.5 * (n + 1) / 25 for n in range(5)]
     assert [topic.labels[name].probability for name in first[:5]] == pytest.approx(share)
-    told = msgspec.json.encode(queue.state()).decode()
-    assert "probability" not in told
-    assert '"drawn"' not in told
+    data = msgspec.json.encode(queue.state()).decode()
+    assert "probability" not in data
+    assert '"drawn"' not in data
 
 
 @given(
@@ -158,11 +162,11 @@ def test_tabs_that_answer_at_once_publish_one_label() -> None:
         return queue.answer(("x", name), "on" if n % 2 else "off")
 
     with ThreadPoolExecutor(8) as hands:
-        told = list(hands.map(tab, range(8)))
+        data = list(hands.map(tab, range(8)))
     assert len(topic.records) == 1
-    assert told.count(None) == 1
-    assert told.count("") == 3
-    assert len(set(told)) == 3
+    assert data.count(None) == 1
+    assert data.count("") == 3
+    assert len(set(data)) == 3
 
 
 def test_a_correction_stays_drawn_as_it_was_and_can_be_taken_back() -> None:
@@ -212,17 +216,17 @@ def test_posts_for_the_page_are_bounded() -> None:
     huge = msgspec.structs.replace(record.post, text="\u202e<b>" * 100_000, author="a" * 10**6)
     name = next(n for n in NAMES if certifies_only(("x", n)))
     huge = msgspec.structs.replace(huge, id=name)
-    found = {("x", name): Found(Candidate(huge, 0.5), record.matches[0], record)}
+    result = {("x", name): Found(Candidate(huge, 0.5), record.matches[0], record)}
 
     class One(CertifyQueue):
         """Asks about the only match."""
 
-        def next(self, said: Any) -> Question | None:
+        def next(self, text: Any) -> Question | None:
             return Question(self._order[0], "certify", 0.5)
 
-    queue = One([each.candidate for each in found.values()])
+    queue = One([each.candidate for each in result.values()])
     state = LabelSession(
-        Frozen(queue, found, None), Answers("e", "a", found, (), Topic().publish)
+        Frozen(queue, result, None), Answers("e", "a", result, (), Topic().publish)
     ).state()
     assert len(state["question"]["text"]) == MOST["text"]
     assert state["question"]["id"] == name

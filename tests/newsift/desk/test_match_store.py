@@ -46,9 +46,9 @@ def mail(records: Iterable[dict[str, Any]]) -> list[Mail]:
 
 
 def store_of(records: Iterable[dict[str, Any]]) -> MatchStore:
-    made = MatchStore(Config(), now=lambda: NOW)
-    made.take(mail(records))
-    return made
+    created = MatchStore(Config(), now=lambda: NOW)
+    created.take(mail(records))
+    return created
 
 
 def rows_of(store: MatchStore) -> list[MatchRow]:
@@ -95,10 +95,10 @@ def test_stories_are_those_of_a_slow_loop(seed: int) -> None:
         for group, own in stories.items() if any(map(fits, own))
     }  # fmt: skip
     store = store_of(records)
-    found = store.find("ferry", wanted)
-    assert {s.group: (row.post_id[1], s.count) for row, s in found.stories} == expected
-    assert found.total == len(expected)
-    times = [row.at for row, _ in found.stories]
+    result = store.find("ferry", wanted)
+    assert {s.group: (row.post_id[1], s.count) for row, s in result.stories} == expected
+    assert result.total == len(expected)
+    times = [row.at for row, _ in result.stories]
     assert times == sorted(times, reverse=True)
     pages = [store.find("ferry", MatchFilter(skip=n, count=7)).stories for n in range(0, 200, 7)]
     assert [row for page in pages for row, _ in page] == [
@@ -108,10 +108,10 @@ def test_stories_are_those_of_a_slow_loop(seed: int) -> None:
 
 def test_what_came_since_the_page_was_held_is_counted_and_not_shown() -> None:
     store = store_of([record("1", 0.5, group="a"), record("2", 0.6, group="b")])
-    seen = store.find("ferry", MatchFilter()).last
+    earlier = store.find("ferry", MatchFilter()).last
     store.take(mail([record("3", 0.5, group="a"), record("4", 0.5, group="c")]))
-    found = store.find("ferry", MatchFilter(seen=seen))
-    assert ({s.group: s.count for _, s in found.stories}, found.newer) == ({"a": 2, "b": 1}, 1)
+    result = store.find("ferry", MatchFilter(seen=earlier))
+    assert ({s.group: s.count for _, s in result.stories}, result.newer) == ({"a": 2, "b": 1}, 1)
 
 
 def test_a_post_that_is_matched_anew_counts_once_and_shows_its_newest_score() -> None:
@@ -166,11 +166,11 @@ def test_of_many_versions_those_that_matched_last_are_counted() -> None:
 
 
 def test_a_record_of_more_matches_than_any_worker_names_is_passed_over() -> None:
-    made = record("1", 0.5)
-    crowd = [made["matches"][0] | {"event": f"{n}"} for n in range(MOST_MATCHES + 1)]
-    store = store_of([made | {"matches": crowd}])
+    created = record("1", 0.5)
+    crowd = [created["matches"][0] | {"event": f"{n}"} for n in range(MOST_MATCHES + 1)]
+    store = store_of([created | {"matches": crowd}])
     assert store.events() == []
-    store = store_of([made | {"matches": crowd[1:]}])
+    store = store_of([created | {"matches": crowd[1:]}])
     assert len(store.events()) == MOST_MATCHES
 
 
@@ -188,9 +188,9 @@ def test_memory_has_a_bound_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> N
 def test_of_one_event_the_newest_stories_are_kept() -> None:
     count = MOST_STORIES + MOST_STORIES // 2
     store = store_of(record(f"{n}", 0.5, NOON + n, group=f"{n}") for n in range(count))
-    kept = {row.post_id[1] for row in rows_of(store)}
-    assert MOST_STORIES <= len(kept) <= MOST_STORIES * 5 // 4
-    assert kept == {f"{n}" for n in range(count - len(kept), count)}
+    remaining = {row.post_id[1] for row in rows_of(store)}
+    assert MOST_STORIES <= len(remaining) <= MOST_STORIES * 5 // 4
+    assert remaining == {f"{n}" for n in range(count - len(remaining), count)}
 
 
 ODD = st.recursive(

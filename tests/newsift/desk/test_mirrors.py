@@ -97,8 +97,8 @@ class Marked:
     """A cluster whose topic ends with a marker, which no record stands for."""
 
     def __getattr__(self, name: str) -> Callable[[str], object]:
-        told = {"exists": True, "beginnings": {0: 0}, "ends": {0: 3}, "positions": {0: 3}}
-        return lambda _topic: told[name]
+        answer = {"exists": True, "beginnings": {0: 0}, "ends": {0: 3}, "positions": {0: 3}}
+        return lambda _topic: answer[name]
 
     def follow(self, topic: str, _start: Offsets) -> Iterator[list[SimpleNamespace]]:
         """Two records, and nothing more."""

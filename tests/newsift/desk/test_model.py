@@ -36,8 +36,8 @@ def config_with(name: str) -> Config:
 def small(tmp_path: Path) -> Config:
     """A configuration whose model is there at once."""
     write_model(tmp_path / "model", small_model())
-    made = config_with(str(tmp_path / "model"))
-    return replace(made, matching=replace(made.matching, background_rate=0.05))
+    created = config_with(str(tmp_path / "model"))
+    return replace(created, matching=replace(created.matching, background_rate=0.05))
 
 
 def test_a_model_is_there_once_it_is_loaded(small: Config) -> None:

@@ -12,8 +12,8 @@ from worker.posts.outcome import Post
 
 
 def answer(*posts: Post) -> NearAnswer:
-    kept = tuple(NearMiss(post, 0.25) for post in posts)
-    return NearAnswer(EVENT, "0" * 12, {"river": (0.5, 0.4, 0.3)}, (Stratum(9, kept),), 100)
+    remaining = tuple(NearMiss(post, 0.25) for post in posts)
+    return NearAnswer(EVENT, "0" * 12, {"river": (0.5, 0.4, 0.3)}, (Stratum(9, remaining),), 100)
 
 
 def test_the_newest_come_first_and_their_words_are_lit(teacher: Teacher) -> None:

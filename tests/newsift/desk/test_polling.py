@@ -15,9 +15,9 @@ from worker.errors import BrokerError
 
 @pytest.fixture
 def viewers() -> Iterator[ViewerPresence]:
-    made = ViewerPresence()
-    yield made
-    made.close()
+    created = ViewerPresence()
+    yield created
+    created.close()
 
 
 def test_nothing_is_polled_while_no_page_is_open(
@@ -58,10 +58,10 @@ def test_a_failure_has_its_reason_and_since_when(viewers: ViewerPresence) -> Non
     outcomes: list[Exception | int] = [1, BrokerError("broker: away"), ValueError("odd"), 2]
 
     def ask() -> int:
-        found = outcomes.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        result = outcomes.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     one = PolledValue("x", ask, viewers, lambda: None)
     polled = []

@@ -48,7 +48,7 @@ def test_matches_are_read_again_once_they_are_old(kafka: Kafka) -> None:
 def test_of_the_events_the_latest_are_kept(kafka: Kafka) -> None:
     tests = PromiseTests(load_config(), lambda: 0.0)
     names = [f"e{n}" for n in range(MOST_EVENTS + 1)]
-    kept = {name: tests.matches(name) for name in names}
-    assert tests.matches(names[-1]) is kept[names[-1]]
-    assert tests.matches(names[1]) is kept[names[1]]
-    assert tests.matches(names[0]) is not kept[names[0]]
+    remaining = {name: tests.matches(name) for name in names}
+    assert tests.matches(names[-1]) is remaining[names[-1]]
+    assert tests.matches(names[1]) is remaining[names[1]]
+    assert tests.matches(names[0]) is not remaining[names[0]]

@@ -29,29 +29,29 @@ def at_score(x: float) -> float:
 
 @given(st.lists(st.floats(-1, 1), max_size=200))
 def test_the_bins_are_numpy_s(scores: list[float]) -> None:
-    found = histogram(scores)
-    assert found.total == len(scores)
+    result = histogram(scores)
+    assert result.total == len(scores)
     inside = np.clip(np.array(scores), 0, 1 - 1e-9)
     expected = np.bincount((inside * BINS).astype(int), minlength=BINS)
-    assert list(found.counts) == expected.tolist()
-    assert found.edges[0] == 0
-    assert found.edges[-1] == 1
+    assert list(result.counts) == expected.tolist()
+    assert result.edges[0] == 0
+    assert result.edges[-1] == 1
 
 
 @given(st.floats(0, 1))
 def test_the_threshold_stands_where_it_is(threshold: float) -> None:
-    made = scores_figure("ferry", histogram([0.5]), None, [threshold])
-    cut = next(e for e in ElementTree.fromstring(made).iter() if e.get("class") == "cut")
-    found = re.match(r"M([\d.]+) ", cut.attrib["d"])
-    assert found
-    assert at_score(float(found[1])) == pytest.approx(threshold, abs=1e-4)
+    created = scores_figure("ferry", histogram([0.5]), None, [threshold])
+    cut = next(e for e in ElementTree.fromstring(created).iter() if e.get("class") == "cut")
+    result = re.match(r"M([\d.]+) ", cut.attrib["d"])
+    assert result
+    assert at_score(float(result[1])) == pytest.approx(threshold, abs=1e-4)
 
 
 def test_the_background_is_drawn_as_shares() -> None:
     background = Histogram([0, 0.25, 0.5, 0.75, 1], [30, 10, 0, 0])
     matches = Histogram([0, 0.25, 0.5, 0.75, 1], [0, 0, 1, 1])
-    made = scores_figure("ferry", matches, background, [0.4])
-    root = ElementTree.fromstring(made)
+    created = scores_figure("ferry", matches, background, [0.4])
+    root = ElementTree.fromstring(created)
     outline = next(e for e in root.iter() if e.get("class") == "outline").attrib["d"]
     heights = [float(v) for v in re.findall(r"V([\d.]+)", outline)]
     bottom = heights[-1]
@@ -60,20 +60,20 @@ def test_the_background_is_drawn_as_shares() -> None:
     assert tall[0] / tall[1] == pytest.approx(3, abs=0.01)
     bars = [float(e.attrib["height"]) for e in root.iter(f"{SVG}rect") if len(e)]
     assert bars == pytest.approx([tall[0] * (0.5 / 0.75)] * 2, abs=0.02)
-    assert "40 posts of the background" in made
+    assert "40 posts of the background" in created
 
 
 def test_only_few_thresholds_are_drawn_and_all_are_told_in_a_line() -> None:
-    made = scores_figure("ferry", histogram([0.5]), None, [n / 20 for n in range(1, 20)])
-    assert sum(e.get("class") == "cut" for e in ElementTree.fromstring(made).iter()) == 5
-    assert "19 thresholds from 0.050 to 0.950" in made
+    created = scores_figure("ferry", histogram([0.5]), None, [n / 20 for n in range(1, 20)])
+    assert sum(e.get("class") == "cut" for e in ElementTree.fromstring(created).iter()) == 5
+    assert "19 thresholds from 0.050 to 0.950" in created
 
 
 @given(st.floats(1e-6, 1e9), st.integers(2, 12))
 def test_ticks_are_few_round_and_up_to_the_top(top: float, most: int) -> None:
-    found = ticks(top, most)
-    assert found[0] == 0
-    assert 2 <= len(found) <= most + 2
-    assert found[-1] <= top * (1 + 1e-6)
-    step = found[1]
-    assert [n * step for n in range(len(found))] == pytest.approx(found)
+    result = ticks(top, most)
+    assert result[0] == 0
+    assert 2 <= len(result) <= most + 2
+    assert result[-1] <= top * (1 + 1e-6)
+    step = result[1]
+    assert [n * step for n in range(len(result))] == pytest.approx(result)

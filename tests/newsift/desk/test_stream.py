@@ -24,9 +24,9 @@ def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
     for n, age in enumerate(ages):
         kafka.send(POSTS, b"{}", at=NOW - age, partition=n % 3)
     with connected(load_config()) as cluster:
-        found = stream_of(cluster, POSTS, NOW)
-        assert found == Stream(4, NOW - 20 * HOUR, NOW, 2)
-        assert found.hourly == pytest.approx(4 / 20)
+        result = stream_of(cluster, POSTS, NOW)
+        assert result == Stream(4, NOW - 20 * HOUR, NOW, 2)
+        assert result.hourly == pytest.approx(4 / 20)
         later = stream_of(cluster, POSTS, NOW + 2 * DAY)
     assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY)
 
@@ -34,9 +34,9 @@ def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
 def test_a_broker_that_is_away_is_said_and_no_matter() -> None:
     config = Config()
     away = replace(config, kafka=replace(config.kafka, bootstrap_servers="127.0.0.1:9"))
-    found = StreamMonitor(away).traffic()
-    assert "127.0.0.1:9" in found.why
-    assert found.hourly == 0
+    result = StreamMonitor(away).traffic()
+    assert "127.0.0.1:9" in result.why
+    assert result.hourly == 0
 
 
 def test_while_one_waits_for_a_broker_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_while_one_waits_for_a_broker_others_are_told(monkeypatch: pytest.Monkey
 
 def test_a_worker_that_is_away_is_told_of() -> None:
     desk = DeskConfig(workers="127.0.0.1:9")
-    found = StreamMonitor(replace(Config(), desk=desk)).near_misses("fire")
-    assert found.answers == ()
-    (line,) = found.messages
+    result = StreamMonitor(replace(Config(), desk=desk)).near_misses("fire")
+    assert result.answers == ()
+    (line,) = result.messages
     assert "127.0.0.1:9" in line

@@ -10,11 +10,11 @@ from worker.errors import BrokerError
 
 
 def test_a_value_is_computed_again_once_it_is_old() -> None:
-    now, asked = 0.0, list[str]()
+    now, values = 0.0, list[str]()
 
     def make(name: str) -> int:
-        asked.append(name)
-        return len(asked)
+        values.append(name)
+        return len(values)
 
     cache = TimedCache(make, 10.0, most=2, clock=lambda: now)
     assert [cache.of("a"), cache.of("a"), cache.of("b")] == [1, 1, 2]
@@ -22,15 +22,15 @@ def test_a_value_is_computed_again_once_it_is_old() -> None:
     assert cache.of("a") == 1
     now = 10.0
     assert [cache.of("a"), cache.of("c")] == [3, 4]
-    assert asked == ["a", "b", "a", "c"]
+    assert values == ["a", "b", "a", "c"]
     assert [cache.of("a"), cache.of("b")] == [3, 5]  # of b, the oldest, there was no room
 
 
 def test_one_thread_computes_and_the_others_wait() -> None:
-    asked, ready = list[str](), Barrier(4)
+    values, ready = list[str](), Barrier(4)
 
     def make(name: str) -> str:
-        asked.append(name)
+        values.append(name)
         return name
 
     cache = TimedCache(make, 60.0)
@@ -41,7 +41,7 @@ def test_one_thread_computes_and_the_others_wait() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(ask, "aaaa")) == list("aaaa")
-    assert asked == ["a"]
+    assert values == ["a"]
 
 
 def test_a_thread_that_waits_gets_the_previous_value_or_is_refused() -> None:
@@ -60,7 +60,7 @@ def test_a_thread_that_waits_gets_the_previous_value_or_is_refused() -> None:
         before = cache.of("known")
         now = at
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(cache.of, name)
+            values = pool.submit(cache.of, name)
             assert begun.wait(10)
             if name == "known":
                 assert cache.of(name) == before
@@ -68,7 +68,7 @@ def test_a_thread_that_waits_gets_the_previous_value_or_is_refused() -> None:
                 with pytest.raises(BrokerError, match="try again"):
                     cache.of(name)
             go.set()
-            assert asked.result(10) == at
+            assert values.result(10) == at
 
 
 def test_a_value_that_took_long_is_good_for_longer() -> None:

@@ -55,10 +55,14 @@ export const Status = ({ answer, error, what }) =>
 export function Table({ name, caption, heads, rows, kind }) {
   const isNumber = heads.map((head) => head.startsWith("#"));
   const kindOf = (n) => (isNumber[n] ? "number" : undefined);
-  return html`<div class="scrolls" tabindex="0" role="region" aria-label=${name}><table class=${kind}>
+  return html`<div class="scrolls" tabindex="0" role="region" aria-label=${name}><table
+    class=${kind}>
     ${caption && html`<caption>${caption}</caption>`}
     <thead><tr>
-      ${heads.map((head, n) => html`<th scope="col" class=${kindOf(n)}>${head.replace("#", "")}</th>`)}
+      ${heads.map(
+        (head, n) => html`<th scope="col" class=${kindOf(n)}>${head.replace("#", "")}
+        </th>`,
+      )}
     </tr></thead>
     <tbody>${rows.map(
       (cells) =>
@@ -70,7 +74,10 @@ export function Table({ name, caption, heads, rows, kind }) {
 // Names with values; entries that are false are left out.
 export const Facts = ({ rows, kind = "facts" }) =>
   html`<dl class=${kind}>
-    ${rows.filter(Boolean).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
+    ${rows.filter(Boolean).map(
+      ([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd>
+      </div>`,
+    )}
   </dl>`;
 
 // The view of a module that is loaded when it is first needed.
@@ -105,7 +112,10 @@ export function Notices() {
     return () => noticeListeners.delete(add);
   }, []);
   return html`<div class="news" role="status" aria-live="polite">
-    ${notices.map((each) => html`<p key=${each.id} class=${each.bad ? "bad" : ""}>${each.text}</p>`)}
+    ${notices.map(
+      (each) => html`<p key=${each.id} class=${each.bad ? "bad" : ""}>${each.text}
+      </p>`,
+    )}
   </div>`;
 }
 

@@ -114,7 +114,8 @@ function Sources({ run, readFiles, busy }) {
       twice as many posts as one.</p>
     <div class="card form">
       <${Field} label="Paste a text" note="a first line that begins with # is the title">
-        <textarea rows="8" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
+        <textarea rows="8" value=${text} onInput=${(event) => setText(event.target.value)}>
+          </textarea>
       <//>
       <${Button} kind="main" disabled=${!text.trim() || busy}
         run=${() => run("Reading", [() => readArticles({ text })])}>Read the text<//></div>
@@ -195,7 +196,8 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
     ${
       isDoubted &&
       html`<label class="row"><input type="checkbox" checked=${force}
-        onChange=${(change) => setForce(change.target.checked)} /> Publish all the same what looks like
+        onChange=${(change) => setForce(change.target.checked)} /> Publish all the same what looks
+          like
         no article, or has fewer than 40 words</label>`
     }
     <div class="row sticky"><${Button} kind="main" run=${publish} disabled=${disabled}>
@@ -220,7 +222,8 @@ function Draft({ draft, event, configured, edit, drop }) {
   const link = html` · <${Out} href=${record.url}><span class="quoted">${record.url}</span><//>`;
   return html`<article class="card form" aria-label=${`Draft of ${source}`}>
     <h2 class="quoted">${now.title || id}</h2>
-    <p class="quiet">from <span class="quoted">${source}</span>${record.url && link} · ${words} · event
+    <p class="quiet">from <span class="quoted">${source}</span>${record.url && link} · ${words} ·
+      event
       ${" "}<span class="quoted">${event || record.event || id}</span></p>
     <${Doubts} check=${check} doubt=${doubt} ignored=${draft.ignored} />
     <div class="fields">
@@ -229,7 +232,8 @@ function Draft({ draft, event, configured, edit, drop }) {
         onInput=${(typed) => edit({ id: typed.target.value })} /><//>
       <${Field} label="Threshold" note=${defaultThreshold(check?.auto_threshold, configured)}>
         <input inputmode="decimal" ...${field("threshold")} /><//>
-      <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} /><//>
+      <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} />
+        <//>
     </div>
     <details><summary>Change the text</summary>
       <${Field} label="Text"><textarea rows="12" ...${field("text")}></textarea><//></details>
@@ -248,7 +252,8 @@ function Doubts({ check, doubt, ignored }) {
   return html`${check?.refused && html`<p class="refused" role="alert">${check.refused}</p>`}
     ${
       reason &&
-      html`<p class="refused" role="alert">This ${/^\d/.test(reason) ? "has" : "looks like"} ${reason}.
+      html`<p class="refused"
+        role="alert">This ${/^\d/.test(reason) ? "has" : "looks like"} ${reason}.
         Correct the text, or publish it all the same below.</p>`
     }
     ${check?.notes?.map((note) => html`<p class="warn">It ${note}.</p>`)}
@@ -299,7 +304,8 @@ function EventMatches({ event, matches, others }) {
   const post = (each) =>
     html`<li class="row post"><span class="badge">${score(each.score)}</span>
       <span class="quoted">${each.text.slice(0, POST_CHARS)}</span></li>`;
-  return html`<p><strong>${name}</strong>: ${many(matched)} of ${whole ? plural(posts, "post") : sample}
+  return html`<p><strong>${name}
+    </strong>: ${many(matched)} of ${whole ? plural(posts, "post") : sample}
       ${" "}of the last ${hours} hours would have matched
       ${others > 0 && `, ${many(gained)} only by what is added`}.</p>
     <ol class="plain">${best.map(post)}</ol>`;

@@ -40,13 +40,17 @@ export default function Events() {
         onInput=${search} /></label></p>`
     }
     <ul class="plain">
-      ${data.events.map((row) => html`<${Event} key=${row.event} row=${row} model=${data.model} />`)}
+      ${data.events.map(
+        (row) => html`<${Event} key=${row.event} row=${row}
+        model=${data.model} />`,
+      )}
     </ul>
     ${!data.events.length && html`<${Empty} data=${data} text=${text} />`}
     ${
       (skip > 0 || data.total > skip + PAGE) &&
       html`<div class="row">
-        <button type="button" disabled=${!skip} onClick=${() => setSkip(skip - PAGE)}>Before</button>
+        <button type="button" disabled=${!skip}
+          onClick=${() => setSkip(skip - PAGE)}>Before</button>
         <button type="button" disabled=${skip + PAGE >= data.total}
           onClick=${() => setSkip(skip + PAGE)}>After</button>
         <span class="quiet">${plural(data.total, "event")}</span></div>`
@@ -85,11 +89,16 @@ function Event({ row, model }) {
       <${Promise} promise=${promise} /></div>
     <div class="row numbers"><${Hours} hours=${row.posts} name=${row.event} />
       <span><strong>${number(row.posts.at(-1))}</strong> this hour</span>
-      ${hourly && html`<span>about <strong>${rate(hourly.rate)}</strong> an hour ${hourly.window}</span>`}
+      ${
+        hourly &&
+        html`<span>about <strong>${rate(hourly.rate)}</strong> an hour ${hourly.window}
+        </span>`
+      }
       <span>${plural(sum(row.posts), "match", "matches")} and${" "}
         ${plural(sum(row.stories), "story", "stories")} in 24 h</span>
       ${row.last && html`<span class="quiet">last <${Time} at=${row.last} /></span>`}</div>
-    <p class="quiet"><${Threshold} row=${row} model=${model} /> · ${seeds.join(", ") || "no seed"}</p>
+    <p class="quiet"><${Threshold} row=${row} model=${model} /> · ${seeds.join(", ") || "no seed"}
+      </p>
     ${profile?.why && html`<p class="quiet">The profile is ${profile.state}: ${profile.why}</p>`}
     ${promise?.lapsed && html`<p class="quiet">The promise has lapsed: ${promise.lapsed}</p>`}
     ${

@@ -26,7 +26,8 @@ export function Feeds({ session }) {
   const stop = () =>
     perform("/api/feeds/stop", { feed: ending.feed }, "the feed is followed no more");
   const feed = (row) =>
-    html`<${Feed} key=${row.feed} row=${row} stop=${!session.read_only && (() => setEnding(row))} />`;
+    html`<${Feed} key=${row.feed} row=${row}
+      stop=${!session.read_only && (() => setEnding(row))} />`;
   return html`<p><a href="#/seeds">All seeds</a></p><h1>Feeds</h1>
     <p>Each article that a feed names, RSS or Atom, becomes a seed, for as long as this desk is open
       and again when it is opened anew; <code>newsift seeds follow</code> does the same without
@@ -37,7 +38,8 @@ export function Feeds({ session }) {
     ${rows?.length === 0 && html`<p class="quiet">This desk follows no feed.</p>`}
     ${
       ending &&
-      html`<${Confirm} kind="bad" title=${`Follow ${ending.feed} no more? Its seeds stay.`} yes="Stop"
+      html`<${Confirm} kind="bad" title=${`Follow ${ending.feed} no more? Its seeds stay.`}
+        yes="Stop"
         run=${stop} close=${() => setEnding(null)} />`
     }`;
 }
@@ -107,7 +109,8 @@ function Feed({ row, stop }) {
   const isBad = ["ended", "elsewhere"].includes(row.state);
   const event = row.event ? `Event ${row.event}` : "Each article its own event";
   const message = ({ at, text }) =>
-    html`<li><span class="quiet"><${Time} at=${at} /></span> <span class="quoted">${text}</span></li>`;
+    html`<li><span class="quiet"><${Time} at=${at} /></span> <span class="quoted">${text}</span>
+      </li>`;
   const seed = (line) => html`<li class="quoted">${line}</li>`;
   const published = `${plural(row.seeds.length, "seed")} published since the desk was opened`;
   return html`<article class="card" aria-label=${`Feed ${row.feed}`}>
@@ -116,7 +119,8 @@ function Feed({ row, stop }) {
     ${row.why && html`<p class="quoted bad">${row.why}</p>`}
     <p class="quiet quoted">${event}, kept ${row.keep}; added by ${row.by}.
       ${row.last && html` Last read <${Time} at=${row.last} />.`}
-      ${` ${plural(row.articles, "article")}`} known, ${number(row.seed_articles)} of them seeds.</p>
+      ${` ${plural(row.articles, "article")}`} known, ${number(row.seed_articles)} of them
+        seeds.</p>
     ${
       row.messages.length > 0 &&
       html`<details open=${isBad}><summary>Messages</summary>

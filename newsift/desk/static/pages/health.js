@@ -39,7 +39,8 @@ function Problems({ data }) {
 const Away = ({ data, what }) =>
   data.away &&
   data.since &&
-  html`<p class="refused">${what} away since <${Time} at=${data.since} />: ${quoted(data.away)}</p>`;
+  html`<p class="refused">${what} away since <${Time} at=${data.since} />: ${quoted(data.away)}
+    </p>`;
 
 function Broker({ data: { broker, kafka } }) {
   const { away, since, rates } = broker;
@@ -73,7 +74,11 @@ function Lag({ data: { broker, lags } }) {
       rows &&
       html`<details><summary>By partition</summary>
         <${Table} name="Waiting by partition" heads=${heads} rows=${rows} />
-        ${all > rows.length && html`<p class="quiet">${number(all - rows.length)} more wait for less.</p>`}
+        ${
+          all > rows.length &&
+          html`<p class="quiet">${number(all - rows.length)} more wait for
+          less.</p>`
+        }
       </details>`
     }
   </section>`;
@@ -180,7 +185,8 @@ function Collectors({ data }) {
 function Topics({ data }) {
   const row = (each) =>
     html`<div class="card" key=${each.topic + each.setting}>
-      <p><span class=${`badge ${each.serious ? "bad" : ""}`}>${each.serious ? "must" : "should"}</span>
+      <p><span class=${`badge ${each.serious ? "bad" : ""}`}>${each.serious ? "must" : "should"}
+        </span>
         ${" "}<strong class="quoted">${each.topic}</strong>: ${each.setting} is
         ${" "}${quoted(each.actual)}, required ${quoted(each.required)}</p>
       <p class="quiet quoted">${each.why}</p><p><code class="quoted">${each.fix}</code></p></div>`;

@@ -14,7 +14,8 @@ export function DeadLetters({ session }) {
   const [result, setResult] = useState(null);
   const mayRetry = !session.read_only;
   return html`<section aria-labelledby="letters"><h2 id="letters">Dead letters</h2>
-    <p class="quiet">Messages that the workers could not work on. Another attempt sends the same bytes
+    <p class="quiet">Messages that the workers could not work on. Another attempt sends the same
+      bytes
       to the topic of posts, each letter once, and at most three attempts are made.</p>
     <${Status} answer=${data} error=${error} />
     ${data?.away && html`<p class="refused">Not read: <span class="quoted">${data.away}</span></p>`}
@@ -107,7 +108,8 @@ function Retry({ choice, close, setResult }) {
   const group = reason ? `all letters with the reason ${reason}` : "all letters that can be";
   const run = async () => setResult((await perform("/api/dead-letters/retry", choice)) ?? null);
   return html`<${Confirm} title="Send again?" yes="Send again" run=${run} close=${close}>
-    <p>This sends <span class="quoted">${names ? `the letter ${names[0]}` : group}</span> to the topic of
+    <p>This sends <span class="quoted">${names ? `the letter ${names[0]}` : group}</span> to the
+      topic of
       posts once more. Letters that were sent again before are left out; to find them, the posts
       since the oldest letter are read, which may take a while.</p><//>`;
 }

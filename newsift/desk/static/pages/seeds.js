@@ -80,7 +80,9 @@ function Overview({ data, session, remove }) {
   const { removed, refused, states } = data;
   const counts = Object.entries(states).map(([state, n]) => `${number(n)} ${state}`);
   const total = `${plural(data.total, "seed")}: ${counts.join(", ")}.`;
-  const rate = ` An automatic threshold is the score that 1 in ${number(data.one_in)} everyday posts reaches.`;
+  const rate =
+    ` An automatic threshold is the score that 1 in ${number(data.one_in)} ` +
+    "everyday posts reaches.";
   return html`${
     data.away &&
     html`<p class="refused" role="status">The seeds are not up to date: ${data.away}</p>`
@@ -140,7 +142,8 @@ function Row({ row, configured, remove }) {
   return html`<li class="card seed">
     <div class="what"><a class="quoted" href=${href}>${name}</a> <${State} row=${row} />
       <div class="quiet"><span class="quoted">${row.id}</span>
-        ${row.url && html` · <${Out} href=${row.url}><span class="quoted">${row.url}</span><//>`}</div>
+        ${row.url && html` · <${Out} href=${row.url}><span class="quoted">${row.url}</span><//>`}
+          </div>
       ${row.reason && html`<div class="quoted bad">${row.reason}</div>`}</div>
     <dl><div><dt>Threshold</dt><dd>${thresholdWords(row, configured)}</dd></div>
       <div><dt>Ends</dt><dd><${Ends} at=${row.expires_at} /></dd></div></dl>
@@ -257,7 +260,8 @@ function Settings({ row }) {
       <${Field} label="Event"><input list="events" maxlength="240" ...${field("event")} /><//>
       <${Field} label="Threshold" note=${defaultThreshold()}>
         <input inputmode="decimal" ...${field("threshold")} /><//>
-      <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} /><//>
+      <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} />
+        <//>
     </div>
     <${Button} kind="main" run=${save} disabled=${!changed.length}>Save<//>
   </form>`;
@@ -272,7 +276,8 @@ function Text({ row }) {
     ${
       !isWhole &&
       text.length > TEXT_CHARS &&
-      html`<p><${Button} run=${() => setWhole(true)}>Show all ${number(text.length)} letters<//></p>`
+      html`<p><${Button} run=${() => setWhole(true)}>Show all ${number(text.length)} letters<//>
+        </p>`
     }
   </section>`;
 }

@@ -92,21 +92,21 @@ def test_who_goes_away_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> 
     ],
 )
 def test_names(name: str, plain: str, full: str | None) -> None:
-    said = Attachment(name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
-    assert f'filename="{plain}"' in said
+    text = Attachment(name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
+    assert f'filename="{plain}"' in text
     if full is not None:
-        assert unquote(said.rpartition("''")[2]) == full
+        assert unquote(text.rpartition("''")[2]) == full
 
 
 @given(st.text(max_size=300))
 def test_no_name_leads_anywhere(name: str) -> None:
     given_name = f"newsift-{name}.csv"
-    said = Attachment(given_name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
-    assert said.isascii()
-    assert said.isprintable()
+    text = Attachment(given_name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
+    assert text.isascii()
+    assert text.isprintable()
     read = Message()
-    read["Content-Disposition"] = said
-    found = read.get_filename() or ""
-    assert re.search(r"[/\\\s\"<>|:*?]", found) is None
-    assert not found.startswith(".")
-    assert found.endswith(".csv")
+    read["Content-Disposition"] = text
+    result = read.get_filename() or ""
+    assert re.search(r"[/\\\s\"<>|:*?]", result) is None
+    assert not result.startswith(".")
+    assert result.endswith(".csv")

@@ -14,8 +14,8 @@ EVIL = "\u202e<script>alert(1)</script>"
 
 
 def label(post: int, by: str, verdict: Verdict, **changes: Any) -> Label:
-    given = {"at": f"2026-03-01T10:00:{post % 60:02}Z", "drawn": "given"} | changes
-    return Label(verdict, "storm", Post(str(post), "x", f"rain {post}"), by, **given)
+    values = {"at": f"2026-03-01T10:00:{post % 60:02}Z", "drawn": "given"} | changes
+    return Label(verdict, "storm", Post(str(post), "x", f"rain {post}"), by, **values)
 
 
 def answer(labels: list[Label], away: str = "") -> Any:
@@ -30,17 +30,17 @@ def answer(labels: list[Label], away: str = "") -> Any:
 def test_two_who_differ_are_counted_and_compared() -> None:
     ann = [label(n, "ann", "on" if n < 6 else "off", drawn="learn") for n in range(10)]
     ben = [label(n, "ben", "on" if n < 4 else "off") for n in range(8)]
-    found = answer([*ann, *ben])
+    result = answer([*ann, *ben])
     none = {"unsure": 0, "certify": 0}
-    assert found["counts"] == [
+    assert result["counts"] == [
         {"by": "ann", "on": 6, "off": 4, "learn": 10, "given": 0} | none,
         {"by": "ben", "on": 4, "off": 4, "learn": 0, "given": 8} | none,
     ]
-    (pair,) = found["pairs"]
+    (pair,) = result["pairs"]
     assert (pair["one"], pair["other"], pair["posts"], pair["same"]) == ("ann", "ben", 8, 0.75)
     assert pair["kappa"] == pytest.approx((0.75 - 0.5) / 0.5)
-    assert [post["id"] for post in found["disputed"]] == ["5", "4"]  # the newest first
-    assert found["disputed"][0]["labels"] == [
+    assert [post["id"] for post in result["disputed"]] == ["5", "4"]  # the newest first
+    assert result["disputed"][0]["labels"] == [
         {"by": "ann", "label": "on"}, {"by": "ben", "label": "off"}
     ]  # fmt: skip
 
@@ -53,8 +53,8 @@ def test_the_newest_is_so_in_whichever_zone_it_was_written() -> None:
 
 
 def test_without_labels_everything_is_empty() -> None:
-    found = answer([], "has no topic")
-    assert found == {
+    result = answer([], "has no topic")
+    assert result == {
         "counts": [],
         "people": 0,
         "pairs": [],
@@ -68,12 +68,12 @@ def test_the_answer_is_bounded() -> None:
     verdicts: tuple[Verdict, Verdict] = ("on", "off")
     labels = [label(post, f"p{by:03}{EVIL}", verdicts[by % 2])
               for by in range(MOST_PEOPLE + 5) for post in range(MOST_DISPUTED + 5)]  # fmt: skip
-    found = answer(labels, "away")
-    assert (len(found["counts"]), found["people"]) == (MOST_PEOPLE, MOST_PEOPLE + 5)
-    assert (len(found["disputed"]), found["all_disputed"]) == (MOST_DISPUTED, MOST_DISPUTED + 5)
-    assert len(found["pairs"]) == 190
-    assert max(len(post["labels"]) for post in found["disputed"]) == 20
-    assert found["away"] == "away"
+    result = answer(labels, "away")
+    assert (len(result["counts"]), result["people"]) == (MOST_PEOPLE, MOST_PEOPLE + 5)
+    assert (len(result["disputed"]), result["all_disputed"]) == (MOST_DISPUTED, MOST_DISPUTED + 5)
+    assert len(result["pairs"]) == 190
+    assert max(len(post["labels"]) for post in result["disputed"]) == 20
+    assert result["away"] == "away"
 
 
 def test_times_that_are_none_and_posts_without_end_do_no_harm() -> None:

@@ -42,10 +42,10 @@ def read_file(ask: Client, name: str, content: bytes) -> Any:
     return ask("/api/seeds/read", name=name, content=base64.b64encode(content).decode())
 
 
-def given(found: dict[str, Any], mark: str = "", **edits: Any) -> dict[str, Any]:
+def given(result: dict[str, Any], mark: str = "", **edits: Any) -> dict[str, Any]:
     """What the page sends back of a draft."""
-    kept = {name: found[name] for name in ("id", "value", "source", "doubt")}
-    return kept | {"edits": edits, "mark": mark}
+    remaining = {name: result[name] for name in ("id", "value", "source", "doubt")}
+    return remaining | {"edits": edits, "mark": mark}
 
 
 def publish(ask: Client, *those: dict[str, Any], **more: Any) -> Any:
@@ -80,17 +80,17 @@ def test_what_is_published_is_to_the_byte_what_seeds_add_would_publish(
     edits = {"event": event, "threshold": 0.25} if event else {}
     marks = {row["id"]: row["mark"] for row in ask.until(
         "/api/seeds", lambda answer: answer["total"] == len(theirs))["rows"]}  # fmt: skip
-    found = read_file(ask, f"../{name}", FILES[name])
-    those = (given(each, marks[each["id"]], **edits) for each in found)
-    said = publish(ask, *those, force=True)
-    assert [row["published"] for row in said["seeds"]] == ["unchanged"] * len(theirs)
+    result = read_file(ask, f"../{name}", FILES[name])
+    those = (given(each, marks[each["id"]], **edits) for each in result)
+    text = publish(ask, *those, force=True)
+    assert [row["published"] for row in text["seeds"]] == ["unchanged"] * len(theirs)
     assert [record.value for record in kafka.records(SEEDS)] == list(theirs.values()) * 2
 
 
 def test_a_text_is_read_as_standard_input_is(ask: Client, kafka: Kafka, newsift: Command) -> None:
     text = f"# {TITLE}\r\n\n {TEXT} \n"
-    (found,) = ask("/api/seeds/read", text=text)
-    publish(ask, given(found, expires_at="2027-01-31T12:00:00Z"))
+    (result,) = ask("/api/seeds/read", text=text)
+    publish(ask, given(result, expires_at="2027-01-31T12:00:00Z"))
     ours = published(kafka)
     options = ["--no-preview", "--expires-at", "2027-01-31T12:00:00Z"]
     assert newsift("seeds", "add", "-", *options, stdin=text.encode()).code == 0
@@ -101,11 +101,11 @@ def test_a_text_is_read_as_standard_input_is(ask: Client, kafka: Kafka, newsift:
 def test_a_page_is_fetched_as_the_command_does(
     ask: Client, kafka: Kafka, newsift: Command, web: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (found,) = ask("/api/seeds/read", url=f" {web}/hop/2 ")
-    record = json.loads(found["value"])
-    assert (found["id"], record["title"]) == ("fire-on-the-ferry", "Fire on the ferry")
+    (result,) = ask("/api/seeds/read", url=f" {web}/hop/2 ")
+    record = json.loads(result["value"])
+    assert (result["id"], record["title"]) == ("fire-on-the-ferry", "Fire on the ferry")
     assert "Sport" not in record["text"]
-    publish(ask, given(found, event="ferry"))
+    publish(ask, given(result, event="ferry"))
     ours = published(kafka)
     anywhere = Bounds(allow=lambda _: True)
     monkeypatch.setattr("newsift.operations.seed_drafts.fetch", lambda url, _: fetch(url, anywhere))
@@ -129,7 +129,7 @@ def test_a_hostile_page_is_refused_in_a_line(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "text"),
     [
         ("a.json", b"[" * 100_000, "a.json: is no JSON; mend it"),
         ("a.json", b"[1]", "a.json: is no JSON object"),
@@ -147,9 +147,9 @@ def test_a_hostile_page_is_refused_in_a_line(
     ],
 )
 def test_files_are_refused_as_the_command_refuses_them(
-    ask: Client, kafka: Kafka, name: str, content: bytes, said: str
+    ask: Client, kafka: Kafka, name: str, content: bytes, text: str
 ) -> None:
-    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+    with pytest.raises(InputError, match=text.replace("(", r"\(")):
         read_file(ask, name, content)
     assert kafka.records(SEEDS) == []
 
@@ -157,17 +157,17 @@ def test_files_are_refused_as_the_command_refuses_them(
 def test_what_looks_like_no_article_is_published_only_when_that_is_meant(
     ask: Client, kafka: Kafka
 ) -> None:
-    (found,) = read_file(ask, "notice.html", page(BANNER).encode())
-    assert found["doubt"] == "a cookie or consent notice"
-    (checked,) = ask("/api/seeds/check", drafts=[given(found)])
-    assert checked["doubt"] == found["doubt"]
+    (result,) = read_file(ask, "notice.html", page(BANNER).encode())
+    assert result["doubt"] == "a cookie or consent notice"
+    (checked,) = ask("/api/seeds/check", drafts=[given(result)])
+    assert checked["doubt"] == result["doubt"]
     with pytest.raises(InputError, match=r"notice\.html: looks like a cookie or consent notice"):
-        publish(ask, given(found))
+        publish(ask, given(result))
     assert kafka.records(SEEDS) == []
-    mended = given(found, text=f"{TEXT} {TEXT}", title=TITLE)
+    mended = given(result, text=f"{TEXT} {TEXT}", title=TITLE)
     (checked,) = ask("/api/seeds/check", drafts=[mended])
     assert (checked["doubt"], checked["notes"]) == (None, [])
-    publish(ask, given(found), force=True)
+    publish(ask, given(result), force=True)
     assert published(kafka).keys() == {b"notice"}
 
 
@@ -176,24 +176,24 @@ def test_a_draft_is_looked_at_before_it_is_published(
 ) -> None:
     add_seeds(kafka)
     ask.until("/api/seeds", lambda answer: answer["total"] == 2)
-    (found,) = read_file(ask, "fire.md", f"# {TITLE}\n\n{TEXT}".encode())
-    (row,) = ask("/api/seeds/check", drafts=[given(found, event="ferry")])
+    (result,) = read_file(ask, "fire.md", f"# {TITLE}\n\n{TEXT}".encode())
+    (row,) = ask("/api/seeds/check", drafts=[given(result, event="ferry")])
     assert (row["published"], row["version"]) == ("replaced", digest([TITLE, TEXT])[:12])
     cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
     assert row["auto_threshold"] == pytest.approx(cut)
     assert {word.casefold() for word, _ in row["words"][:6]} & {"astrid", "vane", "ferry"}
     assert (row["doubt"], row["notes"]) == (None, [])
-    short = given(found, text="Two words.")
+    short = given(result, text="Two words.")
     (row,) = ask("/api/seeds/check", drafts=[short])
     assert row["doubt"] == "2 words, and an article has 40"
     with pytest.raises(InputError, match=r"fire\.md: has 2 words, and an article has 40 "):
         publish(ask, short)
-    wordless = given(found, text="🔥", title="")
-    bad = given(found, threshold=7.0), given(found | {"id": "x" * 257}), wordless
-    said = [ask("/api/seeds/check", drafts=[each])[0]["refused"] for each in bad]
-    assert said[0] == "fire.md: threshold: 7 is not above 0 and at most 1"
-    assert "key: 257 bytes, 256 are allowed" in said[1]
-    assert said[2] == "text: holds no word that the model reads"
+    wordless = given(result, text="🔥", title="")
+    bad = given(result, threshold=7.0), given(result | {"id": "x" * 257}), wordless
+    text = [ask("/api/seeds/check", drafts=[each])[0]["refused"] for each in bad]
+    assert text[0] == "fire.md: threshold: 7 is not above 0 and at most 1"
+    assert "key: 257 bytes, 256 are allowed" in text[1]
+    assert text[2] == "text: holds no word that the model reads"
     with pytest.raises(InputError, match=r"fire\.md: text: holds no word that the model reads"):
         publish(ask, wordless)
     (foreign,) = ask("/api/seeds/read", text=GERMAN)
@@ -210,18 +210,18 @@ def test_it_says_what_would_have_matched_and_publishes_nothing(
     rescue = json.dumps({"title": title, "text": text, "event": "ferry"}).encode()
     kafka.send(SEEDS, rescue, b"rescue")
     ask.until("/api/seeds", lambda answer: answer["total"] == 1)
-    (found,) = ask("/api/seeds/read", text=f"# {TITLE}\n\n{TEXT}")
-    answer = ask("/api/seeds/try", drafts=[given(found, event="ferry")])
+    (result,) = ask("/api/seeds/read", text=f"# {TITLE}\n\n{TEXT}")
+    answer = ask("/api/seeds/try", drafts=[given(result, event="ferry")])
     texts = [str(post["text"]) for post in sample_posts()]
     rows = enc.articles([ARTICLES["fire"], ARTICLES["rescue"]])
     over = enc.posts(texts).similarity(rows) >= enc.thresholds(rows, 0.001)
-    seen = answer["matches"]["ferry"]
-    assert (seen["matched"], seen["gained"]) == (
+    earlier = answer["matches"]["ferry"]
+    assert (earlier["matched"], earlier["gained"]) == (
         over.any(axis=1).sum(),
         (over[:, 0] & ~over[:, 1]).sum(),
     )
-    assert (seen["whole"], len(seen["best"])) == (True, 5)
-    assert seen["best"][0]["text"] in texts
+    assert (earlier["whole"], len(earlier["best"])) == (True, 5)
+    assert earlier["best"][0]["text"] in texts
     (event,) = answer["events"]
     assert event == {"event": "ferry", "seeds": 2, "others": 1, "few": True, "may_learn": True}
     assert published(kafka).keys() == {b"rescue"}
@@ -229,33 +229,33 @@ def test_it_says_what_would_have_matched_and_publishes_nothing(
 
 def test_without_posts_that_is_said(ask: Client, kafka: Kafka) -> None:
     kafka.send(POSTS, b'{"id": "old", "text": "x"}', at=1_000_000)
-    (found,) = ask("/api/seeds/read", text=TEXT)
-    assert ask("/api/seeds/try", drafts=[given(found)])["matches"][found["id"]]["posts"] == 0
+    (result,) = ask("/api/seeds/read", text=TEXT)
+    assert ask("/api/seeds/try", drafts=[given(result)])["matches"][result["id"]]["posts"] == 0
 
 
 def test_who_would_replace_what_somebody_has_published_meanwhile_is_told(
     ask: Client, kafka: Kafka
 ) -> None:
-    (found,) = ask("/api/seeds/read", text=f"# {TITLE}\n\n{TEXT}")
-    (row,) = ask("/api/seeds/check", by="ada", drafts=[given(found)])
+    (result,) = ask("/api/seeds/read", text=f"# {TITLE}\n\n{TEXT}")
+    (row,) = ask("/api/seeds/check", by="ada", drafts=[given(result)])
     assert (row["published"], row["mark"]) == ("new", "")
-    publish(ask, given(found, event="hers"), by="ben")
+    publish(ask, given(result, event="hers"), by="ben")
     with pytest.raises(InputError, match="has been changed by somebody since you looked at it"):
-        publish(ask, given(found, row["mark"], event="mine"), by="ada")
-    checked = [given(found, event="mine")]
+        publish(ask, given(result, row["mark"], event="mine"), by="ada")
+    checked = [given(result, event="mine")]
     (row,) = ask.until(
         "/api/seeds/check", lambda rows: rows[0]["published"] == "replaced", drafts=checked
     )
-    said = publish(ask, given(found, row["mark"], event="mine"), by="ada")
-    assert said["seeds"][0]["published"] == "replaced"
+    text = publish(ask, given(result, row["mark"], event="mine"), by="ada")
+    assert text["seeds"][0]["published"] == "replaced"
 
 
 def test_two_of_one_id_and_far_too_many_are_refused(ask: Client, kafka: Kafka) -> None:
-    (found,) = ask("/api/seeds/read", text=TEXT)
+    (result,) = ask("/api/seeds/read", text=TEXT)
     with pytest.raises(InputError, match="are both seed"):
-        publish(ask, given(found), given(found))
+        publish(ask, given(result), given(result))
     with pytest.raises(InputError, match="drafts: 101, give 1 to 100"):
-        publish(ask, *(given(found | {"id": str(n)}) for n in range(101)))
+        publish(ask, *(given(result | {"id": str(n)}) for n in range(101)))
     with pytest.raises(InputError, match="drafts: 0"):
         publish(ask)
     assert kafka.records(SEEDS) == []
@@ -265,7 +265,7 @@ def test_two_of_one_id_and_far_too_many_are_refused(ask: Client, kafka: Kafka) -
     "value", ["", "null", "[1]", '{"a": 1, "a": 2}', "{" * 10_000, '{"text": "\\ud800"}']
 )
 def test_a_draft_that_nobody_read_is_refused(ask: Client, kafka: Kafka, value: str) -> None:
-    made = {"id": "a", "value": value, "source": "me"}
+    created = {"id": "a", "value": value, "source": "me"}
     with pytest.raises(InputError):
-        publish(ask, made)
+        publish(ask, created)
     assert kafka.records(SEEDS) == []

@@ -37,10 +37,10 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None)
     for module in (keeping_feed, views_feeds):
         monkeypatch.setattr(module, "PoliteWeb", partial(PoliteWeb, pause=0.0))
     monkeypatch.setattr(keeping_feed, "RETRY_S", 0.1)
-    with news_site() as found:
-        found.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
-        found.replies["/feed"] = feed(*ITEMS)
-        yield found
+    with news_site() as result:
+        result.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
+        result.replies["/feed"] = feed(*ITEMS)
+        yield result
 
 
 @pytest.fixture
@@ -70,12 +70,12 @@ def test_what_a_feed_names_is_shown_and_nothing_published(
         item("/old?utm_source=rss", "Old", 3), item("/over", "Over", 20),
     )  # fmt: skip
     site.replies["/menu"] = Reply(b"<html><body><p>We use cookies.</p></body></html>")
-    said = ask("/api/feeds/preview", feed=f"{site.url}/feed", event="ferry")
-    states = [(row["title"], row["state"]) for row in said["articles"]]
+    text = ask("/api/feeds/preview", feed=f"{site.url}/feed", event="ferry")
+    states = [(row["title"], row["state"]) for row in text["articles"]]
     assert states == [
         ("Astrid", "seed"), ("Menu", "refused"), ("Birka", "later"), ("Old", "exists"),
     ]  # fmt: skip
-    assert "looks like" in said["articles"][1]["why"]
+    assert "looks like" in text["articles"][1]["why"]
     assert site.paths() == ["/feed", "/a", "/menu"]
     assert len(kafka.records(SEEDS)) == 1
     assert ask("/api/feeds") == []
@@ -83,16 +83,16 @@ def test_what_a_feed_names_is_shown_and_nothing_published(
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "said"),
+    ("path", "kind", "text"),
     [
         ("/a", "text/html", "no feed"),
         ("/gone", "", "answers 404"),
     ],
 )
 def test_what_is_no_feed_is_told_in_words(
-    ask: Client, site: Site, path: str, kind: str, said: str
+    ask: Client, site: Site, path: str, kind: str, text: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=text):
         ask("/api/feeds/preview", feed=f"{site.url}{path}")
     with pytest.raises(InputError, match="is no address of the web"):
         ask("/api/feeds/preview", feed="file:///etc/passwd")
@@ -118,9 +118,9 @@ def test_a_site_that_wants_long_pauses_is_not_waited_for_by_who_only_looks(
     ask: Client, site: Site
 ) -> None:
     site.replies["/robots.txt"] = Reply(b"User-agent: *\nCrawl-delay: 60", "text/plain")
-    said = ask("/api/feeds/preview", feed=f"{site.url}/feed")
-    assert "s between two requests; followed, it gets them" in said["messages"][0]
-    assert [row["state"] for row in said["articles"]] == ["later", "later"]
+    text = ask("/api/feeds/preview", feed=f"{site.url}/feed")
+    assert "s between two requests; followed, it gets them" in text["messages"][0]
+    assert [row["state"] for row in text["articles"]] == ["later", "later"]
     assert site.paths() == ["/feed"]
 
 
@@ -133,9 +133,9 @@ def test_a_feed_is_followed_as_the_command_follows_it(
     assert [each["text"] for each in row["messages"]] == ["new 2"]
     assert len(row["seeds"]) == 2
     assert row["last"]
-    found = seeds_of(kafka)
-    assert found.keys() == {"fire-on-the-astrid", "fire-on-the-birka"}
-    assert all(value["event"] == "ferry" for value in found.values())
+    result = seeds_of(kafka)
+    assert result.keys() == {"fire-on-the-astrid", "fire-on-the-birka"}
+    assert all(value["event"] == "ferry" for value in result.values())
     with pytest.raises(InputError, match="is followed already"):
         ask("/api/feeds/follow", feed=f"{site.url}/feed")
     done = newsift("seeds", "follow", f"{site.url}/feed", "--once")
@@ -154,7 +154,7 @@ def test_one_that_a_command_follows_is_refused_and_one_remembered_waits(
             ask("/api/feeds/follow", feed=wish.feed)
         assert ask("/api/feeds") == []
         remembered = FeedList(config, lambda: None)
-        remembered._save(lambda known: [*known, wish])
+        remembered._save(lambda before: [*before, wish])
         ask.desk.feeds.start()
         assert "in use by another command" in followed(ask, site, "elsewhere")["why"]
         assert site.asked == []
@@ -193,9 +193,9 @@ def test_a_feed_that_fails_is_told_of_and_tried_again(
     site.replies["/feed"] = Reply(status=503)
     ask("/api/feeds/follow", feed=f"{site.url}/feed")
     until(lambda: row_of(ask, site)["messages"])
-    (told,) = row_of(ask, site)["messages"]
-    assert "answers 503" in told["text"]
-    assert "tried again" in told["text"]
+    (answer,) = row_of(ask, site)["messages"]
+    assert "answers 503" in answer["text"]
+    assert "tried again" in answer["text"]
     site.replies["/feed"] = feed(item("/a", "Astrid"))
     until(lambda: len(seeds_of(kafka)) == 1)
     site.replies["/feed"] = Reply(status=410)

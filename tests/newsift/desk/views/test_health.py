@@ -30,9 +30,9 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def desk(kafka: Kafka) -> Iterator[Desk]:
-    made = Desk(load_config())
-    yield made
-    made.stop()
+    created = Desk(load_config())
+    yield created
+    created.stop()
 
 
 def ended(name: str, at: float) -> None:
@@ -64,10 +64,10 @@ def test_a_topic_of_labels_that_the_first_label_makes_is_nothing_to_mend(
     admin.close()
     desk.mirrors.start()
     until(lambda: desk.mirrors.labels_follower.missing)
-    found = looked(desk)
-    assert not any(LABELS in each for each in found["problems"])
-    assert {row["topic"] for row in found["topics"]["rows"]}.isdisjoint([LABELS])
-    assert not any(each["away"] for each in found["sources"] if each["name"] == LABELS)
+    result = looked(desk)
+    assert not any(LABELS in each for each in result["problems"])
+    assert {row["topic"] for row in result["topics"]["rows"]}.isdisjoint([LABELS])
+    assert not any(each["away"] for each in result["sources"] if each["name"] == LABELS)
 
 
 def test_it_says_what_status_says(desk: Desk, kafka: Kafka, newsift: Command) -> None:
@@ -77,32 +77,32 @@ def test_it_says_what_status_says(desk: Desk, kafka: Kafka, newsift: Command) ->
     ended("bluesky", time.time())
     ended("mastodon", time.time() - 7200)
     status = json.loads(newsift("status", "--json").out)
-    found = looked(desk)
-    assert found["broker"]["lag"] == status["lag"] == 6
-    assert found["broker"]["state"] == status["state"]
-    assert found["lags"][-1][1] == 6
-    mine = {row["partition"]: row for row in found["broker"]["partitions"]}
+    result = looked(desk)
+    assert result["broker"]["lag"] == status["lag"] == 6
+    assert result["broker"]["state"] == status["state"]
+    assert result["lags"][-1][1] == 6
+    mine = {row["partition"]: row for row in result["broker"]["partitions"]}
     assert mine == {row["partition"]: row for row in status["posts"]["partitions"]}
-    assert [row["lag"] for row in found["broker"]["partitions"]] == [4, 2, 0]
-    assert found["collectors"]["rows"] == status["collectors"]
+    assert [row["lag"] for row in result["broker"]["partitions"]] == [4, 2, 0]
+    assert result["collectors"]["rows"] == status["collectors"]
 
 
 def test_without_a_worker_it_says_how_to_start_one(desk: Desk, kafka: Kafka) -> None:
     looked(desk)
-    found: Any = call(desk, health.summary)
-    assert (found["state"], found["text"]) == ("bad", "no worker")
-    assert "start one with: faust -A worker worker" in found["problems"][0]
+    result: Any = call(desk, health.summary)
+    assert (result["state"], result["text"]) == ("bad", "no worker")
+    assert "start one with: faust -A worker worker" in result["problems"][0]
 
 
 def test_topics_that_are_not_as_they_should_be(desk: Desk, kafka: Kafka, newsift: Command) -> None:
     names = {"actual": "found", "required": "wanted"}
     theirs = [json.loads(line) for line in newsift("topics", "check", "--json").out.splitlines()]
-    found = looked(desk)
-    rows = [{names.get(k, k): v for k, v in row.items()} for row in found["topics"]["rows"]]
+    result = looked(desk)
+    rows = [{names.get(k, k): v for k, v in row.items()} for row in result["topics"]["rows"]]
     assert rows == theirs
     serious = [row for row in theirs if row["serious"]]
     assert serious  # the control topic of this broker is not compacted
-    problems = found["problems"]
+    problems = result["problems"]
     assert all(any(row["fix"][:50] in each for each in problems) for row in serious)
 
 
@@ -111,12 +111,12 @@ def test_a_broker_that_is_away_hides_no_other(
 ) -> None:
     monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
     other = Desk(load_config())
-    found = looked(other)
-    assert "nobody listens there" in found["broker"]["away"]
-    assert "lag" not in found["broker"]
-    assert found["collectors"]["away"] == ""
-    assert "no worker answers" in found["workers"]["rows"][0]["away"]
-    assert len(found["problems"]) == 1
+    result = looked(other)
+    assert "nobody listens there" in result["broker"]["away"]
+    assert "lag" not in result["broker"]
+    assert result["collectors"]["away"] == ""
+    assert "no worker answers" in result["workers"]["rows"][0]["away"]
+    assert len(result["problems"]) == 1
     summary: Any = call(other, health.summary)
     assert summary["text"] == "broker away"
     other.stop()
@@ -126,7 +126,7 @@ def test_asking_never_waits(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> No
     """What is told is of the last looks: the first answer comes before any of them."""
     monkeypatch.setattr("newsift.desk.health.PolledValue.start", lambda _: None)
     other = Desk(load_config())
-    found: Any = call(other, health.summary)
-    assert (found["state"], found["problems"]) == ("unknown", [])
+    result: Any = call(other, health.summary)
+    assert (result["state"], result["problems"]) == ("unknown", [])
     assert status_of(other)["broker"]["since"] is None
     other.stop()

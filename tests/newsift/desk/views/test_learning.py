@@ -47,35 +47,35 @@ def train(desk: Desk, hours: int = 24, labels: bool = True) -> Any:
 
 def profiles(kafka: Kafka) -> list[Any]:
     """All that was published of the event's profile, in order."""
-    found = [record for record in kafka.records(SEEDS) if record.key == PROFILE]
-    return [record.value and json.loads(record.value) for record in found]
+    result = [record for record in kafka.records(SEEDS) if record.key == PROFILE]
+    return [record.value and json.loads(record.value) for record in result]
 
 
 def test_what_it_would_learn_is_shown_then_published_and_taken_back(
     desk: Desk, kafka: Kafka, newsift: Command
 ) -> None:
     assert not does(desk, learning.learned)["has_profile"]
-    shown = train(desk)
-    assert (shown["refusal"], profiles(kafka)) == ("", [])
-    proposal = shown["proposal"]
+    data = train(desk)
+    assert (data["refusal"], profiles(kafka)) == ("", [])
+    proposal = data["proposal"]
     done = newsift("events", "learn", "ferry", "--json", "--yes")
     row = json.loads(done.out)
     for name in ("version", "threshold", "read", "passes", "per_1000_of_the_background"):
-        told = row[name] | {} if isinstance(row[name], dict) else row[name]
+        answer = row[name] | {} if isinstance(row[name], dict) else row[name]
         if name == "threshold":
-            told = {key: [*cuts[:1], *cuts[-1:]] for key, cuts in told.items()}
-        assert proposal[name] == told
+            answer = {key: [*cuts[:1], *cuts[-1:]] for key, cuts in answer.items()}
+        assert proposal[name] == answer
     assert [list(pair) for pair in proposal["creation"]["gained"]] == row["made"]["gained"]
     assert [post["id"] for post in proposal["come"]] == [post["id"] for post in row["come"]]
     kafka.send(SEEDS, None, PROFILE)
     until(lambda: not does(desk, learning.learned)["has_profile"])
-    found = does(desk, learning.publish, by="ann", version=proposal["version"])
-    assert (found["profile"], found["version"]) == ("in force", proposal["version"])
+    result = does(desk, learning.publish, by="ann", version=proposal["version"])
+    assert (result["profile"], result["version"]) == ("in force", proposal["version"])
     by_command, _, by_desk = profiles(kafka)
-    made, command_made = by_desk.pop("made"), by_command.pop("made")
-    assert (by_command, made["by"]) == (by_desk, "ann")
+    created, command_made = by_desk.pop("made"), by_command.pop("made")
+    assert (by_command, created["by"]) == (by_desk, "ann")
     whose = {"at": "", "by": ""}
-    assert made | whose == command_made | whose
+    assert created | whose == command_made | whose
     until(lambda: does(desk, learning.learned)["has_profile"])
     assert does(desk, learning.learned)["run"] is None
     back = does(desk, learning.forget, by="ann", version=proposal["version"])
@@ -87,15 +87,15 @@ def test_one_run_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     real = ProfileTraining.propose
     monkeypatch.setattr(ProfileTraining, "propose", lambda self: go.wait(30) and real(self))
     does(desk, learning.learn, by="ann", hours=0, labels=False)
-    told = does(desk, learning.learned)
-    assert (told["busy"], told["run"]["ended"]) == ("ferry", False)
+    answer = does(desk, learning.learned)
+    assert (answer["busy"], answer["run"]["ended"]) == ("ferry", False)
     with pytest.raises(InputError, match="one at a time"):
         does(desk, learning.learn, by="ben", hours=0, labels=False)
     go.set()
     until(lambda: does(desk, learning.learned)["run"]["ended"])
-    told = does(desk, learning.learned)
-    assert (told["busy"], told["run"]["by"]) == (None, "ann")
-    assert told["run"]["proposal"]["read"] == 0
+    answer = does(desk, learning.learned)
+    assert (answer["busy"], answer["run"]["by"]) == (None, "ann")
+    assert answer["run"]["proposal"]["read"] == 0
 
 
 def test_a_run_that_begins_while_another_is_published_is_not_lost(
@@ -135,17 +135,17 @@ def test_a_promised_profile_is_left_alone(desk: Desk, kafka: Kafka, newsift: Com
     promise = {"precision": 0.8, "confidence": 0.9, "rate": 0.001}
     kafka.send(SEEDS, json.dumps(record | {"promise": promise}).encode(), PROFILE)
     until(lambda: does(desk, learning.learned).get("promised"))
-    shown = train(desk, hours=0)
-    assert shown["proposal"] is None
-    assert "its threshold has a promise, which other vectors would break" in shown["refusal"]
+    data = train(desk, hours=0)
+    assert data["proposal"] is None
+    assert "its threshold has a promise, which other vectors would break" in data["refusal"]
 
 
 def test_what_a_stranger_wrote_into_a_record_is_told_as_far_as_it_is_sound() -> None:
     odd = {"at": ["x"], "by": "b" * 999, "method": None, "beta": 10**400, "cohesion": float("nan"),
            "labels": "many", "posts": [["x", "1"], 5, [[]], ["x"] * 9], "lost": "words",
            "gained": [["a" * 99, 0.5], ["b", 9], ["c"], "d", [1, 0.5]]}  # fmt: skip
-    found = learning.creation_row(odd)
-    assert found == {
+    result = learning.creation_row(odd)
+    assert result == {
         "by": "b" * 199 + "…", "posts": [["x", "1"], [], [], ["x", "x"]], "lost": [],
         "gained": [("a" * 39 + "…", 0.5)],
     }  # fmt: skip
@@ -157,6 +157,6 @@ def test_a_run_that_fails_says_why(desk: Desk) -> None:
         does(desk, learning.learn, by="ann", hours=7, labels=False)
     desk.training.begin(Learning("none", None, False), "ann")
     until(lambda: not desk.training.busy_event)
-    found = desk.training.run_of("none")
-    assert found is not None
-    assert "there is none of this name" in found.refusal
+    result = desk.training.run_of("none")
+    assert result is not None
+    assert "there is none of this name" in result.refusal

@@ -58,22 +58,22 @@ def wait_for(desk: Desk, condition: Callable[[Any], object]) -> Any:
 
 
 def set_promise(desk: Desk, **values: Any) -> Any:
-    given = {"event": "ferry", "by": "Åsa", "precision": 0.8, "confidence": 0.9}
+    request = {"event": "ferry", "by": "Åsa", "precision": 0.8, "confidence": 0.9}
     with acting("Åsa"):  # as the site does
-        return call(desk, promise, **given | values)
+        return call(desk, promise, **request | values)
 
 
 def publish_profile(desk: Desk) -> str:
     """Publish the first profile as the page does; its version."""
-    given: Any = {"event": "ferry", "by": "Åsa"}
-    call(desk, learn, **given, hours=0, labels=False)
+    values: Any = {"event": "ferry", "by": "Åsa"}
+    call(desk, learn, **values, hours=0, labels=False)
     until(lambda: not desk.training.busy_event)
     run = desk.training.run_of("ferry")
     assert run is not None
     assert run.proposal is not None
     assert (run.refusal, run.danger) == ("", "")
     version = run.proposal.profile.version
-    call(desk, publish, **given, version=version)
+    call(desk, publish, **values, version=version)
     return version
 
 
@@ -82,11 +82,11 @@ def test_a_profile_comes_first_and_is_the_one_that_was_shown(desk: Desk, kafka: 
     with pytest.raises(InputError, match="a promise is of a profile"):
         set_promise(desk, threshold=0.5)
     version = publish_profile(desk)
-    made = published(kafka)
-    assert (made.version, made.made["by"], made.promise) == (version, "Åsa", None)
-    found = wait_for(desk, lambda found: found["profile"] == version)
-    assert (found["threshold"], found["stale"], found["result"].matches) == (None, "", 0)
-    assert "no post has matched this version" in found["missing"]
+    created = published(kafka)
+    assert (created.version, created.made["by"], created.promise) == (version, "Åsa", None)
+    result = wait_for(desk, lambda result: result["profile"] == version)
+    assert (result["threshold"], result["stale"], result["result"].matches) == (None, "", 0)
+    assert "no post has matched this version" in result["missing"]
 
 
 def test_what_is_shown_is_what_the_command_says_and_what_is_set(
@@ -95,37 +95,37 @@ def test_what_is_shown_is_what_the_command_says_and_what_is_set(
     publish_profile(desk)
     add_ferry_posts(kafka)
     own = list(certifying(match_all(kafka, enc)))
-    found = wait_for(desk, lambda found: found["profile"] and found["result"].matches)
-    assert (found["result"].missing, found["result"].threshold) == (NEEDED, None)
-    assert found["hourly"] == {"now": None, "then": None, "window": "in the minute seen"}
+    result = wait_for(desk, lambda result: result["profile"] and result["result"].matches)
+    assert (result["result"].missing, result["result"].threshold) == (NEEDED, None)
+    assert result["hourly"] == {"now": None, "then": None, "window": "in the minute seen"}
     later = now_ms() + 6 * 60_000
     monkeypatch.setattr("newsift.desk.views.judge.now_ms", lambda: later)
-    found = asks(desk)
-    assert found["hourly"]["window"] == "in the 6 minutes seen"
-    assert found["hourly"]["now"] == pytest.approx(600, rel=0.3)
+    result = asks(desk)
+    assert result["hourly"]["window"] == "in the 6 minutes seen"
+    assert result["hourly"]["now"] == pytest.approx(600, rel=0.3)
     cut = first_cut(own)
     for record in [record for record in own if record.matches[0].score >= cut][:NEEDED]:
         label(kafka, record, "on")
-    found = wait_for(desk, lambda found: found["result"].threshold is not None)
-    assert (found["result"].threshold, found["result"].labels) == (cut, NEEDED)
-    assert found["hourly"]["then"] >= 25
+    result = wait_for(desk, lambda result: result["result"].threshold is not None)
+    assert (result["result"].threshold, result["result"].labels) == (cut, NEEDED)
+    assert result["hourly"]["then"] >= 25
     (row,) = json.loads(f"[{newsift('events', 'promise', 'ferry', '--json', '--yes').out}]")
     assert row["threshold"] == cut
     assert newsift("events", "forget", "ferry", "--yes").code == 0
-    wait_for(desk, lambda found: found["promise"] is None)
+    wait_for(desk, lambda result: result["promise"] is None)
     with pytest.raises(InputError, match="look at it, and promise that"):
         set_promise(desk, threshold=0.99)
     with pytest.raises(InputError, match="can show no more"):
         set_promise(desk, threshold=cut, precision=0.95)
     assert published(kafka).promise is None
     assert set_promise(desk, threshold=cut) == {"threshold": cut}
-    made = published(kafka)
-    assert made.promise is not None
-    told = {"by": "Åsa", "labels": NEEDED, "precision": 0.8, "confidence": 0.9}
-    assert made.promise | told == made.promise
-    found = wait_for(desk, lambda found: found["promise"])
-    assert (found["threshold"], found["promise"]) == (cut, made.promise)
-    assert found["hourly"]["now"] == found["hourly"]["then"]
+    created = published(kafka)
+    assert created.promise is not None
+    answer = {"by": "Åsa", "labels": NEEDED, "precision": 0.8, "confidence": 0.9}
+    assert created.promise | answer == created.promise
+    result = wait_for(desk, lambda result: result["promise"])
+    assert (result["threshold"], result["promise"]) == (cut, created.promise)
+    assert result["hourly"]["now"] == result["hourly"]["then"]
 
 
 def test_a_profile_that_changed_while_labels_were_read_is_not_overwritten(
@@ -136,10 +136,10 @@ def test_a_profile_that_changed_while_labels_were_read_is_not_overwritten(
 
     def read(_desk: Desk, profile: Profile, *_: float) -> PromiseTest:
         kafka.send(SEEDS, other, b"profile|ferry")
-        shown = Shown(0.5, 0, False, 20, 20, 30)
-        return PromiseTest(profile, (), {}, Wish.of(profile), shown)
+        data = Shown(0.5, 0, False, 20, 20, 30)
+        return PromiseTest(profile, (), {}, Wish.of(profile), data)
 
-    wait_for(desk, lambda found: found["profile"])
+    wait_for(desk, lambda result: result["profile"])
     monkeypatch.setattr(promising, "_test", read)
     with pytest.raises(ConflictError, match="was published by somebody else"):
         set_promise(desk, threshold=0.5)
@@ -151,8 +151,8 @@ def test_a_stale_profile_is_told_and_promises_nothing(
 ) -> None:
     publish_profile(desk)
     kafka.send(SEEDS, None, b"fire")
-    found = wait_for(desk, lambda found: found["stale"])
-    assert found["profile"]
+    result = wait_for(desk, lambda result: result["stale"])
+    assert result["profile"]
     with pytest.raises(InputError, match="its profile is stale"):
         set_promise(desk, threshold=0.5)
 

@@ -57,8 +57,8 @@ def set_threshold(desk: Desk, threshold: float | None) -> Any:
 
 
 def thresholds(desk: Desk) -> list[float]:
-    found: list[float] = call(desk, scores.scores, event="flood")["thresholds"]
-    return found
+    result: list[float] = call(desk, scores.scores, event="flood")["thresholds"]
+    return result
 
 
 def test_a_threshold_is_set_of_all_that_posts_are_compared_with_and_taken_off_again(
@@ -120,7 +120,7 @@ def test_an_exported_figure_has_the_background_of_the_page(desk: Desk, kafka: Ka
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("values", "text"),
     [
         ({"threshold": 1.5}, "threshold"), ({"threshold": 0}, "threshold"),
         ({"threshold": "0.5"}, "threshold"), ({}, "threshold"),
@@ -128,9 +128,9 @@ def test_an_exported_figure_has_the_background_of_the_page(desk: Desk, kafka: Ka
         ({"threshold": 0.5, "event": "e" * 300}, "event"),
     ],
 )  # fmt: skip
-def test_what_is_refused(desk: Desk, kafka: Kafka, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        call(desk, scores.set_threshold, **{"event": "flood", "by": "ann", **given})
+def test_what_is_refused(desk: Desk, kafka: Kafka, values: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        call(desk, scores.set_threshold, **{"event": "flood", "by": "ann", **values})
     assert cuts_of(kafka) == {"river": None, "rain": None}
 
 
@@ -155,11 +155,11 @@ def test_posts_and_matches_of_strangers_leave_the_page_whole(desk: Desk, kafka: 
     record = {"post": {"id": "1", "platform": "x", "text": "<b>"}, "matches": [odd], "matched": 1,
               "seed_set": "", "model": "", "source": source, "processed_at": "never"}  # fmt: skip
     version = desk.model.events()["flood"].seeds[1].version
-    known = json.dumps(record | {"matches": [odd | {"seed_version": version}]}).encode()
-    kafka.fill(MATCHES, [json.dumps(record).encode(), known, b"{", b""])
+    before = json.dumps(record | {"matches": [odd | {"seed_version": version}]}).encode()
+    kafka.fill(MATCHES, [json.dumps(record).encode(), before, b"{", b""])
     kafka.fill(POSTS, [b"{}"])
     kafka.send(LABELS, b"{}", b"?")
     until(lambda: desk.matches.counts("flood").number >= 2)
-    told = call(desk, scores.scores, event="flood")
-    assert told["matched"] == 1
+    answer = call(desk, scores.scores, event="flood")
+    assert answer["matched"] == 1
     assert call(desk, scores.near, event="flood")["near"] == []

@@ -28,15 +28,15 @@ def listed(ask: Client, **question: Any) -> dict[str, Any]:
     return {row["id"]: row for row in ask("/api/seeds", **question)["rows"]}
 
 
-def known(ask: Client, name: str, **said: Any) -> Any:
+def known(ask: Client, name: str, **text: Any) -> Any:
     """A seed as the list shows it, once it says this."""
-    found = ask.until(
+    result = ask.until(
         "/api/seeds",
         lambda answer: any(
-            row["id"] == name and said.items() <= row.items() for row in answer["rows"]
+            row["id"] == name and text.items() <= row.items() for row in answer["rows"]
         ),
     )
-    return next(row for row in found["rows"] if row["id"] == name)
+    return next(row for row in result["rows"] if row["id"] == name)
 
 
 def test_every_seed_stands_there_with_what_the_command_says_of_it(
@@ -49,13 +49,13 @@ def test_every_seed_stands_there_with_what_the_command_says_of_it(
     kafka.send(SEEDS, "{'text': '🔥🔥'}".replace("'", '"').encode(), b"wordless")
     kafka.send(SEEDS, b"\xff", b"\xfe")
     answer = ask.until("/api/seeds", lambda answer: answer["total"] == 7)
-    told = {
+    data = {
         row["id"]: row
         for row in map(json.loads, newsift("seeds", "list", "--json").out.splitlines())
     }
-    assert {row["id"] for row in answer["rows"]} == told.keys()
+    assert {row["id"] for row in answer["rows"]} == data.keys()
     for row in answer["rows"]:
-        theirs = told[row["id"]]
+        theirs = data[row["id"]]
         names = ("state", "event", "threshold", "expires_at", "seed_version", "reason")
         assert [row.get(name) for name in names] == [theirs.get(name) for name in names]
         assert row.get("cut") == pytest.approx(theirs.get("auto_threshold", row.get("cut")))
@@ -95,14 +95,14 @@ def test_what_is_set_is_what_the_command_would_set(
     ask("/api/seeds/set", id="mine", mark=row["mark"], threshold=0.25, event="f", expires_at=ends)
     options = ["--threshold", "0.25", "--event", "f", "--expires-at", ends]
     assert newsift("seeds", "set", "theirs", *options).code == 0
-    found = latest(kafka)
-    assert found[b"mine"] == found[b"theirs"] != value
+    result = latest(kafka)
+    assert result[b"mine"] == result[b"theirs"] != value
     row = known(ask, "mine", threshold=0.25)
     ask("/api/seeds/set", id="mine", mark=row["mark"], threshold=None, expires_at=None, paused=True)
     options = ["--threshold", "auto", "--expires-at", "never", "--paused"]
     assert newsift("seeds", "set", "theirs", *options).code == 0
-    found = latest(kafka)
-    assert found[b"mine"] == found[b"theirs"]
+    result = latest(kafka)
+    assert result[b"mine"] == result[b"theirs"]
     row = known(ask, "mine", state="paused")
     ask("/api/seeds/set", id="mine", mark=row["mark"], paused=False)
     assert known(ask, "mine", state="live")["event"] == "f"
@@ -110,7 +110,7 @@ def test_what_is_set_is_what_the_command_would_set(
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "text"),
     [
         ({"threshold": 2.0}, "threshold: 2 is not above 0 and at most 1"),
         ({"event": "é" * 121}, "event: 242 bytes, 240 are allowed"),
@@ -119,11 +119,11 @@ def test_what_is_set_is_what_the_command_would_set(
     ],
 )
 def test_what_workers_would_refuse_is_not_published(
-    ask: Client, kafka: Kafka, changes: dict[str, Any], said: str
+    ask: Client, kafka: Kafka, changes: dict[str, Any], text: str
 ) -> None:
     kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"a")
     row = known(ask, "a")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=text):
         ask("/api/seeds/set", id="a", mark=row["mark"], **changes)
     assert len(kafka.records(SEEDS)) == 1
 
@@ -150,25 +150,25 @@ def test_what_was_removed_comes_back_to_the_byte(
 ) -> None:
     kafka.send(SEEDS, value, key)
     name = key.decode("utf-8", "backslashreplace")
-    told = ask("/api/seeds/remove", by="ada", id=name, mark=known(ask, name)["mark"])
+    data = ask("/api/seeds/remove", by="ada", id=name, mark=known(ask, name)["mark"])
     assert latest(kafka)[key] is None
     answer = ask.until("/api/seeds", lambda answer: not answer["rows"])
-    assert answer["removed"] == told == {"number": told["number"], "id": name, "by": "ada"}
-    ask("/api/seeds/undo", by="ben", number=told["number"])
+    assert answer["removed"] == data == {"number": data["number"], "id": name, "by": "ada"}
+    ask("/api/seeds/undo", by="ben", number=data["number"])
     assert latest(kafka)[key] == value
     assert ask("/api/seeds")["removed"] is None
     with pytest.raises(InputError, match="cannot be undone any more"):
-        ask("/api/seeds/undo", by="ben", number=told["number"])
+        ask("/api/seeds/undo", by="ben", number=data["number"])
 
 
 def test_a_removal_is_not_undone_over_what_somebody_has_published_since(
     ask: Client, kafka: Kafka
 ) -> None:
     kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"a")
-    told = ask("/api/seeds/remove", id="a", mark=known(ask, "a")["mark"])
+    answer = ask("/api/seeds/remove", id="a", mark=known(ask, "a")["mark"])
     kafka.send(SEEDS, b'{"text": "Another ferry."}', b"a")
     with pytest.raises(InputError, match="'a': exists again; it is left as it is"):
-        ask("/api/seeds/undo", number=told["number"])
+        ask("/api/seeds/undo", number=answer["number"])
     assert latest(kafka)[b"a"] == b'{"text": "Another ferry."}'
 
 

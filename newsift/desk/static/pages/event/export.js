@@ -103,7 +103,8 @@ function Files({ question, labels }) {
       <li><${Button} run=${() => save("labels", { event: question.event })} disabled=${none}>
         Save labels<//> <span class="quiet">${text}</span></li>
     </ul>
-    <p class="quiet">The same columns as <code>newsift matches --out</code>; no cell is a formula to a
+    <p class="quiet">The same columns as <code>newsift matches --out</code>; no cell is a formula
+      to a
       spreadsheet.</p>`;
 }
 

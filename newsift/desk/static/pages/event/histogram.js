@@ -71,7 +71,8 @@ function Axes({ scales, width }) {
       <text x=${LEFT - 6} y=${y + 4} text-anchor="end">${number(count)}</text>`;
   };
   const tick = (score) =>
-    html`<text x=${scales.x(score)} y=${FLOOR + 16} text-anchor="middle">${score.toFixed(2)}</text>`;
+    html`<text x=${scales.x(score)} y=${FLOOR + 16} text-anchor="middle">${score.toFixed(2)}
+      </text>`;
   return html`<g class="axis" aria-hidden="true">
     ${COUNTS.filter((count) => count <= scales.most).map(level)}
     <line x1=${LEFT} x2=${right} y1=${FLOOR} y2=${FLOOR} />

@@ -107,7 +107,8 @@ function Progress({ queue }) {
       <span class="saved" role="status">${saved}</span></p>
     ${
       problem &&
-      html`<p class="refused" role="alert">${plural(unsaved, "answer is", "answers are")} kept on this
+      html`<p class="refused" role="alert">${plural(unsaved, "answer is", "answers are")} kept on
+        this
         page and tried again: ${problem} <${Button} run=${queue.retry}>Try now<//></p>`
     }
   </div>`;
@@ -194,7 +195,11 @@ function Labels({ data, by, judgeAgain }) {
       judgeAgain=${judgeAgain} />`;
   return html`<${Table} name="Labels by person" caption="Labels by person" heads=${COUNT_HEADS}
       rows=${rows} />
-    ${people > counts.length && html`<p class="quiet">and ${number(people - counts.length)} more</p>`}
+    ${
+      people > counts.length &&
+      html`<p
+      class="quiet">and ${number(people - counts.length)} more</p>`
+    }
     ${
       pairs.length > 0
         ? html`<${Table} name="How far two agree" rows=${agreements}

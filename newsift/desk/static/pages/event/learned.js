@@ -129,8 +129,10 @@ function Running({ run }) {
     return () => clearInterval(timer);
   }, [run.seconds]);
   const hours = `${plural(run.hours, "hour")} of posts and as many before are read`;
-  return html`<p role="status">It learns${run.hours ? `; ${hours}, then read again to compare` : ""} …</p>
-    <p class="quiet" aria-hidden="true">${Math.round(run.seconds) + more} s <progress></progress></p>`;
+  return html`<p role="status">It
+    learns${run.hours ? `; ${hours}, then read again to compare` : ""} …</p>
+    <p class="quiet" aria-hidden="true">${Math.round(run.seconds) + more} s <progress></progress>
+      </p>`;
 }
 
 function Proposal({ data, run, proposal, session }) {

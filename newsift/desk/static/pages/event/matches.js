@@ -93,8 +93,14 @@ export default function Matches({ event }) {
       html`<button type="button" class="main fresh" onClick=${resume}>
         ${number(data.newer)}${data.newer >= MOST_STORIES ? " or more" : ""} new</button>`
     }
-    ${data && !stories.length && html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED} />`}
-    <ol class="plain" ref=${list} onfocusin=${(move) => move.target.closest("article") && stop("focus")}>
+    ${
+      data &&
+      !stories.length &&
+      html`<${Nothing} data=${data}
+      filtered=${filters !== UNFILTERED} />`
+    }
+    <ol class="plain" ref=${list}
+      onfocusin=${(move) => move.target.closest("article") && stop("focus")}>
       ${stories.map((each) => html`<${Story} key=${keyOf(each)} event=${event} post=${each} />`)}
     </ol>
     <${Pages} data=${data} hold=${hold} setHold=${setHold} />
@@ -105,7 +111,8 @@ export default function Matches({ event }) {
 function Count({ data, count }) {
   if (!data) return html`<span class="grow"></span>`;
   return html`<span class="grow quiet">
-    ${plural(Math.max(data.total, count), "story", "stories")}${data.ready ? "" : ", still reading"},
+    ${plural(Math.max(data.total, count), "story", "stories")}
+      ${data.ready ? "" : ", still reading"},
     since <${Time} at=${data.since} />
     ${data.away && html` <span class="bad">the topic is not followed: ${data.away}</span>`}</span>`;
 }
@@ -151,7 +158,8 @@ function Filters({ now, data, change }) {
       maxlength="100" />
     <label>Time <select value=${now.minutes ?? ""} onChange=${select("minutes")}>
       ${TIMES.map(time)}</select></label>
-    <${Choice} label="Language" now=${now.lang} names=${data?.languages} onChange=${select("lang")} />
+    <${Choice} label="Language" now=${now.lang} names=${data?.languages}
+      onChange=${select("lang")} />
     <${Choice} label="Platform" now=${now.platform} names=${data?.platforms}
       onChange=${select("platform")} />
     <${DelayedInput} label="Score from" now=${now.least} set=${set("least")} ...${bounds} />
@@ -235,7 +243,8 @@ function Post({ post }) {
       <span class="grow"></span>
       ${post.marks.map(mark)}
       ${!post.new && html`<span class="quiet">said before</span>`}
-      <span title=${`the score; ${score(post.threshold)} has to be reached`}>${score(post.score)}</span>
+      <span title=${`the score; ${score(post.threshold)} has to be reached`}>${score(post.score)}
+        </span>
       ${post.url && html`<${Out} href=${post.url}>open<//>`}
     </p>
     <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}>
@@ -263,9 +272,11 @@ function Whole({ event, post }) {
     html`<p class="text" dir="auto"><${Lit} text=${full.text} why=${full.why} /></p>`
   }
     <${Table} name="Scores" heads=${["Seed", "#Score", "#Threshold", "Words"]} rows=${rows} />
-    <p class="quiet">Came <${Time} at=${full.at} />; post <bdi>${full.id}</bdi>, from ${full.source};
+    <p class="quiet">Came <${Time} at=${full.at} />; post <bdi>${full.id}</bdi>,
+      from ${full.source};
       ${" "}seeds ${full.seed_set}, model ${full.model.slice(0, 12)}
-      ${events.length > 1 && `; matches ${plural(events.length, "event")}: ${events.join(", ")}`}</p>`;
+      ${events.length > 1 && `; matches ${plural(events.length, "event")}: ${events.join(", ")}`}
+        </p>`;
 }
 
 function Copies({ event, post }) {

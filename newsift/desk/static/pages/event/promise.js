@@ -39,7 +39,8 @@ export function Promises({ event, session }) {
 
 function Choice({ name, values, value, set }) {
   const option = (each) => html`<option value=${each}>${percent(each)}</option>`;
-  return html`<label>${name}${" "}<select value=${value} onChange=${(event) => set(+event.target.value)}>
+  return html`<label>${name}${" "}<select value=${value}
+    onChange=${(event) => set(+event.target.value)}>
     ${values.map(option)}</select></label>`;
 }
 
@@ -88,7 +89,8 @@ function Result({ event, test, target, again, session }) {
   const shown = html`Shown from <b>${result.threshold?.toFixed(4)}</b> on: ${claim}.`;
   const disabled = session.read_only || isPromised || test.stale || !isShown;
   return html`<p role="status">${isShown ? shown : `Not shown yet: ${claim}; ${test.missing}.`}</p>
-    <p class="quiet">By ${plural(result.labels, "label")}, ${number(result.on)} of them on the event, of
+    <p class="quiet">By ${plural(result.labels, "label")}, ${number(result.on)} of them on the
+      event, of
       ${" "}${plural(result.matches, "match", "matches")} of this profile.
       ${
         isShown &&
@@ -125,7 +127,8 @@ function Ask({ event, test, target, close, again }) {
   };
   const now = test.threshold ? test.threshold.toFixed(4) : "automatic";
   return html`<${Confirm} title="Promise this?" yes="Promise this" run=${promise} close=${close}>
-    <p>It sets the threshold of <bdi>${event}</bdi> to <b>${threshold.toFixed(4)}</b>, for all workers
+    <p>It sets the threshold of <bdi>${event}</bdi> to <b>${threshold.toFixed(4)}</b>, for all
+      workers
       at once (now ${now}).</p>
     <p>It records that at least ${percent(target.precision)} of the distinct matches above it are on
       the event, at ${percent(target.confidence)} confidence, by ${plural(labels, "label")}.</p>

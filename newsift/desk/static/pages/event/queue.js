@@ -96,7 +96,7 @@ function nextQuestion(state, waiting) {
 
 export function useQueue(event, kind, by) {
   const key = { event, by, kind };
-  const [found, error, again] = useAnswer("/api/judge/question", key, PARTS);
+  const [latest, error, again] = useAnswer("/api/judge/question", key, PARTS);
   const [state, setState] = useState(null);
   const [missed, setMissed] = useState([]);
   const [undos, setUndos] = useState(0); // that wait for answers before them
@@ -119,12 +119,12 @@ export function useQueue(event, kind, by) {
   const judge = (name, { platform, id, text }, verdict) =>
     send(name, { platform, id, verdict }, text);
   useEffect(() => {
-    const isOld = isWaiting.current && found?.queue === state?.queue;
-    if (found && !found.drawing && !isOld) take(found);
-    const wait = found?.drawing ? DRAWING_MS : found?.empty ? EMPTY_MS : 0;
+    const isOld = isWaiting.current && latest?.queue === state?.queue;
+    if (latest && !latest.drawing && !isOld) take(latest);
+    const wait = latest?.drawing ? DRAWING_MS : latest?.empty ? EMPTY_MS : 0;
     const timer = wait && setTimeout(again, wait);
     return () => clearTimeout(timer);
-  }, [found]);
+  }, [latest]);
   useEffect(() => {
     if (!undos || waiting.length || !state) return;
     setUndos(undos - 1);

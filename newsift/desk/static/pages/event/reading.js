@@ -64,9 +64,9 @@ export function recallWords(data, { labels }) {
 
 // In one line, for a screen reader.
 export function inWords(data, score) {
-  const found = readAt(data, score);
+  const reading = readAt(data, score);
   return (
-    `${score.toFixed(3)}: an hour ${hourlyWords(data, found)}; ` +
-    `${backgroundWords(data, found)} of 1,000 everyday posts; labels ${labelWords(found)}`
+    `${score.toFixed(3)}: an hour ${hourlyWords(data, reading)}; ` +
+    `${backgroundWords(data, reading)} of 1,000 everyday posts; labels ${labelWords(reading)}`
   );
 }

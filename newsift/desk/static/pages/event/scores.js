@@ -35,7 +35,7 @@ const NoSeed = ({ data }) =>
 function Thresholds({ data, event, session }) {
   const [choice, setChoice] = useState(null);
   const at = choice ?? inRange(data.thresholds[0]);
-  const found = readAt(data, at);
+  const reading = readAt(data, at);
   const compared = data.state === "in force" ? "the profile" : plural(data.compared, "seed");
   return html`
     ${data.messages.map((line) => html`<p class="refused">${line}</p>`)}
@@ -49,24 +49,24 @@ function Thresholds({ data, event, session }) {
       ${data.is_automatic ? " automatic." : " set."}</p>
     <${Histogram} data=${data} at=${at} move=${setChoice} />
     <${Legend} />
-    <${Reading} data=${data} found=${found} />
-    <${SetThreshold} data=${data} event=${event} at=${at} found=${found} move=${setChoice}
+    <${Reading} data=${data} reading=${reading} />
+    <${SetThreshold} data=${data} event=${event} at=${at} reading=${reading} move=${setChoice}
       session=${session} isMoved=${choice !== null} />
     <${ScoreTable} data=${data} />`;
 }
 
-function Reading({ data, found }) {
+function Reading({ data, reading }) {
   const window = html` <span class="quiet">(${data.window})</span>`;
   const rows = [
     [
-      `From ${found.score.toFixed(3)} on, an hour`,
-      html`${hourlyWords(data, found)}${found.hourly !== null && window}`,
+      `From ${reading.score.toFixed(3)} on, an hour`,
+      html`${hourlyWords(data, reading)}${reading.hourly !== null && window}`,
     ],
-    ["Of 1,000 everyday posts", backgroundWords(data, found)],
-    ["Labels from there on", labelWords(found)],
-    ["On the event, of the matches", shareWords(data, found)],
-    ["Of what is on the event, it finds", recallWords(data, found)],
-    ["Promise", promiseState(data.promise, found.score)],
+    ["Of 1,000 everyday posts", backgroundWords(data, reading)],
+    ["Labels from there on", labelWords(reading)],
+    ["On the event, of the matches", shareWords(data, reading)],
+    ["Of what is on the event, it finds", recallWords(data, reading)],
+    ["Promise", promiseState(data.promise, reading.score)],
   ];
   return html`<${Facts} rows=${rows} />
     <p class="quiet">These intervals hold at 90 % confidence for a threshold that was chosen before
@@ -83,7 +83,7 @@ function promiseState(promise, at) {
   return `holds at ${score(promise.threshold)}, and not shown here`;
 }
 
-function SetThreshold({ data, event, at, found, move, session, isMoved }) {
+function SetThreshold({ data, event, at, reading, move, session, isMoved }) {
   const [action, setAction] = useState(null);
   const [low, high] = data.thresholds;
   const differs = isMoved && (high > low || Math.abs(at - low) >= STEP / 2);
@@ -117,11 +117,11 @@ function SetThreshold({ data, event, at, found, move, session, isMoved }) {
     html`<${Confirm} run=${set} close=${() => setAction(null)}
       title=${isAutomatic ? "Take the threshold off?" : `Set the threshold to ${score(at)}?`}
       yes=${isAutomatic ? "Take it off" : "Set it"}>
-      <${Consequences} data=${data} isAutomatic=${isAutomatic} found=${found} /><//>`
+      <${Consequences} data=${data} isAutomatic=${isAutomatic} reading=${reading} /><//>`
   }`;
 }
 
-function Consequences({ data, isAutomatic, found }) {
+function Consequences({ data, isAutomatic, reading }) {
   const one = data.state === "in force" ? "the event's profile" : "its one seed";
   const all = `all ${number(data.compared)} that its posts are compared with`;
   const { automatic, promise } = data;
@@ -131,12 +131,13 @@ function Consequences({ data, isAutomatic, found }) {
   const now = readAt(data, data.thresholds[0]);
   return html`<p>The threshold of ${data.compared === 1 ? one : all} is
       ${" "}${scores(data.thresholds)}${data.is_automatic ? ", automatic" : ""}; it becomes
-      ${" "}${isAutomatic ? next : score(found.score)}. All workers follow within a second; matches
+      ${" "}${isAutomatic ? next : score(reading.score)}. All workers follow within a second;
+        matches
       that were published stay.</p>
     ${
       !isAutomatic &&
-      html`<p>An hour: ${hourlyWords(data, found)}; now ${hourlyWords(data, now)}. Of 1,000
-        everyday posts: ${backgroundWords(data, found)}; now ${backgroundWords(data, now)}.</p>`
+      html`<p>An hour: ${hourlyWords(data, reading)}; now ${hourlyWords(data, now)}. Of 1,000
+        everyday posts: ${backgroundWords(data, reading)}; now ${backgroundWords(data, now)}.</p>`
     }
     ${
       promise &&
@@ -149,8 +150,8 @@ function ScoreTable({ data }) {
   const step = Math.max(1, Math.ceil(data.edges.length / TABLE_ROWS));
   const edges = data.edges.filter((edge, n) => n % step === 0 && edge > 0).reverse();
   const rows = edges.map((edge) => {
-    const found = readAt(data, edge);
-    const words = [hourlyWords(data, found), backgroundWords(data, found), labelWords(found)];
+    const reading = readAt(data, edge);
+    const words = [hourlyWords(data, reading), backgroundWords(data, reading), labelWords(reading)];
     return [edge.toFixed(2), ...words];
   });
   const heads = ["#From", "An hour", "#Of 1,000 everyday posts", "Labels"];
@@ -166,7 +167,8 @@ function NearMisses({ event }) {
     ${data?.near?.length === 0 && html`<p class="quiet">No near misses are kept${reasons}.</p>`}
     ${
       data?.near?.length > 0 &&
-      html`<p class="quiet">${number(data.count)} posts came near and did not match. The workers keep
+      html`<p class="quiet">${number(data.count)} posts came near and did not match. The workers
+        keep
           some of them, drawn at random; the newest are:</p>
         <ul class="plain">${data.near.map((post) => html`<${NearMiss} post=${post} />`)}</ul>`
     }`;
