@@ -15,8 +15,14 @@ from encoder.errors import InputError, NewsiftError
 from encoder.support.files import read_regular, state_folder, write_atomically
 from newsift.collect.feeds import Followed
 from newsift.collect.state import locked
-from newsift.operations.feeds import Follower, Plan, Tour, default_state_of, stored
-from newsift.operations.messages import listening
+from newsift.operations.feeds import (
+    Follower,
+    FollowLoop,
+    FollowOptions,
+    default_feed_state,
+    feed_state,
+)
+from newsift.operations.messages import capture
 from newsift.operations.times import present, seconds
 from newsift.web.client import Bounds, web_address
 from newsift.web.polite import PoliteWeb
@@ -42,13 +48,13 @@ class FeedSubscription(msgspec.Struct, frozen=True):
     keep: str  # 14d
     by: str
 
-    def plan(self) -> Plan:
+    def plan(self) -> FollowOptions:
         """Refused where a field is no address, no event's name or no span of time."""
         if len(self.feed) > ADDRESS_CHARS:
             raise InputError(f"feed: {len(self.feed)} characters, {ADDRESS_CHARS} are allowed")
         web_address(self.feed)
         event_in({"event": self.event})
-        return Plan(self.event or None, round(seconds(self.keep, "keep") * 1000), ARTICLES)
+        return FollowOptions(self.event or None, round(seconds(self.keep, "keep") * 1000), ARTICLES)
 
 
 class StoppedError(Exception):
@@ -95,7 +101,7 @@ class FollowedFeed:
     def _run(self) -> None:
         try:
             while not self._stopped.is_set():
-                self._follow(default_state_of(self.subscription.feed, self._config))
+                self._follow(default_feed_state(self.subscription.feed, self._config))
         except StoppedError:
             self._set("stopped")
         except NewsiftError as error:
@@ -108,7 +114,7 @@ class FollowedFeed:
         with ExitStack() as stack:
             try:
                 followed, store = stack.enter_context(
-                    stored(self.subscription.feed, file, dry=False)
+                    feed_state(self.subscription.feed, file, dry=False)
                 )
             except InputError as error:
                 self._set("elsewhere", str(error))
@@ -118,10 +124,10 @@ class FollowedFeed:
             web = PoliteWeb(OPEN, sleep=self._sleep)
             plan = self.subscription.plan()
             follower = Follower(web, followed, plan, self._config, store, self._seeds.append)
-            tour = Tour(follower, EVERY_S, once=False)
+            tour = FollowLoop(follower, EVERY_S, once=False)
             while True:
                 self._set("reading")
-                with listening() as messages:
+                with capture() as messages:
                     try:
                         tour.round()
                     finally:
@@ -170,7 +176,7 @@ class FeedList:
                 raise InputError(f"{subscription.feed}: is followed already; stop that first")
             if len(self._feeds) >= MOST_FEEDS:
                 raise InputError(f"{MOST_FEEDS} feeds are followed; stop one first")
-            os.close(locked(default_state_of(subscription.feed, self._config)))
+            os.close(locked(default_feed_state(subscription.feed, self._config)))
             self._save(lambda saved: [*saved, subscription])
             self._begin(subscription)
         self._on_change()

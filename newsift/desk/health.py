@@ -21,13 +21,20 @@ from encoder.errors import NewsiftError
 from newsift.collect.state import list_collectors
 from newsift.desk.dead_letters import DeadLetterList
 from newsift.desk.mirrors import TopicFollower
-from newsift.operations.cluster_status import Reading, Row, group, partitions, rates, reading
+from newsift.operations.cluster_status import (
+    OffsetSnapshot,
+    Row,
+    describe_group,
+    message_rates,
+    partition_rows,
+    read_offsets,
+)
 from newsift.operations.workers import (
+    ANSWER_ERRORS,
     TOO_FEW,
-    WRONG,
-    answer_of,
-    drifting_in,
+    get_answer,
     kafka_cluster_id,
+    parse_drift,
     worker_addresses,
 )
 from newsift.statistics.labels import LabelState
@@ -134,19 +141,22 @@ class BrokerMonitor:
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
         self._lags: deque[tuple[float, int]] = deque(maxlen=MOST_LAGS)
-        self._before: Reading | None = None
+        self._before: OffsetSnapshot | None = None
 
     def group(self) -> Row:
         with connected(self._config) as cluster, administering(self._config) as admin:
             cluster.partitions(self._config.topics.posts)
-            now = reading(cluster, admin, self._config)
-            state, members = group(admin, self._config)
+            now = read_offsets(cluster, admin, self._config)
+            state, members = describe_group(admin, self._config)
         before, self._before = self._before, now
         with self._lock:
             self._lags.append((time.time(), sum(now.lag.values())))
         recent = before if before is not None and now.at - before.at < RATES_S else None
         return group_row(
-            state, members, partitions(now, members), rates(recent, now) if recent else None
+            state,
+            members,
+            partition_rows(now, members),
+            message_rates(recent, now) if recent else None,
         )
 
     def topics(self) -> list[Row]:
@@ -197,13 +207,13 @@ def query_worker(address: str, seconds: float = ANSWER_S) -> Row:
     """What a worker reports; `away` says why it does not answer, if so."""
     row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
     try:
-        status, body = answer_of(address, "/readyz", seconds)
+        status, body = get_answer(address, "/readyz", seconds)
         answer = msgspec.json.decode(body)
         reason = answer.get("reason") if isinstance(answer, dict) else None
         row |= {"ready": status == 200, "reason": str(reason or "")[:LONGEST]}
-        status, body = answer_of(address, "/metrics", seconds)
+        status, body = get_answer(address, "/metrics", seconds)
         return row | (read_metrics(body.decode()) if status == 200 else {})
-    except WRONG as error:
+    except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return row | {"away": f"no worker answers ({failure})"[:LONGEST]}
 
@@ -220,7 +230,7 @@ def read_metrics(page: str) -> Row:
                 row[key] = max(row[key] or 0, sample.value)
             elif sample.name == "newsift_bursts_total":
                 bursts[sample.labels.get("event", "")] += int(sample.value)
-    drifting = drifting_in(page)
+    drifting = parse_drift(page)
     events = {
         event: in_a_sentence(each for each in drifting or () if each.event == event)
         for event in {each.event for each in drifting or ()}

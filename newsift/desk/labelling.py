@@ -20,8 +20,15 @@ import msgspec
 from encoder.errors import InputError
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
-from newsift.operations.labels import HEADERS, Answers, Frozen, Kind, frozen, make_label_topic
-from newsift.operations.messages import listening
+from newsift.operations.labels import (
+    HEADERS,
+    AnswerLog,
+    FrozenQueue,
+    QueueKind,
+    freeze_queue,
+    make_label_topic,
+)
+from newsift.operations.messages import capture
 from newsift.operations.times import now_ms, present
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import Question
@@ -49,10 +56,12 @@ State = dict[str, Any]
 class LabelSession:
     """One judge's queue, for all tabs that show it; from several threads."""
 
-    def __init__(self, frozen: Frozen, answers: Answers, messages: Sequence[str] = ()) -> None:
+    def __init__(
+        self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
+    ) -> None:
         """`messages` are those of the draw."""
         self.token, self.at = secrets.token_hex(8), present()
-        self.size, self.empty = len(frozen.found), frozen.queue.next({}) is None
+        self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()
         self._numbers = count(1)
@@ -66,13 +75,13 @@ class LabelSession:
 
     def merge(self, labels: Iterable[Label]) -> None:
         """Take over labels that the same judge gave elsewhere."""
-        self._answers.hear(labels)
+        self._answers.merge(labels)
 
     def state(self) -> State:
         """For the page: the question, those after each answer, the progress and the last step."""
-        changes, answered = self._changes, self._answers.said()
+        changes, answered = self._changes, self._answers.verdicts()
         question, last = self._queue.next(answered), self._answers.last
-        steps, judged = self._steps.copy(), sum(name in self._frozen.found for name in answered)
+        steps, judged = self._steps.copy(), sum(name in self._frozen.matches for name in answered)
         following = None
         if question is not None:
             name = question.candidate.post_id
@@ -83,7 +92,7 @@ class LabelSession:
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
             "messages": self._messages,
-            "change": changes, "judged": judged, "progress": self._queue.told(answered),
+            "change": changes, "judged": judged, "progress": self._queue.summary(answered),
             "question": self._card(question), "following": following,
             "left": self._queue.left(answered),
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
@@ -95,9 +104,9 @@ class LabelSession:
         The same answer again changes nothing: a page repeats one of which it has no reply.
         """
         with lock_or_busy(self._lock, BUSY):
-            question = self._queue.next(self._answers.said())
+            question = self._queue.next(self._answers.verdicts())
             if question is not None and question.candidate.post_id == post_id:
-                self._answers.give(question, verdict)
+                self._answers.answer(question, verdict)
                 self._count_step()
                 return None
         current = self._answers.label_of(post_id)
@@ -124,7 +133,7 @@ class LabelSession:
                 return False
             if step != self._steps[-1]:
                 raise InputError("undo: something was answered since, in another tab; look again")
-            self._answers.take_back()
+            self._answers.undo()
             self._steps.pop()
             self._changes += 1
             return True
@@ -138,7 +147,7 @@ class LabelSession:
         if question is None:
             return None
         candidate = question.candidate
-        match = self._frozen.found.get(candidate.post_id)
+        match = self._frozen.matches.get(candidate.post_id)
         return bounded_post(candidate.post) | {
             "score": candidate.score,
             "threshold": match.match.threshold if match else None,
@@ -188,7 +197,7 @@ class LabelOutbox:
 class QueueKey(NamedTuple):
     event: str
     by: str
-    kind: Kind
+    kind: QueueKind
 
 
 class ActiveQueue(NamedTuple):
@@ -291,12 +300,12 @@ class LabelQueues:
 
     def _draw(self, key: QueueKey) -> LabelSession:
         start = now_ms() - DAY_MS
-        with listening() as messages, connected(self._config) as cluster:
+        with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
             labels = self._mirrors.labels.of(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
-            draw = frozen(
+            draw = freeze_queue(
                 cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce
             )
-        answers = Answers(key.event, key.by, draw.found, labels, self.outbox.publish)
+        answers = AnswerLog(key.event, key.by, draw.matches, labels, self.outbox.publish)
         return LabelSession(draw, answers, messages)

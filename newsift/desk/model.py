@@ -9,9 +9,9 @@ from threading import Event, Lock, Thread
 
 from encoder.errors import InputError, NewsiftError
 from newsift.desk.threads import PATIENCE_S, lock_or_busy
-from newsift.operations.events import KnownEvent, events_of
-from newsift.operations.model_context import MAX_MATCHES, Teacher
-from newsift.operations.seed_rows import SeedRow, resolution_of, seed_row
+from newsift.operations.events import EventState, events_of
+from newsift.operations.model_context import MAX_MATCHES, ModelContext
+from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
 from worker.assembly import assembled
 from worker.config import Config
@@ -42,7 +42,7 @@ class ControlView:
         return self._seeds
 
     @cached_property
-    def events(self) -> dict[str, KnownEvent]:
+    def events(self) -> dict[str, EventState]:
         return events_of(self.state, self.seeds)
 
     def rows(self) -> list[SeedRow]:
@@ -81,7 +81,7 @@ class Model:
         matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
         self._config, self._on_change = replace(config, matching=matching), on_change
         self._control, self._embedding = control, Lock()
-        self._teacher: Teacher | None = None
+        self._teacher: ModelContext | None = None
         self._embedder: SeedEmbedder | None = None  # a second one: it forgets what others ask for
         self._view: ControlView | None = None
         self._view_without_model: ControlView | None = None
@@ -91,11 +91,11 @@ class Model:
     def start(self) -> None:
         Thread(target=self._load, name="desk-model", daemon=True).start()
 
-    def now(self) -> Teacher | None:
+    def now(self) -> ModelContext | None:
         """The model, if it is loaded."""
         return self._teacher
 
-    def wait(self, seconds: float = LOAD_S) -> Teacher:
+    def wait(self, seconds: float = LOAD_S) -> ModelContext:
         self._settled.wait(seconds)
         if self._teacher is None:
             raise InputError(f"model: {self.away}")
@@ -121,16 +121,16 @@ class Model:
             return self.view().rows()
         state, view = self._control(), self._view_without_model
         if view is None or view.state is not state:
-            self._view_without_model = view = ControlView(resolution_of(state, self._config), None)
+            self._view_without_model = view = ControlView(resolve_state(state, self._config), None)
         return view.rows()
 
-    def events(self) -> dict[str, KnownEvent]:
+    def events(self) -> dict[str, EventState]:
         """All events as they are now; refused while the model is not loaded."""
         return self.view().events
 
     def _load(self) -> None:
         try:
-            teacher = Teacher(self._config)
+            teacher = ModelContext(self._config)
             self._embedder = assembled(teacher.enc, self._config)[1]
             teacher.enc.compile_explanations()
             self._teacher, self.away = teacher, ""

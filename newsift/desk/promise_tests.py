@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from threading import Lock
 
 from newsift.desk.threads import TimedCache, lock_or_busy
-from newsift.operations.events import Wish
-from newsift.operations.labels import Found, matches_of
-from newsift.operations.messages import listening
-from newsift.operations.promises import Shown, shown_by
+from newsift.operations.events import PromiseTarget
+from newsift.operations.labels import EventMatch, read_event_matches
+from newsift.operations.messages import capture
+from newsift.operations.promises import PromiseEvidence, weigh_labels
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import Label
 from worker.config import Config
@@ -28,24 +28,24 @@ MOST_TESTS = 64
 class PromiseTest:
     profile: Profile
     labels: tuple[Label, ...]
-    matches: Mapping[PostId, Found]
-    wish: Wish
-    result: Shown
+    matches: Mapping[PostId, EventMatch]
+    target: PromiseTarget
+    result: PromiseEvidence
 
 
 class PromiseTests:
-    """The latest test of each event and wish; from several threads."""
+    """The latest test of each event and target; from several threads."""
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config, self._lock, self._reading = config, Lock(), Lock()
         self._matches = TimedCache(self._read, FRESH_S, MOST_EVENTS, TIMES, clock)
         self._tests: OrderedDict[tuple[str, float, float], PromiseTest] = OrderedDict()
 
-    def matches(self, event: str) -> Mapping[PostId, Found]:
+    def matches(self, event: str) -> Mapping[PostId, EventMatch]:
         return self._matches.of(event)
 
     def of(
-        self, profile: Profile, labels: tuple[Label, ...], matches: Mapping[PostId, Found],
+        self, profile: Profile, labels: tuple[Label, ...], matches: Mapping[PostId, EventMatch],
         precision: float, confidence: float,
     ) -> PromiseTest:  # fmt: skip
         """The same object while profile, labels and matches are the same."""
@@ -54,8 +54,10 @@ class PromiseTests:
             test = self._tests.get(name)
         if test and (test.profile, test.labels) == (profile, labels) and test.matches is matches:
             return test
-        wish = Wish.of(profile, precision, confidence)
-        test = PromiseTest(profile, labels, matches, wish, shown_by(labels, matches, profile, wish))
+        target = PromiseTarget.of(profile, precision, confidence)
+        test = PromiseTest(
+            profile, labels, matches, target, weigh_labels(labels, matches, profile, target)
+        )
         with self._lock:
             self._tests[name] = test
             self._tests.move_to_end(name)
@@ -63,9 +65,9 @@ class PromiseTests:
                 self._tests.popitem(last=False)
         return test
 
-    def _read(self, event: str) -> Mapping[PostId, Found]:
+    def _read(self, event: str) -> Mapping[PostId, EventMatch]:
         with (
             lock_or_busy(self._reading, "the matches of another event are being read"),
-            listening(), connected(self._config) as cluster,
+            capture(), connected(self._config) as cluster,
         ):  # fmt: skip
-            return matches_of(cluster, self._config, event, now_ms() - DAY_MS)
+            return read_event_matches(cluster, self._config, event, now_ms() - DAY_MS)

@@ -14,18 +14,18 @@ from encoder.model.weights import F32
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, Model
 from newsift.desk.threads import TimedCache
-from newsift.operations.cluster_status import Stream, stream_of
-from newsift.operations.events import KnownEvent, the_event
+from newsift.operations.cluster_status import StreamRate, stream_rate
+from newsift.operations.events import EventState, require_event
 from newsift.operations.labels import near_answers
-from newsift.operations.messages import listening
-from newsift.operations.model_context import Teacher
+from newsift.operations.messages import capture
+from newsift.operations.model_context import ModelContext
 from newsift.operations.times import now_ms
 from newsift.operations.workers import kafka_cluster_id
-from newsift.statistics.estimates import Draws, Mark, draws_of, said_together
+from newsift.statistics.estimates import Draws, LabelledScore, draws_of, joint_verdicts
 from newsift.statistics.feedback import profile_threshold
-from newsift.statistics.labels import Label, verdicts
+from newsift.statistics.labels import Label, unanimous_verdicts
 from newsift.statistics.pass_rates import Passed
-from newsift.statistics.queues import Candidate, queue_of, to_certify
+from newsift.statistics.queues import Candidate, draw_order, queue_of
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import connected
@@ -57,7 +57,7 @@ class StreamMonitor:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._near: TimedCache[str, NearMisses] = TimedCache(self._ask_workers, NEAR_S)
-        self._traffic: TimedCache[str, Stream] = TimedCache(self._read_traffic, STREAM_S)
+        self._traffic: TimedCache[str, StreamRate] = TimedCache(self._read_traffic, STREAM_S)
 
     def near_misses(self, event: str) -> NearMisses:
         try:
@@ -65,31 +65,31 @@ class StreamMonitor:
         except BrokerError as error:  # another page waits for the same answer
             return NearMisses((), (str(error),))
 
-    def traffic(self) -> Stream:
+    def traffic(self) -> StreamRate:
         try:
             return self._traffic.of(self._config.topics.posts)
         except BrokerError as error:
-            return Stream(why=str(error))
+            return StreamRate(why=str(error))
 
     def _ask_workers(self, event: str) -> NearMisses:
-        with listening() as messages:
+        with capture() as messages:
             answers = near_answers(self._config, event, partial(kafka_cluster_id, self._config))
         return NearMisses(tuple(answers), tuple(messages))
 
-    def _read_traffic(self, topic: str) -> Stream:
+    def _read_traffic(self, topic: str) -> StreamRate:
         try:
             with connected(self._config) as cluster:
-                return stream_of(cluster, topic, now_ms())
+                return stream_rate(cluster, topic, now_ms())
         except NewsiftError as error:
-            return Stream(why=str(error))
+            return StreamRate(why=str(error))
 
 
 @dataclass(frozen=True, eq=False)
 class Measure:
     """The seeds and the profile that posts are compared with, each with its threshold."""
 
-    teacher: Teacher
-    event: KnownEvent
+    teacher: ModelContext
+    event: EventState
     compared: tuple[Compared, ...]
     rows: Embeddings  # [k]
     cuts: F32  # [k]
@@ -146,8 +146,8 @@ class Measure:
         return np.concatenate([np.zeros(0, np.float32), *best])
 
 
-def measure_of(teacher: Teacher, view: ControlView, name: str) -> Measure:
-    event, seeds = the_event(view.events, name), view.seeds
+def measure_of(teacher: ModelContext, view: ControlView, name: str) -> Measure:
+    event, seeds = require_event(view.events, name), view.seeds
     at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
     compared = tuple(seeds.seeds[n] for n in at)
     places = np.array(at, np.int64)
@@ -207,7 +207,7 @@ def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> Draws:
         for story in matches.stories
         if milliseconds(utc(story.processed_at)) <= until
     ]
-    order, verdict_of = to_certify(candidates), verdicts(certifying)
+    order, verdict_of = draw_order(candidates), unanimous_verdicts(certifying)
     return draws_of(
         [each.score for each in order], [verdict_of.get(each.post_id) for each in order]
     )
@@ -247,15 +247,15 @@ class Scores:
 
     def marks(
         self, measure: Measure, matches: ScoredMatches, labels: Sequence[Label]
-    ) -> tuple[Mark, ...]:
+    ) -> tuple[LabelledScore, ...]:
         """The posts that were labelled last, with their present scores."""
         newest = sorted(labels, key=lambda label: milliseconds(utc(label.at)), reverse=True)
         posts: dict[PostId, Post] = {}
         for label in newest:
             if len(posts) < MOST_MARKS:
                 posts.setdefault(label.post_id, label.post)
-        verdict_of = said_together(labels)
+        verdict_of = joint_verdicts(labels)
         scores = {each.candidate.post_id: each.candidate.score for each in matches.stories}
         rest = {name: post.text for name, post in posts.items() if name not in scores}
         scores |= dict(zip(rest, self._scores(measure, tuple(rest.values())), strict=True))
-        return tuple(Mark(scores[name], verdict_of[name]) for name in posts)
+        return tuple(LabelledScore(scores[name], verdict_of[name]) for name in posts)

@@ -9,7 +9,7 @@ from typing import Any
 
 from encoder.errors import InputError
 from newsift.desk.threads import lock_or_busy
-from newsift.operations.seed_drafts import changed
+from newsift.operations.seed_drafts import change_seeds
 from newsift.operations.seed_topic import SeedTopic, key_of, seed_topic
 from worker.config import Config
 from worker.seeds.profile import Compared
@@ -92,7 +92,7 @@ class SeedEditor:
         with self.topic() as topic:
             state = topic.state()
             unchanged_key(state, name, mark)
-            return changed(topic, state, name, changes, self._config)
+            return change_seeds(topic, state, [name], changes, self._config)[0]
 
     def publish(self, records: Mapping[bytes, bytes], marks: Mapping[bytes, str]) -> ControlState:
         """Publish seeds whose records still have these marks; the state from before."""

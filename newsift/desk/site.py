@@ -17,8 +17,8 @@ from encoder.errors import InputError, NewsiftError
 from newsift.desk.api import DONE, Attachment, Endpoint, log_action
 from newsift.desk.guard import Guard, add_safe_headers
 from newsift.desk.session import Desk
-from newsift.operations.actor import acting
-from newsift.operations.messages import listening, say
+from newsift.operations.actor import acting_as
+from newsift.operations.messages import capture, notify
 from worker.config import WebConfig
 from worker.config.secret import Secret
 from worker.errors import ConflictError
@@ -100,7 +100,7 @@ class DeskSite(Site):
     def began(self) -> None:
         self._guard.name_cookie(self.port)
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        say(f"the desk is open at http://{host}:{self.port}/{self._query} (Ctrl-C ends it)")
+        notify(f"the desk is open at http://{host}:{self.port}/{self._query} (Ctrl-C ends it)")
 
     def prepare(self, app: web.Application) -> None:
         app.on_response_prepare.append(add_safe_headers)
@@ -195,7 +195,7 @@ class DeskSite(Site):
 
     def _call(self, endpoint: Endpoint, values: msgspec.Struct) -> tuple[bytes | Attachment, str]:
         """The answer with the messages on the way, and the outcome for the audit log."""
-        with listening() as messages, acting(getattr(values, "by", "")):
+        with capture() as messages, acting_as(getattr(values, "by", "")):
             answer = endpoint.function(self._desk, values)
         if isinstance(answer, Attachment):
             return answer, DONE

@@ -11,17 +11,17 @@ from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.model import ControlView, Model
 from newsift.desk.seed_editor import SeedEditor
 from newsift.desk.threads import DaemonExecutor
-from newsift.operations.actor import acting
-from newsift.operations.events import NONE, KnownEvent, the_event
-from newsift.operations.messages import listening, say
+from newsift.operations.actor import acting_as
+from newsift.operations.events import NONE, EventState, require_event
+from newsift.operations.messages import capture, notify
 from newsift.operations.profile_training import (
-    Learning,
+    LearnOptions,
     ProfileTraining,
     Proposal,
-    comment,
-    earlier,
+    previous_profile,
+    publication_risk,
     refuse_promised,
-    unsafe,
+    report_stream,
 )
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
@@ -34,7 +34,7 @@ log = logging.getLogger("newsift.desk")
 class TrainingRun:
     """Ends with a proposal or with a refusal."""
 
-    learning: Learning
+    learning: LearnOptions
     by: str
     start: float  # by the monotonic clock
     end: float | None = None
@@ -72,14 +72,14 @@ class Training:
         last = self._last
         return last.learning.name if last is not None and last.end is None else None
 
-    def begin(self, learning: Learning, by: str) -> None:
+    def begin(self, learning: LearnOptions, by: str) -> None:
         with self._lock:
             if busy := self.busy_event:
                 raise InputError(f"event {busy!r} learns now; one at a time, wait until it is done")
             self._last = run = TrainingRun(learning, by, time.monotonic())
         self._executor.submit(self._run, run)
 
-    def publish(self, event: str, version: str) -> KnownEvent:
+    def publish(self, event: str, version: str) -> EventState:
         """Publish the proposal of the last run; the event as it is then."""
         run = self.run_of(event)
         proposal = run.proposal if run else None
@@ -90,40 +90,40 @@ class Training:
         self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)
-            now = the_event(view.events, event)
+            now = require_event(view.events, event)
             refuse_promised(now)
             if (now.profile, now.seeds) != (proposal.event.profile, proposal.event.seeds):
                 raise InputError(f"event {event!r}: has changed since it learned; learn anew")
             topic.publish({proposal.event.key: proposal.value}, view.state)
             published = self._view(topic).events.get(event, proposal.event)
             if published.why:
-                say(f"the profile is {published.state}, the seeds serve: {published.why}")
+                notify(f"the profile is {published.state}, the seeds serve: {published.why}")
         with self._lock:
             if self._last is run:  # no other was begun meanwhile
                 self._last = None
         return published
 
-    def forget(self, event: str, version: str) -> KnownEvent:
+    def forget(self, event: str, version: str) -> EventState:
         """Go back from this version of an event's profile to the one before, or to its seeds."""
         teacher = self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)
-            now = the_event(view.events, event)
+            now = require_event(view.events, event)
             if (now.profile.version if now.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile is another one by now; look again")
             if now.state == NONE:
                 raise InputError(f"event {event!r}: has no profile, its seeds serve")
-            before = earlier(now.profile)
+            before = previous_profile(now.profile)
             value = before.value(teacher.config.limits) if before else None
             topic.publish({now.key: value}, view.state)
-            return self._view(topic).events.get(event, KnownEvent(event))
+            return self._view(topic).events.get(event, EventState(event))
 
     def _view(self, topic: SeedTopic) -> ControlView:
         self._mirrors.catch_up(topic.cluster)
         return self._model.view()
 
     def _run(self, run: TrainingRun) -> None:
-        with listening() as messages, acting(run.by):
+        with capture() as messages, acting_as(run.by):
             done = self._train(run)
         self._last = replace(done, end=time.monotonic(), messages=tuple(messages))
         self._on_change()
@@ -133,8 +133,9 @@ class Training:
             teacher = self._model.wait()
             with connected(self._config) as cluster:
                 proposal, _ = ProfileTraining(cluster, teacher, run.learning).propose()
-            comment(proposal)
-            danger = unsafe(proposal) if run.learning.span else ""  # nothing to compare otherwise
+            report_stream(proposal)
+            # without a stream there is nothing to compare with
+            danger = publication_risk(proposal) if run.learning.span else ""
             return replace(run, proposal=proposal, danger=danger)
         except NewsiftError as error:
             return replace(run, refusal=str(error))

@@ -11,9 +11,9 @@ from encoder.errors import InputError
 from newsift.desk.api import BY_CHARS, EventName, Nothing, reads
 from newsift.desk.matches import ALL, ANY, LANGUAGE_CHARS, LONGEST, MatchFilter, MatchRow
 from newsift.desk.session import Desk
-from newsift.operations.actor import myself
-from newsift.operations.events import KnownEvent
-from newsift.operations.promises import lapsed
+from newsift.operations.actor import current_user
+from newsift.operations.events import EventState
+from newsift.operations.promises import lapse_reason
 from newsift.operations.times import now_ms
 from newsift.statistics.pass_rates import an_hour, window_words
 from worker.match.records import WHY_TOKENS, Match
@@ -41,7 +41,7 @@ Marks = Mapping[PostId, list[Json]]
 def session(desk: Desk, _request: Nothing) -> Json:
     return {
         "read_only": desk.read_only,
-        "you": cut(one_line(myself()), BY_CHARS) or "somebody",  # until a name is given
+        "you": cut(one_line(current_user()), BY_CHARS) or "somebody",  # until a name is given
     }
 
 
@@ -129,8 +129,8 @@ def promise_row(desk: Desk, name: str, profiles: Sequence[Json]) -> Json | None:
     profile = desk.mirrors.control.profiles.get(name)
     if row is None or profile is None or not profile.promise:
         return None
-    event = KnownEvent(name, profile=profile, state=row["state"])
-    why = lapsed(event, desk.pass_rate(profile))
+    event = EventState(name, profile=profile, state=row["state"])
+    why = lapse_reason(event, desk.pass_rate(profile))
     numbers = {key: profile.promise.get(key) for key in ("precision", "confidence")}
     return {key: value for key, value in numbers.items() if isinstance(value, int | float)} | {
         "lapsed": why

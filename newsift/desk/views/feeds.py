@@ -11,8 +11,8 @@ from newsift.desk.api import Action, Nothing, acts, reads
 from newsift.desk.feeds import FeedSubscription
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
-from newsift.operations.feeds import Follower, Plan
-from newsift.operations.messages import listening, say
+from newsift.operations.feeds import Follower, FollowOptions
+from newsift.operations.messages import capture, notify
 from newsift.web.polite import PoliteWeb
 from worker.errors import RunError
 from worker.posts.times import rfc3339
@@ -44,7 +44,7 @@ def feed_list(desk: Desk, _request: Nothing) -> list[dict[str, Any]]:
 def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     """What a feed lists, and what its newest articles would be; nothing is published."""
     subscription = request.subscription()
-    plan = Plan(subscription.event, subscription.plan().keep, SAMPLE, dry=True)
+    plan = FollowOptions(subscription.event, subscription.plan().keep, SAMPLE, dry=True)
     follower = Follower(
         PoliteWeb(feeds.OPEN, sleep=_sleep),
         Followed(subscription.feed, subscription.feed),
@@ -54,12 +54,12 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
         lambda _line: None,
     )
     busy = lock_or_busy(desk.feeds.previewing, "another feed is being read")
-    with busy, listening() as messages:
+    with busy, capture() as messages:
         follower.look()
         try:
             follower.read()
         except NewsiftError as error:
-            say(str(error))
+            notify(str(error))
     articles = sorted(
         follower.followed.articles.values(), key=attrgetter("published"), reverse=True
     )

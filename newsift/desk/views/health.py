@@ -10,8 +10,8 @@ from newsift.desk.api import Action, Nothing, acts, reads
 from newsift.desk.dead_letters import REASONS, whole_letter
 from newsift.desk.mirrors import NOT_READ
 from newsift.desk.session import Desk
-from newsift.operations.dead_letters import Choice, DeadLetter, retry_letters
-from newsift.operations.messages import tallied
+from newsift.operations.dead_letters import DeadLetter, LetterSelection, retry_letters
+from newsift.operations.messages import format_counts
 from worker.kafka.reading import connected
 
 MOST_NAMES = 200
@@ -59,7 +59,7 @@ def one_letter(desk: Desk, request: LetterPlace) -> dict[str, Any]:
 
 
 def _outcome(answer: dict[str, Any]) -> str:
-    unsent = tallied(Counter(answer["unsent"]))
+    unsent = format_counts(Counter(answer["unsent"]))
     return f"{answer['count']:,} sent again" + (f"; not sent: {unsent}" if unsent else "")
 
 
@@ -80,11 +80,13 @@ def retry(desk: Desk, request: Retry) -> dict[str, Any]:
             names.append(letter.id)
 
     try:
-        done = retry_letters(desk.config, Choice(frozenset(request.names), request.reason), note)
+        done = retry_letters(
+            desk.config, LetterSelection(frozenset(request.names), request.reason), note
+        )
     finally:
         desk.health.retrying.release()
         desk.changes.notify("health")
-    return {"count": done.count, "unsent": dict(done.kept), "names": names}
+    return {"count": done.count, "unsent": dict(done.not_sent), "names": names}
 
 
 ENDPOINTS = (health, summary, letters, one_letter, retry)

@@ -12,10 +12,10 @@ from newsift.desk.api import DONE, Action, EventName, Nothing, OfEvent, acts, re
 from newsift.desk.labelling import LabelSession, QueueKey, bounded_post
 from newsift.desk.promise_tests import DAY_MS, PromiseTest
 from newsift.desk.session import Desk
-from newsift.operations.cluster_status import Stream
-from newsift.operations.events import NONE, the_event
-from newsift.operations.labels import Kind
-from newsift.operations.promises import is_by, missing, promisable, set_promise
+from newsift.operations.cluster_status import StreamRate
+from newsift.operations.events import NONE, require_event
+from newsift.operations.labels import QueueKind
+from newsift.operations.promises import missing_text, require_profile, set_promise
 from newsift.operations.times import now_ms
 from newsift.statistics.estimates import MOST_JUDGES, agreements, labels_by_person
 from newsift.statistics.labels import Label, Verdict
@@ -33,12 +33,12 @@ Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 class QueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     event: str
     by: str
-    kind: Kind = "certify"
+    kind: QueueKind = "certify"
 
 
 class QueueAction(Action, frozen=True, kw_only=True):
     event: str
-    kind: Kind
+    kind: QueueKind
     queue: str  # token
 
 
@@ -185,7 +185,7 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
         "promise": profile.promise,
         "stale": event.why if event else "",
         "result": test.result,
-        "missing": missing(test.result) if test.result.threshold is None else "",
+        "missing": missing_text(test.result) if test.result.threshold is None else "",
         "hourly": _hourly(test, desk.stream.traffic()),
     }
 
@@ -196,20 +196,20 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     teacher = desk.model.wait()
     desk.mirrors.require_current()
     view = desk.model.view()
-    event = the_event(view.events, request.event).taught()
+    event = require_event(view.events, request.event).require_seeds()
     if event.state == NONE:
         raise InputError("a promise is of a profile: that comes first, see Learned")
-    profile = promisable(event)
+    profile = require_profile(event)
     test = _test(desk, profile, request.precision, request.confidence)
     if test.result.threshold is None:
-        raise InputError(missing(test.result))
+        raise InputError(missing_text(test.result))
     if test.result.threshold != request.threshold:
         raise InputError(
             f"threshold: the labels show {test.result.threshold:.4f} by now, and not "
             f"{request.threshold:.4f}; look at it, and promise that"
         )
     with desk.editor.topic() as topic:
-        set_promise(topic, view.state, teacher, profile, test.wish, test.result)
+        set_promise(topic, view.state, teacher, profile, test.target, test.result)
     return {"threshold": test.result.threshold}
 
 
@@ -218,10 +218,11 @@ def _test(desk: Desk, profile: Profile, precision: float, confidence: float) -> 
     return desk.promise_tests.of(profile, labels, matches(profile.event), precision, confidence)
 
 
-def _hourly(test: PromiseTest, stream: Stream) -> dict[str, float | str | None] | None:
+def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | None] | None:
     """How many of the profile's matches an hour pass now, and would above what is shown."""
     profile, threshold = test.profile, test.result.threshold
-    scores = [each.candidate.score for each in test.matches.values() if is_by(each, profile)]
+    own = profile.id, profile.version
+    scores = [each.candidate.score for each in test.matches.values() if each.profile == own]
     if not scores:
         return None
     present = -1.0 if profile.threshold is None else profile.threshold

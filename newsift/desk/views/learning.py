@@ -9,10 +9,15 @@ from encoder.errors import InputError
 from newsift.desk.api import Action, EventName, OfEvent, acts, reads
 from newsift.desk.session import Desk
 from newsift.desk.training import TrainingRun
-from newsift.operations.events import NONE, KnownEvent, the_event
-from newsift.operations.messages import say
-from newsift.operations.profile_training import Learning, Proposal, earlier, proposal_row
-from newsift.operations.promises import row_of
+from newsift.operations.events import NONE, EventState, require_event
+from newsift.operations.messages import notify
+from newsift.operations.profile_training import (
+    LearnOptions,
+    Proposal,
+    previous_profile,
+    proposal_row,
+)
+from newsift.operations.promises import event_row
 from worker.text import cut
 
 MOST_WORDS, MOST_POSTS, MOST_SEEDS = 10, 50, 20
@@ -36,7 +41,7 @@ class VersionAction(Action, frozen=True, kw_only=True):
 def learned(desk: Desk, request: OfEvent) -> dict[str, Any]:
     if desk.model.now() is None:
         return {"away": desk.model.away}
-    event = the_event(desk.model.events(), request.event)
+    event = require_event(desk.model.events(), request.event)
     run = desk.training.run_of(request.event)
     return {
         "away": "",
@@ -52,7 +57,7 @@ def learn(desk: Desk, request: LearnAction) -> None:
     if request.hours not in HOURS:
         raise InputError(f"hours: {request.hours} is none of {', '.join(map(str, HOURS))}")
     span = 3600.0 * request.hours if request.hours else None
-    desk.training.begin(Learning(request.event, span, request.labels), request.by)
+    desk.training.begin(LearnOptions(request.event, span, request.labels), request.by)
     desk.changes.notify("events")
 
 
@@ -65,15 +70,15 @@ def publish(desk: Desk, request: VersionAction) -> dict[str, Any]:
 def forget(desk: Desk, request: VersionAction) -> dict[str, Any]:
     event = desk.training.forget(request.event, request.version)
     if event.why:
-        say(f"it is {event.state}: {event.why}; the seeds serve")
+        notify(f"it is {event.state}: {event.why}; the seeds serve")
     return _event_row(event)
 
 
-def _event_row(event: KnownEvent) -> dict[str, Any]:
-    row, profile = row_of(event), event.profile
+def _event_row(event: EventState) -> dict[str, Any]:
+    row, profile = event_row(event), event.profile
     names = ("event", "profile", "why", "version", "automatic")
     before = profile.before if profile else ()
-    back = earlier(profile)
+    back = previous_profile(profile)
     return {
         **{name: row[name] for name in names},
         "has_profile": event.state != NONE,

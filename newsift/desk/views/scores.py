@@ -12,19 +12,19 @@ from encoder.errors import InputError
 from newsift.desk.api import Action, EventName, OfEvent, acts, reads
 from newsift.desk.scoring import Measure, NearMisses, ScoredMatches, drawn_labels
 from newsift.desk.session import Desk
-from newsift.operations.cluster_status import Stream
-from newsift.operations.events import IN_FORCE, KnownEvent
+from newsift.operations.cluster_status import StreamRate
+from newsift.operations.events import IN_FORCE, EventState
 from newsift.operations.labels import candidates_in
-from newsift.operations.messages import say
-from newsift.operations.promises import lapsed
-from newsift.operations.seed_drafts import changed_together
+from newsift.operations.messages import notify
+from newsift.operations.promises import lapse_reason
+from newsift.operations.seed_drafts import change_seeds
 from newsift.operations.times import now_ms
 from newsift.statistics.estimates import (
-    Mark,
-    counted,
-    glances,
-    said_together,
+    LabelledScore,
+    bin_counts,
+    joint_verdicts,
     score_grid,
+    score_summaries,
     share_above,
 )
 from newsift.statistics.labels import Label, Verdict
@@ -45,9 +45,9 @@ class FigureData:
     measure: Measure
     matches: ScoredMatches
     labels: Sequence[Label]
-    marks: Sequence[Mark]  # of the labels
+    marks: Sequence[LabelledScore]  # of the labels
     near: NearMisses
-    stream: Stream
+    stream: StreamRate
     now: int
     rate: float | None = None  # of the last hour's posts, those that match the profile
 
@@ -85,14 +85,14 @@ def figure(data: FigureData) -> dict[str, Any]:
         "background": [1000 * share for share in share_above(edges, measure.background)],
         "hourly": _hourly(edges, data, near, since),
         "floor": _finite(near.floor),
-        "marks": [[mark.score, mark.said] for mark in data.marks],
-        "glances": [asdict(each) for each in glances(data.marks, draws)],
+        "marks": [[mark.score, mark.verdict] for mark in data.marks],
+        "glances": [asdict(each) for each in score_summaries(data.marks, draws)],
         "reach": _finite(draws.reach),
         "messages": [*data.near.messages, *filter(None, [data.stream.why])],
     }
 
 
-def promise_row(event: KnownEvent, rate: float | None) -> dict[str, Any] | None:
+def promise_row(event: EventState, rate: float | None) -> dict[str, Any] | None:
     """The promise of an event's threshold, if it is sound, and why it has lapsed, if so."""
     profile = event.profile
     if event.state != IN_FORCE or profile is None or profile.promise is None:
@@ -100,7 +100,7 @@ def promise_row(event: KnownEvent, rate: float | None) -> dict[str, Any] | None:
     numbers = {name: profile.promise.get(name) for name in ("precision", "confidence")}
     if not all(isinstance(each, float) for each in numbers.values()):
         return None
-    return {**numbers, "threshold": profile.threshold, "lapsed": lapsed(event, rate)}
+    return {**numbers, "threshold": profile.threshold, "lapsed": lapse_reason(event, rate)}
 
 
 def _bins(
@@ -109,9 +109,11 @@ def _bins(
     """Counts between the edges; of near misses as many as came while the matches did."""
     passed = [story.passed for story in data.matches.stories]
     bins = {
-        "background": counted(edges, data.measure.background),
-        "matches": counted(edges, [each.score for each in passed], [each.posts for each in passed]),
-        "near": counted(edges, near.scores, near.shares * (data.stream.hourly * hours)),
+        "background": bin_counts(edges, data.measure.background),
+        "matches": bin_counts(
+            edges, [each.score for each in passed], [each.posts for each in passed]
+        ),
+        "near": bin_counts(edges, near.scores, near.shares * (data.stream.hourly * hours)),
     }
     return {name: np.round(each, 2).tolist() for name, each in bins.items()}
 
@@ -183,7 +185,7 @@ def near(desk: Desk, request: OfEvent) -> dict[str, Any]:
     if desk.model.now() is None:
         return {"away": desk.model.away}
     measure, near = desk.scores.measure(request.event), desk.stream.near_misses(request.event)
-    verdict_of = said_together(desk.mirrors.labels.of(request.event))
+    verdict_of = joint_verdicts(desk.mirrors.labels.of(request.event))
     return {
         "away": "",
         "near": near_rows(measure, near.answers, verdict_of),
@@ -202,9 +204,9 @@ def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
     promise = promise_row(measure.event, None)
     with desk.editor.topic() as topic:
-        changed_together(topic, topic.state(), ids, {"threshold": request.threshold}, desk.config)
+        change_seeds(topic, topic.state(), ids, {"threshold": request.threshold}, desk.config)
     if promise:
-        say("the promise is given up: it was of another threshold")
+        notify("the promise is given up: it was of another threshold")
     return {"threshold": request.threshold, "compared": len(ids)}
 
 

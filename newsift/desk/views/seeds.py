@@ -16,16 +16,22 @@ from newsift.desk.threads import lock_or_busy
 from newsift.files.article_checks import looks_foreign, rejection_reason
 from newsift.files.articles import WebPage
 from newsift.files.read import DASH
-from newsift.operations.model_context import heaviest_words, read_by_model, thresholds_of
+from newsift.operations.model_context import draft_thresholds, heaviest_words, thresholds_of
 from newsift.operations.seed_drafts import (
     SeedDraft,
     draft_of_url,
     drafts_in,
+    parse_seed,
     require_articles,
-    seed_of,
 )
-from newsift.operations.seed_publication import AT_TERMINAL, as_row, event_seeds, look_back, said_of
-from newsift.operations.seed_rows import AutoThresholds, SeedRow, described
+from newsift.operations.seed_publication import (
+    AT_TERMINAL,
+    draft_status,
+    event_seeds,
+    preview_row,
+    preview_seeds,
+)
+from newsift.operations.seed_rows import AutoThresholds, SeedRow, content_row
 from newsift.operations.seed_topic import key_of, seed_topic
 from newsift.operations.times import until
 from newsift.web.client import Bounds
@@ -130,7 +136,7 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
     key = table_key(key_of(control, request.id))
     content = control.content(control.records[key].key or b"")
     assert content is not None
-    row = described(content, control.records[key], whole=True)
+    row = content_row(content, control.records[key], whole=True)
     row |= next((each for each in desk.model.rows() if each["key"] == key), {"key": key})
     teacher = desk.model.now()
     if teacher is not None and "text" in row:
@@ -238,7 +244,7 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
             "give fewer"
         )
     for draft in drafts:
-        seed_of(draft, desk.config)
+        parse_seed(draft, desk.config)
     return [
         {
             "id": draft.id,
@@ -284,9 +290,9 @@ def _checked(
     cuts: AutoThresholds,
 ) -> dict[str, Any]:
     mark = mark_of(control.value(draft.key))
-    row = {"id": draft.id, "mark": mark, "published": said_of(draft, control)}
+    row = {"id": draft.id, "mark": mark, "published": draft_status(draft, control)}
     try:
-        seed = seed_of(draft, desk.config)
+        seed = parse_seed(draft, desk.config)
     except InputError as error:
         return row | {"refused": str(error)}
     teacher = desk.model.now()
@@ -314,34 +320,34 @@ def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
 def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     """What the events of these articles would have matched in the last hours."""
     drafts = request.all()
-    seeds = [seed_of(draft, desk.config) for draft in drafts]
+    seeds = [parse_seed(draft, desk.config) for draft in drafts]
     teacher = desk.model.wait()
     with (
         lock_or_busy(desk.editor.trying, "other articles are being tried"),
         seed_topic(desk.config) as topic,
     ):
         state = desk.mirrors.control.with_seeds(seeds)
-        seed_set = teacher.set_of_one(state.of_events({seed.event for seed in seeds}))
-        result = look_back(
+        seed_set = teacher.partial_seed_set(state.of_events({seed.event for seed in seeds}))
+        result = preview_seeds(
             topic.cluster, teacher, seed_set, {seed.id for seed in seeds}, AT_TERMINAL
         )
     names = sorted({seed.event for seed in seeds})
-    matches = {name: as_row(result, name) for name in names}
+    matches = {name: preview_row(result, name) for name in names}
     return {"events": _event_rows(state, seeds), "matches": matches}
 
 
 @acts("/api/seeds/publish", DraftsAction, "seeds add")
 def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     drafts = request.all()
-    seeds = [seed_of(draft, desk.config) for draft in drafts]
+    seeds = [parse_seed(draft, desk.config) for draft in drafts]
     if teacher := desk.model.now():
-        read_by_model(teacher, drafts)
+        draft_thresholds(teacher, drafts)
     if not request.force:
         require_articles(drafts, FORCE)
     marks = {draft.key: each.mark for draft, each in zip(drafts, request.drafts, strict=True)}
     before = desk.editor.publish({draft.key: draft.value for draft in drafts}, marks)
     rows = [
-        {"id": seed.id, "version": seed.version, "published": said_of(draft, before)}
+        {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)
     ]
     return {"seeds": rows, "events": _event_rows(before.with_seeds(seeds), seeds)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from encoder.model_directory import write_model
-from newsift.operations.model_context import Teacher
+from newsift.operations.model_context import ModelContext
 from tests.broker import conftest
 from tests.broker.server import Server
 from tests.encoder.small import small_model
@@ -26,9 +26,9 @@ def place(server: Server, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="session")
-def teacher(tmp_path_factory: pytest.TempPathFactory) -> Teacher:
+def teacher(tmp_path_factory: pytest.TempPathFactory) -> ModelContext:
     """A model of few words; one post of the background in twenty matches."""
     folder = tmp_path_factory.mktemp("model") / "small"
     write_model(folder, small_model())
     config = replace(Config(), model=ModelConfig(name=str(folder), device="cpu", threads=1))
-    return Teacher(replace(config, matching=replace(config.matching, background_rate=0.05)))
+    return ModelContext(replace(config, matching=replace(config.matching, background_rate=0.05)))

@@ -12,8 +12,8 @@ from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, Model
 from newsift.desk.scoring import Measure, NearMisses, Scores, measure_of, scored_matches
 from newsift.desk.views.scores import FigureData
-from newsift.operations.cluster_status import Stream
-from newsift.operations.model_context import Teacher
+from newsift.operations.cluster_status import StreamRate
+from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label
 from tests.encoder.small import WORDS
 from tests.newsift.desk.matched import moment
@@ -34,7 +34,7 @@ EVENT = "flood"
 SEEDS = {"river": "storm flood river city the river flood", "rain": "storm storm city flood"}
 
 
-def view_of(teacher: Teacher, records: Mapping[str, dict[str, object]]) -> ControlView:
+def view_of(teacher: ModelContext, records: Mapping[str, dict[str, object]]) -> ControlView:
     """What these records make."""
     state = control_state({key.encode(): json.dumps(row).encode() for key, row in records.items()})
     seeds = teacher.seed_set(state)
@@ -61,10 +61,10 @@ def stream(seed: int, count: int = 900) -> list[tuple[Post, int]]:
 class FixedModel(Model):
     """A model that is loaded, and the control topic as a test sets it."""
 
-    def __init__(self, teacher: Teacher, view: ControlView) -> None:
+    def __init__(self, teacher: ModelContext, view: ControlView) -> None:
         self.teacher, self.current_view = teacher, view
 
-    def wait(self, seconds: float = 0) -> Teacher:
+    def wait(self, seconds: float = 0) -> ModelContext:
         """The model, at once."""
         return self.teacher
 
@@ -87,7 +87,7 @@ class Topic:
 class Town:
     """A stream that a worker has matched with the seeds as they stood."""
 
-    teacher: Teacher
+    teacher: ModelContext
     posts: list[tuple[Post, int]]
     store: MatchStore
 
@@ -125,11 +125,11 @@ class Town:
         )
 
 
-def _cuts(teacher: Teacher) -> Cuts:
+def _cuts(teacher: ModelContext) -> Cuts:
     return lambda rows, rate: teacher.enc.thresholds(rows, rate, teacher.background)
 
 
-def town(teacher: Teacher, seed: int = 1) -> Town:
+def town(teacher: ModelContext, seed: int = 1) -> Town:
     """A town with its stream, and no matches."""
     store = MatchStore(teacher.config, now=lambda: NOW)
     store.begin(cast(TopicReader, Topic()))
@@ -141,7 +141,7 @@ def scene(
 ) -> FigureData:
     """What a page sees of the town at the end."""
     measure = measure_of(here.teacher, now, EVENT)
-    flow = Stream(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
+    flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
     result = scored_matches(here.store, measure)
     marks = Scores(here.store, FixedModel(here.teacher, now)).marks(measure, result, labels)
     return FigureData(

@@ -6,7 +6,7 @@ import pytest
 from encoder.model.weights import F32
 from newsift.desk.scoring import measure_of
 from newsift.desk.views.scores import figure, promise_row
-from newsift.operations.model_context import Teacher
+from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import certifies_only
 from tests.newsift.desk.scene import (
@@ -45,7 +45,7 @@ def label(post: Post, text: Verdict, by: str = "anna", drawn: str = "certify") -
 
 @pytest.mark.parametrize("threshold", [{"threshold": 0.5}, {}])
 def test_what_would_pass_an_hour_is_what_all_posts_say(
-    teacher: Teacher, threshold: dict[str, float]
+    teacher: ModelContext, threshold: dict[str, float]
 ) -> None:
     here, now = town(teacher), view_of(teacher, seeds_of(**threshold))
     here.run(now.seeds, here.posts)
@@ -71,7 +71,7 @@ def test_what_would_pass_an_hour_is_what_all_posts_say(
     ]
 
 
-def test_the_background_is_counted(teacher: Teacher) -> None:
+def test_the_background_is_counted(teacher: ModelContext) -> None:
     here, now = town(teacher), view_of(teacher, seeds_of())
     data = figure(scene(here, now))
     rows = teacher.enc.articles([("", text) for text in SEED_TEXTS])
@@ -84,13 +84,13 @@ def test_the_background_is_counted(teacher: Teacher) -> None:
     assert data["automatic"] == pytest.approx(data["thresholds"])
 
 
-def test_a_threshold_that_nothing_reaches_lies_on_the_figure(teacher: Teacher) -> None:
+def test_a_threshold_that_nothing_reaches_lies_on_the_figure(teacher: ModelContext) -> None:
     data = figure(scene(town(teacher), view_of(teacher, seeds_of(threshold=0.99))))
     assert data["edges"][-1] > 0.99
     assert (data["background"][-1], data["hourly"][-1], data["matched"]) == (0, 0, 0)
 
 
-def test_a_threshold_that_was_raised_keeps_what_was_known_above_it(teacher: Teacher) -> None:
+def test_a_threshold_that_was_raised_keeps_what_was_known_above_it(teacher: ModelContext) -> None:
     here, low = town(teacher), view_of(teacher, seeds_of(threshold=0.3))
     here.run(low.seeds, here.posts)
     high = view_of(teacher, seeds_of(threshold=0.5))
@@ -102,7 +102,7 @@ def test_a_threshold_that_was_raised_keeps_what_was_known_above_it(teacher: Teac
 
 
 def test_a_threshold_that_was_lowered_counts_from_then_on_below_the_old_one(
-    teacher: Teacher,
+    teacher: ModelContext,
 ) -> None:
     here, half = town(teacher), 450
     high, low = (view_of(teacher, seeds_of(threshold=t)) for t in (0.5, 0.3))
@@ -117,7 +117,7 @@ def test_a_threshold_that_was_lowered_counts_from_then_on_below_the_old_one(
 
 
 def test_a_profile_is_measured_by_the_posts_that_it_was_not_data_apart_from(
-    teacher: Teacher,
+    teacher: ModelContext,
 ) -> None:
     seeds = {name: ("", str(record["text"])) for name, record in seeds_of().items()}
     profile = profile_of(teacher.enc, EVENT, seeds)
@@ -138,7 +138,9 @@ def test_a_profile_is_measured_by_the_posts_that_it_was_not_data_apart_from(
         assert promise_row(text.events[EVENT], None) is None
 
 
-def test_labels_are_marked_at_their_scores_and_draws_alone_tell_a_share(teacher: Teacher) -> None:
+def test_labels_are_marked_at_their_scores_and_draws_alone_tell_a_share(
+    teacher: ModelContext,
+) -> None:
     here, now = town(teacher), view_of(teacher, seeds_of(threshold=0.3))
     here.run(now.seeds, here.posts)
     scores = {post.id: s for (post, _), s in zip(here.posts, true_scores(here), strict=True)}
@@ -160,7 +162,9 @@ def test_labels_are_marked_at_their_scores_and_draws_alone_tell_a_share(teacher:
     assert data["reach"] == pytest.approx(min(scores[post.id] for post in drawn), abs=FAR)
 
 
-def test_an_event_without_a_seed_that_matches_has_a_figure_of_nothing(teacher: Teacher) -> None:
+def test_an_event_without_a_seed_that_matches_has_a_figure_of_nothing(
+    teacher: ModelContext,
+) -> None:
     ended = "2020-01-01T00:00:00Z"
     gone = {"x": dict[str, object](text="storm", event=EVENT, expires_at=ended)}
     stale = profile_of(teacher.enc, EVENT, {"old": ("", "storm flood")})

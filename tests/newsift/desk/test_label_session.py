@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from newsift.desk.labelling import MOST, LabelSession
 from newsift.files.rows import read_match
-from newsift.operations.labels import Answers, Found, Frozen, Publish
+from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, Publish
 from newsift.statistics.labels import Label, Verdict, read_label
 from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue, Question, certifies_only
 from tests.worker.judged import drawn, match
@@ -40,13 +40,13 @@ class Topic:
         return {result.post.id: result for result in latest.values() if isinstance(result, Label)}
 
 
-def matches(names: list[str], **changes: Any) -> dict[PostId, Found]:
+def matches(names: list[str], **changes: Any) -> dict[PostId, EventMatch]:
     result = {}
     for name in names:
         record = read_match(match(name, 0.9 - 0.001 * int(name), **changes))
         assert record is not None
         best = record.matches[0]
-        result["x", name] = Found(Candidate(record.post, best.score, name), best, record)
+        result["x", name] = EventMatch(Candidate(record.post, best.score, name), best, record)
     return result
 
 
@@ -57,7 +57,7 @@ def session(
     candidates = [each.candidate for each in result.values()]
     queue = CertifyQueue(candidates) if kind == "certify" else LearnQueue(candidates, 0.87)
     return LabelSession(
-        Frozen(queue, result, None), Answers("storm", "ann", result, before, publish)
+        FrozenQueue(queue, result, None), AnswerLog("storm", "ann", result, before, publish)
     )
 
 
@@ -216,7 +216,7 @@ def test_posts_for_the_page_are_bounded() -> None:
     huge = msgspec.structs.replace(record.post, text="\u202e<b>" * 100_000, author="a" * 10**6)
     name = next(n for n in NAMES if certifies_only(("x", n)))
     huge = msgspec.structs.replace(huge, id=name)
-    result = {("x", name): Found(Candidate(huge, 0.5), record.matches[0], record)}
+    result = {("x", name): EventMatch(Candidate(huge, 0.5), record.matches[0], record)}
 
     class One(CertifyQueue):
         """Asks about the only match."""
@@ -226,7 +226,7 @@ def test_posts_for_the_page_are_bounded() -> None:
 
     queue = One([each.candidate for each in result.values()])
     state = LabelSession(
-        Frozen(queue, result, None), Answers("e", "a", result, (), Topic().publish)
+        FrozenQueue(queue, result, None), AnswerLog("e", "a", result, (), Topic().publish)
     ).state()
     assert len(state["question"]["text"]) == MOST["text"]
     assert state["question"]["id"] == name

@@ -8,7 +8,7 @@ import pytest
 
 from newsift.desk.matches import MatchStore
 from newsift.desk.scoring import MOST_MEASURES, Scores
-from newsift.operations.model_context import Teacher
+from newsift.operations.model_context import ModelContext
 from tests.newsift.desk.scene import EVENT, FixedModel, seeds_of, view_of
 
 
@@ -20,7 +20,7 @@ def _frequent_switches() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def scores_of(teacher: Teacher, events: int = 1) -> tuple[Scores, FixedModel]:
+def scores_of(teacher: ModelContext, events: int = 1) -> tuple[Scores, FixedModel]:
     names = [EVENT, *(f"event-{n}" for n in range(1, events))]
     records = {name: {"text": "storm flood river city", "event": name} for name in names}
     model = FixedModel(teacher, view_of(teacher, records))  # type: ignore[arg-type]
@@ -29,7 +29,7 @@ def scores_of(teacher: Teacher, events: int = 1) -> tuple[Scores, FixedModel]:
 
 @pytest.mark.usefixtures("_frequent_switches")
 def test_threads_that_ask_for_more_events_than_are_kept_each_get_their_own(
-    teacher: Teacher,
+    teacher: ModelContext,
 ) -> None:
     scores, _ = scores_of(teacher, MOST_MEASURES + 16)
     names = [f"event-{n}" for n in range(1, MOST_MEASURES + 16)] * 4
@@ -38,7 +38,9 @@ def test_threads_that_ask_for_more_events_than_are_kept_each_get_their_own(
     assert events == names
 
 
-def test_a_measure_is_the_same_object_until_the_control_topic_changes(teacher: Teacher) -> None:
+def test_a_measure_is_the_same_object_until_the_control_topic_changes(
+    teacher: ModelContext,
+) -> None:
     scores, model = scores_of(teacher)
     first = scores.measure(EVENT)
     assert scores.measure(EVENT) is first

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from newsift.desk.promise_tests import FRESH_S, MOST_EVENTS, PromiseTests
-from newsift.operations.labels import Found
+from newsift.operations.labels import EventMatch
 from newsift.statistics.labels import Label
 from tests.worker.judged import match
 from tests.worker.kafka_side import MATCHES, Kafka
@@ -15,13 +15,13 @@ from worker.posts.outcome import Post, PostId
 LABEL = Label("on", "storm", Post("1", "x", "smoke"), "ann", "2026-11-20T10:00:00Z", "certify", 0.5)
 
 
-def test_a_test_is_the_same_object_until_profile_labels_matches_or_wish_change() -> None:
+def test_a_test_is_the_same_object_until_profile_labels_matches_or_target_change() -> None:
     tests = PromiseTests(Config())
-    matches: dict[PostId, Found] = {}
+    matches: dict[PostId, EventMatch] = {}
     profile = profile_of(small_encoder(), "storm", {"flood": ("", ARTICLES["flood"])})
     first = tests.of(profile, (LABEL,), matches, 0.8, 0.9)
     assert tests.of(profile, (LABEL,), matches, 0.8, 0.9) is first
-    assert (first.result.threshold, first.result.matches, first.wish.precision) == (None, 0, 0.8)
+    assert (first.result.threshold, first.result.matches, first.target.precision) == (None, 0, 0.8)
     other = tests.of(profile, (LABEL,), matches, 0.7, 0.9)
     assert other is not first
     assert tests.of(profile, (LABEL,), matches, 0.8, 0.9) is first

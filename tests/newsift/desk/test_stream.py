@@ -9,7 +9,7 @@ import pytest
 from newsift.desk import scoring
 from newsift.desk.scoring import StreamMonitor
 from newsift.desk.threads import TimedCache
-from newsift.operations.cluster_status import DAY, Stream, stream_of
+from newsift.operations.cluster_status import DAY, StreamRate, stream_rate
 from newsift.statistics.pass_rates import HOUR
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import Config, DeskConfig, load_config
@@ -24,10 +24,10 @@ def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
     for n, age in enumerate(ages):
         kafka.send(POSTS, b"{}", at=NOW - age, partition=n % 3)
     with connected(load_config()) as cluster:
-        result = stream_of(cluster, POSTS, NOW)
-        assert result == Stream(4, NOW - 20 * HOUR, NOW, 2)
+        result = stream_rate(cluster, POSTS, NOW)
+        assert result == StreamRate(4, NOW - 20 * HOUR, NOW, 2)
         assert result.hourly == pytest.approx(4 / 20)
-        later = stream_of(cluster, POSTS, NOW + 2 * DAY)
+        later = stream_rate(cluster, POSTS, NOW + 2 * DAY)
     assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY)
 
 

@@ -1,4 +1,4 @@
-"""A desk's site in this process, and raw visits to it: what no browser would say, too."""
+"""A desk's site in this process, and raw visits to it: what no browser would send, too."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from encoder.errors import InputError
 from newsift.desk.api import Action, Endpoint, Nothing, acts, reads
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
-from newsift.operations.messages import say
+from newsift.operations.messages import notify
 from worker.config import Config, WebConfig
 from worker.config.secret import Secret
 from worker.errors import RunError
@@ -62,7 +62,7 @@ def say_word(_desk: Desk, values: Word) -> int:
     if values.word == "broken":
         raise ZeroDivisionError("by zero")
     DONE.append(values)
-    say(f"said {values.word}")
+    notify(f"said {values.word}")
     return values.times
 
 

@@ -12,7 +12,7 @@ from encoder.errors import InputError
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import learning
-from newsift.operations.profile_training import Learning, ProfileTraining
+from newsift.operations.profile_training import LearnOptions, ProfileTraining
 from newsift.operations.seed_topic import SeedTopic
 from tests.newsift.cli.events.ferry import add_posts, add_seeds
 from tests.newsift.desk.client import call, open_desk, until
@@ -104,7 +104,7 @@ def test_a_run_that_begins_while_another_is_published_is_not_lost(
     version, publish = train(desk, hours=0)["proposal"]["version"], SeedTopic.publish
 
     def begin_and_publish(*args: Any) -> None:
-        desk.training.begin(Learning("ferry", None, False), "ben")
+        desk.training.begin(LearnOptions("ferry", None, False), "ben")
         publish(*args)
 
     monkeypatch.setattr(SeedTopic, "publish", begin_and_publish)
@@ -155,7 +155,7 @@ def test_what_a_stranger_wrote_into_a_record_is_told_as_far_as_it_is_sound() -> 
 def test_a_run_that_fails_says_why(desk: Desk) -> None:
     with pytest.raises(InputError, match="none of 0, 1, 6, 24"):
         does(desk, learning.learn, by="ann", hours=7, labels=False)
-    desk.training.begin(Learning("none", None, False), "ann")
+    desk.training.begin(LearnOptions("none", None, False), "ann")
     until(lambda: not desk.training.busy_event)
     result = desk.training.run_of("none")
     assert result is not None

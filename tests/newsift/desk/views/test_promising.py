@@ -13,9 +13,9 @@ from newsift.desk.session import Desk
 from newsift.desk.views import judge as promising
 from newsift.desk.views.judge import promise, promise_test
 from newsift.desk.views.learning import learn, publish
-from newsift.operations.actor import acting
-from newsift.operations.events import Wish
-from newsift.operations.promises import Shown
+from newsift.operations.actor import acting_as
+from newsift.operations.events import PromiseTarget
+from newsift.operations.promises import PromiseEvidence
 from newsift.operations.times import now_ms
 from newsift.statistics.promise import confidence_of_version, labels_missing
 from tests.newsift.cli.events.ferry import add_seeds
@@ -59,7 +59,7 @@ def wait_for(desk: Desk, condition: Callable[[Any], object]) -> Any:
 
 def set_promise(desk: Desk, **values: Any) -> Any:
     request = {"event": "ferry", "by": "Åsa", "precision": 0.8, "confidence": 0.9}
-    with acting("Åsa"):  # as the site does
+    with acting_as("Åsa"):  # as the site does
         return call(desk, promise, **request | values)
 
 
@@ -136,8 +136,8 @@ def test_a_profile_that_changed_while_labels_were_read_is_not_overwritten(
 
     def read(_desk: Desk, profile: Profile, *_: float) -> PromiseTest:
         kafka.send(SEEDS, other, b"profile|ferry")
-        data = Shown(0.5, 0, False, 20, 20, 30)
-        return PromiseTest(profile, (), {}, Wish.of(profile), data)
+        data = PromiseEvidence(0.5, 0, False, 20, 20, 30)
+        return PromiseTest(profile, (), {}, PromiseTarget.of(profile), data)
 
     wait_for(desk, lambda result: result["profile"])
     monkeypatch.setattr(promising, "_test", read)
